@@ -1,0 +1,295 @@
+"""Plain values to a record's bytes and back, by walking the layout: slow, complete, and the oracle.
+
+A record's plain value is a dict by field name; an array of numbers is a numpy array in this machine's
+byte order, any other array or sequence a list (of lists, for several dimensions); a leaf's plain value is
+defined in `formats/values.py`. `docs/wire-format.md` draws the bytes.
+
+The variable parts of a record stand in one order and leave no gaps but for alignment, so there is one way
+to write a value. A reader requires that way: each offset must be where the next part begins. Nothing can
+then be referred to twice, and what a message decodes to is no larger than the message allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from echo_core.errors import EncodeError, WireError
+from echo_core.formats.abi import ByteOrder
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Enumeration,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    round_up,
+)
+from echo_core.formats.values import decode_text, is_numeric, pack, scalar_dtype, unpack
+
+Plain = Any
+
+# The product of the lengths of a sequence, those of 0 apart: a bound for arrays that are empty in one
+# dimension and could be of any length in the others.
+MAX_EXTENT = 2**40
+
+
+def write(plain: dict[str, Plain], layout: Layout) -> bytes:
+    """The bytes of a record. The plain value must be one that the layout's types can hold."""
+    writer = _Writer(layout)
+    writer.data += bytes(layout.record.size)
+    writer.record(layout.record, plain, 0)
+    return bytes(writer.data)
+
+
+class _Writer:
+    """Fixed parts are written in place; each variable part is appended when its slot is reached."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.data = bytearray()
+        self._byte_order: ByteOrder = layout.byte_order
+        self._pointer_size = layout.pointer_size
+
+    def record(self, record: Record, plain: dict[str, Plain], at: int) -> None:
+        for field in record.fields:
+            self.value(field.type, plain[field.name], at + field.offset)
+
+    def value(self, type_: Type, plain: Plain, at: int) -> None:
+        match type_:
+            case Scalar() | Enumeration():
+                self._put(at, pack(type_, plain, self._byte_order))
+            case Text():
+                self._slot(at, self._append(plain.encode() + b"\0", 1))
+            case Blob():
+                self._slot(at, self._append(plain, 1), len(plain))
+            case Array():
+                self._elements(type_.element, plain, type_.shape, at)
+            case Sequence():
+                self._sequence(type_, plain, at)
+            case Nullable():
+                self._nullable(type_, plain, at)
+            case Record():
+                self.record(type_, plain, at)
+
+    def _nullable(self, type_: Nullable, plain: Plain, at: int) -> None:
+        if plain is None:
+            return  # everything is zero already
+        self.value(type_.element, plain, at)
+        if not type_.by_reference:
+            self.data[at + type_.element.size] = 1
+
+    def _sequence(self, type_: Sequence, plain: Plain, at: int) -> None:
+        shape = shape_of(plain, len(type_.shape))
+        size = type_.element.size * prod(shape)
+        part = self._append(bytes(size), type_.element.alignment)
+        lengths = [n for n, known in zip(shape, type_.shape, strict=True) if known is None]
+        self._slot(at, part, *lengths)
+        self._elements(type_.element, plain, shape, part)
+
+    def _elements(self, element: Type, plain: Plain, shape: tuple[int, ...], at: int) -> None:
+        if is_numeric(element):
+            assert isinstance(element, Scalar)
+            dtype = scalar_dtype(element, self._byte_order)
+            self._put(at, np.ascontiguousarray(plain, dtype).tobytes())
+            return
+        for i, item in enumerate(flat(plain, len(shape))):
+            self.value(element, item, at + i * element.size)
+
+    def _append(self, part: bytes, alignment: int) -> int:
+        start = round_up(len(self.data), alignment)
+        self.data += bytes(start - len(self.data)) + part
+        return start
+
+    def _slot(self, at: int, *words: int) -> None:
+        for i, word in enumerate(words):
+            try:
+                data = word.to_bytes(self._pointer_size, self._byte_order)
+            except OverflowError:
+                msg = f"Expected a record that {self._pointer_size}-byte offsets reach, got a larger one"
+                raise EncodeError(msg) from None
+            self._put(at + i * self._pointer_size, data)
+
+    def _put(self, at: int, data: bytes) -> None:
+        self.data[at : at + len(data)] = data
+
+
+def read(data: bytes | memoryview, layout: Layout) -> dict[str, Plain]:
+    """The plain value of a record's bytes, or WireError."""
+    reader = _Reader(data, layout)
+    plain = reader.record(layout.record, 0, layout.record.name)
+    reader.finish(layout.record.name)
+    return plain
+
+
+class _Reader:
+    """Follows the slots in the writer's order; `_end` is where the next variable part may begin."""
+
+    def __init__(self, data: bytes | memoryview, layout: Layout) -> None:
+        self._data = bytes(data)
+        self._byte_order: ByteOrder = layout.byte_order
+        self._pointer_size = layout.pointer_size
+        self._end = layout.record.size
+        if len(self._data) < self._end:
+            msg = f"Expected at least {self._end} bytes, got {len(self._data)}"
+            raise WireError(msg, path=layout.record.name)
+
+    def finish(self, path: str) -> None:
+        if self._end != len(self._data):
+            msg = f"Expected a record of {self._end} bytes, got {len(self._data)}"
+            raise WireError(msg, path=path)
+
+    def record(self, record: Record, at: int, path: str) -> dict[str, Plain]:
+        plain: dict[str, Plain] = {}
+        for field in record.fields:
+            where = f"{path}.{field.name}"
+            type_ = field.type
+            counted = type_.element if isinstance(type_, Nullable) else type_
+            counts = self._counts(counted, record, at) if isinstance(counted, Sequence) else {}
+            plain[field.name] = self._value(type_, at + field.offset, where, counts)
+        return plain
+
+    def _counts(self, type_: Sequence, record: Record, at: int) -> dict[str, int]:
+        """The lengths that other fields of the record hold, wherever they stand in it."""
+        return {
+            field.name: self._scalar(field.type, at + field.offset, field.name)
+            for field in record.fields
+            if field.name in type_.shape and isinstance(field.type, Scalar)
+        }
+
+    def _value(self, type_: Type, at: int, path: str, counts: dict[str, int]) -> Plain:
+        match type_:
+            case Scalar() | Enumeration():
+                return self._scalar(type_, at, path)
+            case Text():
+                return self._text(at, path)
+            case Blob():
+                start, length = self._word(at), self._word(at + self._pointer_size)
+                return self._part(start, length, 1, path)
+            case Array():
+                return self._elements(type_.element, type_.shape, at, path)
+            case Sequence():
+                return self._sequence(type_, at, path, counts)
+            case Nullable():
+                return self._nullable(type_, at, path, counts)
+            case Record():
+                return self.record(type_, at, path)
+
+    def _scalar(self, type_: Scalar | Enumeration, at: int, path: str) -> Plain:
+        return unpack(type_, self._data[at : at + type_.size], self._byte_order, path)
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self._data[at : at + self._pointer_size], self._byte_order)
+
+    def _nullable(self, type_: Nullable, at: int, path: str, counts: dict[str, int]) -> Plain:
+        if type_.by_reference:
+            absent = self._word(at) == 0
+            lengths = self._data[at + self._pointer_size : at + type_.size]
+            if absent and (any(lengths) or any(counts.values())):
+                msg = "Expected no length beside an offset of 0, got one"
+                raise WireError(msg, path=path)
+        else:
+            absent = self._data[at + type_.element.size] == 0
+        return None if absent else self._value(type_.element, at, path, counts)
+
+    def _text(self, at: int, path: str) -> str:
+        start = self._word(at)
+        length = self._data.find(b"\0", start) + 1 - start if start == self._end else 0
+        part = self._part(start, max(length, 1), 1, path)
+        if part[-1]:
+            msg = "Expected text that a NUL ends within the record, got none"
+            raise WireError(msg, path=path)
+        return decode_text(part[:-1], path)
+
+    def _sequence(self, type_: Sequence, at: int, path: str, counts: dict[str, int]) -> Plain:
+        shape: list[int] = []
+        slot = at
+        for known in type_.shape:
+            if known is None:
+                slot += self._pointer_size
+                shape.append(self._word(slot))
+            else:
+                shape.append(counts[known] if isinstance(known, str) else known)
+        if min(shape) < 0:
+            msg = f"Expected a count of elements, got {min(shape)}"
+            raise WireError(msg, path=path)
+        start = self._word(at)
+        self._part(start, type_.element.size * prod(shape), type_.element.alignment, path)
+        if extent(shape) > MAX_EXTENT:
+            msg = f"Expected dimensions of at most {MAX_EXTENT} elements, got {shape}"
+            raise WireError(msg, path=path)
+        return self._elements(type_.element, tuple(shape), start, path)
+
+    def _elements(self, element: Type, shape: tuple[int, ...], at: int, path: str) -> Plain:
+        count = prod(shape)
+        if is_numeric(element):
+            assert isinstance(element, Scalar)
+            return self._numbers(element, count, at).reshape(shape)
+        items = [self._value(element, at + i * element.size, f"{path}[{i}]", {}) for i in range(count)]
+        return nested(items, shape)
+
+    def _numbers(self, element: Scalar, count: int, at: int) -> Plain:
+        dtype = scalar_dtype(element, self._byte_order)
+        if element.kind is Kind.BOOL:  # a foreign true may be any number but 0
+            return np.frombuffer(self._data, np.uint8, count, at) != 0
+        return np.frombuffer(self._data, dtype, count, at).astype(dtype.newbyteorder("="))
+
+    def _part(self, start: int, size: int, alignment: int, path: str) -> bytes:
+        expected = round_up(self._end, alignment)
+        if start != expected:
+            msg = f"Expected the offset {expected}, where the next part begins, got {start}"
+            raise WireError(msg, path=path)
+        if start + size > len(self._data):
+            left = len(self._data) - start
+            msg = f"Expected a part of {size} bytes within the record, got {left} bytes"
+            raise WireError(msg, path=path)
+        self._end = start + size
+        return self._data[start : self._end]
+
+
+# ---------------------------------------------------------------------------
+# Lists of several dimensions
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """The value if it is a numpy array."""
+    array: Any = value if isinstance(value, np.ndarray) else None
+    return array  # type: ignore[no-any-return]  # numpy's stubs leave its type unknown
+
+
+def extent(shape: Iterable[int]) -> int:
+    """The product of the lengths that are not 0."""
+    return prod(n for n in shape if n)
+
+
+def shape_of(plain: Plain, dimensions: int) -> tuple[int, ...]:
+    """The lengths of an array or of nested lists, which must be of equal length at each level."""
+    array = as_array(plain)
+    if array is not None:
+        return tuple(array.shape)
+    shape: list[int] = []
+    for _ in range(dimensions):
+        shape.append(len(plain))
+        plain = plain[0] if plain else []
+    return tuple(shape)
+
+
+def flat(plain: Plain, dimensions: int) -> list[Plain]:
+    """The elements of nested lists, the last dimension running fastest."""
+    for _ in range(dimensions - 1):
+        plain = [item for inner in plain for item in inner]
+    return list(plain)
+
+
+def nested(items: list[Plain], shape: tuple[int, ...]) -> list[Plain]:
+    """Elements as lists of these lengths, one in another; without elements, one empty list."""
+    for n in reversed(shape[1:]):
+        items = [items[i : i + n] for i in range(0, len(items), n)] if n else []
+    return items

@@ -1,0 +1,37 @@
+"""Every error that this library raises on purpose.
+
+The caller's fault and the peer's fault are different types, so that a component can let the first one
+crash it and survive the second. A message says what was expected, what came, where, and the way out
+where there is one; `path` holds the "where" for programs.
+"""
+
+from __future__ import annotations
+
+
+class EchoError(Exception):
+    """The root: `except EchoError` catches all of them and nothing else."""
+
+    def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
+        where = f" - at `{path}`" if path else ""
+        super().__init__(message + where + (f": {hint}" if hint else ""))
+        self.path = path
+
+
+class FormatError(EchoError):
+    """A declaration (class, dtype, C text) or a request that has no layout: the caller's fault."""
+
+
+class EncodeError(EchoError):
+    """A value that its field's type cannot hold: the caller's fault."""
+
+
+class IncompatibleError(EchoError):
+    """A sender's format that a receiver's cannot be reached from; the message lists every refusal."""
+
+
+class WireError(EchoError):
+    """Bytes from a peer or a file that break the rules of the wire format."""
+
+
+class ConversionError(EchoError):
+    """A sender's value that does not fit the receiver's type, met in a conversion that may lose."""

@@ -1,0 +1,111 @@
+"""Declaring events: `@event` makes an event class, `field` says more about one of its fields."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform, overload
+
+from echo_core.errors import FormatError
+from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
+from echo_core.formats.declare import UnknownNameError, declare
+
+T = TypeVar("T")
+_MISSING: Any = dataclasses.MISSING
+
+
+@overload
+def field(
+    *,
+    default: T,
+    aliases: tuple[str, ...] = (),
+    unit: str = "",
+    doc: str = "",
+    init: bool = True,
+    repr: bool = True,
+    compare: bool = True,
+    hash: bool | None = None,
+    kw_only: bool = ...,
+) -> T: ...
+
+
+@overload
+def field(
+    *,
+    default_factory: Callable[[], T],
+    aliases: tuple[str, ...] = (),
+    unit: str = "",
+    doc: str = "",
+    init: bool = True,
+    repr: bool = True,
+    compare: bool = True,
+    hash: bool | None = None,
+    kw_only: bool = ...,
+) -> T: ...
+
+
+@overload
+def field(
+    *,
+    aliases: tuple[str, ...] = (),
+    unit: str = "",
+    doc: str = "",
+    init: bool = True,
+    repr: bool = True,
+    compare: bool = True,
+    hash: bool | None = None,
+    kw_only: bool = ...,
+) -> Any: ...
+
+
+def field(
+    *,
+    default: Any = _MISSING,
+    default_factory: Any = _MISSING,
+    aliases: tuple[str, ...] | str = (),
+    unit: str = "",
+    doc: str = "",
+    **options: Any,
+) -> Any:
+    """A dataclass field that also knows its former names, its unit and what it means.
+
+    `aliases` are former names: a sender that still uses one of them is understood, and so is this sender
+    by a receiver that does. `unit` and `aliases` belong to the format and travel; `doc` stays here. The
+    other options are those of `dataclasses.field`.
+    """
+    if isinstance(aliases, str):
+        msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
+        raise FormatError(msg, hint=f"write `aliases=({aliases!r},)`")
+    metadata = {OPTIONS_KEY: FieldOptions(tuple(aliases), unit, doc)}
+    return dataclasses.field(default=default, default_factory=default_factory, metadata=metadata, **options)
+
+
+@overload
+def event(cls: type[T], /) -> type[T]: ...
+
+
+@overload
+def event(
+    *, frozen: bool = False, order: bool = False, eq: bool = True, kw_only: bool = False
+) -> Callable[[type[T]], type[T]]: ...
+
+
+@dataclass_transform(field_specifiers=(field, dataclasses.field))
+def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[[type[T]], type[T]]:
+    """A dataclass with slots whose layout is checked where it is declared.
+
+    Takes `frozen`, `order`, `eq` and `kw_only` as `dataclasses.dataclass` does. A class that names another
+    one which is not defined yet is checked on first use instead.
+    """
+    frame = inspect.currentframe()
+    namespace = frame.f_back.f_locals if frame and frame.f_back else {}
+
+    def decorate(plain: type[T]) -> type[T]:
+        made = dataclasses.dataclass(slots=True, **options)(plain)
+        with contextlib.suppress(UnknownNameError):
+            declare(made, namespace=namespace)
+        return made
+
+    return decorate if cls is None else decorate(cls)

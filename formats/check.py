@@ -1,0 +1,234 @@
+"""The rules that every record keeps, whether declared here or described by a stranger.
+
+A record that passes may be trusted by everything built on it: codecs, conversions, generated code. The
+caller names the error to raise, for the same fault is the caller's in a class and the peer's in metadata.
+Records are checked from the innermost out, so no check ever follows a chain that another has not bounded.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from math import prod
+
+from echo_core.errors import EchoError
+from echo_core.formats import limits
+from echo_core.formats.types import (
+    SIZES_BY_KIND,
+    Array,
+    Blob,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    Wrapper,
+)
+from echo_core.formats.values import Leaf, integer_range, unpack_default
+
+Fault = type[EchoError]
+
+_POINTER_SIZES = (4, 8)
+_ALIGNMENTS = tuple(1 << shift for shift in range(limits.MAX_ALIGNMENT.bit_length()))
+_RESERVED = re.compile(r"__.*__")
+
+
+def check_pointer_size(pointer_size: int, fault: Fault) -> None:
+    """What the slots of a layout are made of."""
+    if pointer_size not in _POINTER_SIZES:
+        msg = f"Expected pointers of 4 or 8 bytes, got {pointer_size}"
+        raise fault(msg)
+
+
+def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
+    """One record, the records inside it having been checked; raises `fault` with the field's path."""
+    check_name(record.name, fault)
+    path = record.name
+    if record.alignment not in _ALIGNMENTS:
+        msg = f"Expected an alignment of 1 to {limits.MAX_ALIGNMENT}, got {record.alignment}"
+        raise fault(msg, path=path)
+    if not 1 <= record.size <= limits.MAX_RECORD_BYTES or record.size % record.alignment:
+        msg = (
+            f"Expected a record of 1 to {limits.MAX_RECORD_BYTES} bytes, a multiple of its "
+            f"alignment {record.alignment}, got {record.size}"
+        )
+        raise fault(msg, path=path)
+    _at_most(record.leaves, limits.MAX_FIELDS, "fields", fault, path)
+    _at_most(record.depth, limits.MAX_NESTING, "levels of nesting", fault, path)
+    for field in record.fields:
+        _check_field(field, record, pointer_size, fault)
+    _check_names(record, fault)
+    _check_places(record, fault)
+
+
+def check_name(name: str, fault: Fault, path: str = "") -> None:
+    """A name is an identifier in normal form, not too long, and not one that Python gives a meaning."""
+    if (
+        not name.isidentifier()
+        or len(name.encode()) > limits.MAX_NAME_BYTES
+        or keyword.iskeyword(name)
+        or _RESERVED.fullmatch(name)
+        or not unicodedata.is_normalized("NFKC", name)
+    ):
+        msg = f"Expected an identifier of at most {limits.MAX_NAME_BYTES} bytes, got {name[:64]!r}"
+        raise fault(msg, path=path, hint="names that Python gives a meaning to are not allowed")
+
+
+def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
+    """An enumeration by itself: its size, and names and numbers that are each given once."""
+    check_name(enumeration.name, fault)
+    path = enumeration.name
+    if enumeration.size not in SIZES_BY_KIND[Kind.INT]:
+        msg = f"Expected an enumeration of 1, 2, 4 or 8 bytes, got {enumeration.size}"
+        raise fault(msg, path=path)
+    _at_most(len(enumeration.members), limits.MAX_ENUM_MEMBERS, "members", fault, path)
+    low, high = integer_range(Kind.INT, enumeration.size)
+    if not enumeration.members:
+        msg = "Expected at least one member, got none"
+        raise fault(msg, path=path)
+    for name, number in enumeration.members:
+        check_name(name, fault, path)
+        if name == "mro" or (name.startswith("_") and name.endswith("_")):
+            msg = f"Expected a name that a member of an Enum can have, got `{name}`"
+            raise fault(msg, path=path)
+        if not low <= number <= high:
+            msg = f"Expected a number from {low} to {high} for `{name}`, got {number}"
+            raise fault(msg, path=path)
+    for what, given in (
+        ("names", {name for name, _ in enumeration.members}),
+        ("numbers", {number for _, number in enumeration.members}),
+    ):
+        if len(given) != len(enumeration.members):
+            msg = f"Expected members with different {what}, got one twice"
+            raise fault(msg, path=path)
+
+
+def _at_most(count: int, limit: int, what: str, fault: Fault, path: str) -> None:
+    if count > limit:
+        msg = f"Expected at most {limit} {what}, got {count}"
+        raise fault(msg, path=path)
+
+
+def _check_field(field: Field, record: Record, pointer_size: int, fault: Fault) -> None:
+    path = f"{record.name}.{field.name}"
+    check_name(field.name, fault, record.name)
+    _check_type(field.type, record, pointer_size, fault, path)
+    if field.offset < 0 or field.end > record.size:
+        msg = f"Expected a field within the record's {record.size} bytes, got {field.offset} to {field.end}"
+        raise fault(msg, path=path)
+    if len(field.unit.encode()) > limits.MAX_NAME_BYTES or not field.unit.isprintable():
+        msg = f"Expected a printable unit of at most {limits.MAX_NAME_BYTES} bytes, got {field.unit[:64]!r}"
+        raise fault(msg, path=path)
+    _at_most(len(field.aliases), limits.MAX_ALIASES, "aliases", fault, path)
+    _check_default(field, fault, path)
+
+
+def _check_type(type_: Type, record: Record, pointer_size: int, fault: Fault, path: str) -> None:
+    outermost = True
+    while isinstance(type_, Wrapper):
+        match type_:
+            case Array():
+                _check_shape(type_.shape, fault, path)
+                _at_most(prod(type_.shape), limits.MAX_RECORD_BYTES, "elements", fault, path)
+            case Sequence():
+                fixed = [n for n in type_.shape if isinstance(n, int)]
+                _check_shape(fixed, fault, path)
+                _at_most(
+                    prod(fixed) * type_.element.size,
+                    limits.MAX_RECORD_BYTES,
+                    "bytes a step",
+                    fault,
+                    path,
+                )
+                _check_counts(type_, record, fault, path, outermost=outermost)
+            case Nullable():
+                if isinstance(type_.element, Nullable):
+                    msg = "Expected a type that is optional once, got it twice"
+                    raise fault(msg, path=path)
+        outermost = isinstance(type_, Nullable) and outermost
+        type_ = type_.element
+    _check_leaf(type_, fault, path)
+    if isinstance(type_, Text | Blob) and type_.pointer_size != pointer_size:
+        msg = f"Expected pointers of {pointer_size} bytes, got {type_.pointer_size}"
+        raise fault(msg, path=path)
+
+
+def _check_leaf(type_: Leaf | Record, fault: Fault, path: str) -> None:
+    if isinstance(type_, Scalar) and type_.size not in SIZES_BY_KIND[type_.kind]:
+        msg = f"Expected a size that `{type_.kind.name.lower()}` has, got {type_.size} bytes"
+        raise fault(msg, path=path)
+
+
+def _check_shape(shape: tuple[int, ...] | list[int], fault: Fault, path: str) -> None:
+    _at_most(len(shape), limits.MAX_DIMENSIONS, "dimensions", fault, path)
+    if any(not 1 <= n <= limits.MAX_RECORD_BYTES for n in shape):
+        msg = f"Expected dimensions of 1 to {limits.MAX_RECORD_BYTES}, got {list(shape)}"
+        raise fault(msg, path=path)
+
+
+def _check_counts(sequence: Sequence, record: Record, fault: Fault, path: str, *, outermost: bool) -> None:
+    _at_most(len(sequence.shape), limits.MAX_DIMENSIONS, "dimensions", fault, path)
+    if all(isinstance(n, int) for n in sequence.shape):
+        msg = "Expected a sequence with a dimension that varies, got none: it is a static array"
+        raise fault(msg, path=path)
+    by_name = {field.name: field.type for field in record.fields}
+    for name in sequence.shape:
+        if not isinstance(name, str):
+            continue
+        if not outermost:
+            msg = f"Expected a count of its own for a sequence inside another type, got the field `{name}`"
+            raise fault(msg, path=path)
+        count = by_name.get(name)
+        if not isinstance(count, Scalar) or count.kind not in (Kind.INT, Kind.UINT):
+            got = "none of that name" if count is None else f"`{count}`"
+            msg = f"Expected an integer field `{name}` that counts the elements, got {got}"
+            raise fault(msg, path=path)
+
+
+def _check_default(field: Field, fault: Fault, path: str) -> None:
+    if field.default is None:
+        return
+    data, local = field.default.data, field.default.local
+    if data is None:
+        if not local and not isinstance(field.type, Nullable):
+            msg = f"Expected a default for `{field.type}`, got None"
+            raise fault(msg, path=path)
+        return
+    _at_most(len(data), limits.MAX_DEFAULT_BYTES, "bytes of default", fault, path)
+    leaf = field.type.element if isinstance(field.type, Nullable) else field.type
+    if local or not isinstance(leaf, Leaf):
+        msg = f"Expected no default that travels for `{field.type}`, got one"
+        raise fault(msg, path=path)
+    plain = unpack_default(leaf, data, path)
+    if isinstance(leaf, Enumeration) and plain not in dict(leaf.members).values():
+        msg = f"Expected a number of `{leaf}` as default, got {plain}"
+        raise fault(msg, path=path)
+    if isinstance(plain, bool) and data not in (b"\0", b"\1"):
+        msg = f"Expected 0 or 1 as default, got {data[0]}"
+        raise fault(msg, path=path)
+
+
+def _check_names(record: Record, fault: Fault) -> None:
+    """Fields and their former names are all different, so that a name leads to one field."""
+    seen: set[str] = set()
+    for field in record.fields:
+        for name in (field.name, *field.aliases):
+            check_name(name, fault, record.name)
+            if name in seen:
+                msg = f"Expected names and aliases that are given once, got `{name}` twice"
+                raise fault(msg, path=record.name)
+            seen.add(name)
+
+
+def _check_places(record: Record, fault: Fault) -> None:
+    end, before = 0, ""
+    for field in sorted(record.fields, key=lambda field: field.offset):
+        if field.offset < end:
+            msg = f"Expected fields that do not overlap, got one that begins inside `{before}`"
+            raise fault(msg, path=f"{record.name}.{field.name}")
+        end, before = field.end, field.name

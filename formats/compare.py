@@ -1,0 +1,305 @@
+"""What becomes of a sender's record in a receiver's: field by field, at every depth.
+
+Fields are matched by name, then by former names in either direction. A receiver's field that the sender
+lacks takes its default; a sender's field that the receiver lacks is ignored. `match` is the rule itself,
+which conversions follow; `compare` is the report on it.
+"""
+
+from __future__ import annotations
+
+import enum
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from echo_core.errors import IncompatibleError
+from echo_core.formats.conversions import Loss, judge
+from echo_core.formats.describe import table
+from echo_core.formats.format import Format
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Enumeration,
+    Field,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    innermost,
+)
+from echo_core.formats.values import Leaf
+
+
+class Verdict(enum.Enum):
+    """What becomes of a field. Where several are true of it, the one that stands lowest here."""
+
+    SAME = "same"
+    IGNORED = "ignored"  # only the sender has it
+    DEFAULTED = "defaulted"  # only the receiver has it
+    MOVED = "moved"  # the same bytes in another place
+    SWAPPED = "swapped"  # the other byte order
+    WIDENED = "widened"  # another type, which holds every value of the sender's
+    NARROWED = "narrowed"  # a type that may not hold a value: checked at run time, by consent
+    RENAMED = "renamed"  # known by a former name
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The verdict on one field. `sender` and `receiver` are its types, empty where one lacks it."""
+
+    path: str
+    verdict: Verdict
+    sender: str
+    receiver: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All verdicts, in the receiver's order, what it ignores last."""
+
+    sender: str
+    receiver: str
+    entries: tuple[Entry, ...]
+    is_same: bool  # the receiver can use the sender's bytes as they are
+
+    @property
+    def refused(self) -> tuple[Entry, ...]:
+        """What keeps the sender's records from the receiver."""
+        return tuple(entry for entry in self.entries if entry.verdict is Verdict.REFUSED)
+
+    @property
+    def is_accepted(self) -> bool:
+        return not self.refused
+
+    def raise_if_refused(self) -> None:
+        """Raises IncompatibleError with every refusal and its reason."""
+        if self.refused:
+            faults = "; ".join(f"`{entry.path}`: {entry.reason}" for entry in self.refused)
+            msg = f"Expected a sender of `{self.receiver}`, got `{self.sender}` with {faults}"
+            raise IncompatibleError(msg, path=self.refused[0].path)
+
+    def __str__(self) -> str:
+        title = f"{self.sender} -> {self.receiver}: {'accepted' if self.is_accepted else 'refused'}"
+        return "\n".join([title, *table(_HEADER, list(self._rows()), (False,) * len(_HEADER))])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{cell}</th>" for cell in _HEADER)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for entry in self.entries:
+            yield entry.path, entry.verdict.value, entry.sender, entry.receiver, entry.reason
+
+
+_HEADER = ("field", "verdict", "sender", "receiver", "reason")
+
+
+def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
+    """What becomes of `sender`'s records in `receiver`'s; `lossy` consents to conversions that may lose."""
+    comparison = _Comparison(sender.layout, receiver.layout, lossy)
+    entries = tuple(comparison.records(sender.record, receiver.record, receiver.name))
+    is_same = sender.size_bytes == receiver.size_bytes and all(
+        entry.verdict is Verdict.SAME for entry in entries
+    )
+    return Report(sender.name, receiver.name, entries, is_same)
+
+
+def match(sender: Record, receiver: Record) -> dict[str, Field]:
+    """The sender's field for each of the receiver's, by the receiver's name; exact names go first."""
+    left = {field.name: field for field in sender.fields}
+    found = {field.name: left.pop(field.name) for field in receiver.fields if field.name in left}
+    for field in receiver.fields:
+        if field.name in found:
+            continue
+        former = [name for name in field.aliases if name in left]
+        former += [other.name for other in left.values() if field.name in other.aliases]
+        if former:
+            found[field.name] = left.pop(former[0])
+    return found
+
+
+def counted_by(record: Record) -> dict[str, str]:
+    """For each field that counts elements, the sequence whose elements they are."""
+    counts: dict[str, str] = {}
+    for field in record.fields:
+        type_ = field.type.element if isinstance(field.type, Nullable) else field.type
+        if isinstance(type_, Sequence):
+            counts.update({name: field.name for name in type_.shape if isinstance(name, str)})
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """What one type alone makes of another."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+
+
+_SAME = _Finding(Verdict.SAME)
+_ORDER = list(Verdict)
+
+
+def _strongest(findings: list[_Finding]) -> _Finding:
+    verdict = max((finding.verdict for finding in findings), key=_ORDER.index)
+    reasons = dict.fromkeys(reason for finding in findings for reason in finding.reasons)
+    return _Finding(verdict, tuple(reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    sender: Layout
+    receiver: Layout
+    lossy: bool
+
+    def records(self, sender: Record, receiver: Record, path: str) -> Iterator[Entry]:
+        matched = match(sender, receiver)
+        counts = counted_by(receiver)
+        for field in receiver.fields:
+            where = f"{path}.{field.name}"
+            if field.name in matched:
+                yield from self._fields(matched[field.name], field, where)
+            else:
+                yield _missing(field, where, counts.get(field.name))
+        used = {field.name for field in matched.values()}
+        for field in sender.fields:
+            if field.name not in used:
+                yield Entry(
+                    f"{path}.{field.name}",
+                    Verdict.IGNORED,
+                    str(field.type),
+                    "",
+                    "the receiver has no such field",
+                )
+
+    def _fields(self, sender: Field, receiver: Field, path: str) -> Iterator[Entry]:
+        findings = [self._types(sender.type, receiver.type)]
+        if sender.offset != receiver.offset:
+            findings.append(_Finding(Verdict.MOVED, (f"from {sender.offset} to {receiver.offset}",)))
+        if sender.name != receiver.name:
+            findings.append(_Finding(Verdict.RENAMED, (f"`{sender.name}` at the sender",)))
+        if sender.unit != receiver.unit and sender.unit and receiver.unit:
+            findings.append(_Finding(Verdict.SAME, (f"in `{sender.unit}`, not `{receiver.unit}`",)))
+        finding = _strongest(findings)
+        yield Entry(path, finding.verdict, str(sender.type), str(receiver.type), "; ".join(finding.reasons))
+        inner_sender, inner_receiver = innermost(sender.type)[0], innermost(receiver.type)[0]
+        if isinstance(inner_sender, Record) and isinstance(inner_receiver, Record):
+            yield from self.records(inner_sender, inner_receiver, path)
+
+    def _types(self, sender: Type, receiver: Type) -> _Finding:
+        match sender, receiver:
+            case Nullable(), Nullable():
+                return self._types(sender.element, receiver.element)
+            case _, Nullable():
+                widened = _Finding(Verdict.WIDENED, ("always present at the sender",))
+                return _strongest([widened, self._types(sender, receiver.element)])
+            case Nullable(), _:
+                narrowed = self._consent("None has no place here")
+                return _strongest([narrowed, self._types(sender.element, receiver)])
+            case (Array() | Sequence(), Array() | Sequence()):
+                return _strongest(
+                    [self._shapes(sender, receiver), self._types(sender.element, receiver.element)]
+                )
+            case Record(), Record():
+                return self._strides(sender, receiver)  # its fields have entries of their own
+            case (
+                Scalar() | Enumeration() | Text() | Blob(),
+                Scalar() | Enumeration() | Text() | Blob(),
+            ):
+                return self._leaves(sender, receiver)
+            case _:
+                return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
+
+    def _strides(self, sender: Record, receiver: Record) -> _Finding:
+        if sender.size == receiver.size:
+            return _SAME
+        return _Finding(Verdict.MOVED, (f"records of {sender.size} bytes, not {receiver.size}",))
+
+    def _shapes(self, sender: Array | Sequence, receiver: Array | Sequence) -> _Finding:
+        if len(sender.shape) != len(receiver.shape):
+            reason = f"{len(sender.shape)} dimensions are not {len(receiver.shape)}"
+            return _Finding(Verdict.REFUSED, (reason,))
+        findings = [self._references(sender, receiver)]
+        for n, m in zip(sender.shape, receiver.shape, strict=True):
+            if isinstance(n, int) and isinstance(m, int) and n != m:
+                return _Finding(Verdict.REFUSED, (f"{n} elements are not {m}",))
+            if isinstance(m, int) and not isinstance(n, int):
+                findings.append(self._consent(f"the length may not be {m}"))
+            elif n != m:
+                findings.append(_Finding(Verdict.WIDENED, (f"the length `{n or '...'}` is `{m or '...'}`",)))
+        return _strongest(findings)
+
+    def _references(self, sender: Type, receiver: Type) -> _Finding:
+        """What differs between slots that refer to variable parts."""
+        by_reference = (Text, Blob, Sequence)
+        if not isinstance(sender, by_reference) or not isinstance(receiver, by_reference):
+            return _SAME
+        findings = [_SAME]
+        if sender.pointer_size != receiver.pointer_size:
+            reason = f"offsets of {sender.pointer_size} bytes, not {receiver.pointer_size}"
+            findings.append(_Finding(Verdict.MOVED, (reason,)))
+        findings.append(self._orders())
+        return _strongest(findings)
+
+    def _orders(self) -> _Finding:
+        if self.sender.byte_order == self.receiver.byte_order:
+            return _SAME
+        return _Finding(Verdict.SWAPPED, (f"{self.sender.byte_order}-endian",))
+
+    def _leaves(self, sender: Leaf, receiver: Leaf) -> _Finding:
+        loss = judge(sender, receiver)
+        if loss is Loss.REFUSED:
+            return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
+        findings = [self._references(sender, receiver)]
+        if _has_byte_order(sender) and _has_byte_order(receiver):
+            findings.append(self._orders())
+        if loss is Loss.LOSSY:
+            findings.append(self._consent(f"`{receiver}` does not hold every `{sender}`"))
+        elif not _same_values(sender, receiver):
+            findings.append(_Finding(Verdict.WIDENED, (_widening(sender, receiver),)))
+        return _strongest(findings)
+
+    def _consent(self, reason: str) -> _Finding:
+        """The verdict on a conversion that may lose."""
+        if self.lossy:
+            return _Finding(Verdict.NARROWED, (f"{reason}: checked for every value",))
+        return _Finding(Verdict.REFUSED, (f"{reason}: consent with `lossy=True`",))
+
+
+def _has_byte_order(leaf: Leaf) -> bool:
+    if isinstance(leaf, Scalar):
+        return leaf.alignment > 1
+    return isinstance(leaf, Enumeration) and leaf.size > 1
+
+
+def _same_values(sender: Leaf, receiver: Leaf) -> bool:
+    """Whether the same bits mean the same; references are compared apart."""
+    if isinstance(sender, Enumeration) and isinstance(receiver, Enumeration):
+        return sender.size == receiver.size and set(sender.members) <= set(receiver.members)
+    if isinstance(sender, Scalar):
+        return sender == receiver
+    return type(sender) is type(receiver)
+
+
+def _widening(sender: Leaf, receiver: Leaf) -> str:
+    if isinstance(sender, Enumeration) and isinstance(receiver, Enumeration):
+        return "other numbers for the same names"
+    return f"`{sender}` to `{receiver}`"
+
+
+def _missing(field: Field, path: str, counts: str | None) -> Entry:
+    if counts is not None:
+        return Entry(path, Verdict.DEFAULTED, "", str(field.type), f"counts `{counts}`")
+    if field.default is None:
+        reason = "the sender has no such field, and it has no default"
+        return Entry(path, Verdict.REFUSED, "", str(field.type), reason)
+    return Entry(path, Verdict.DEFAULTED, "", str(field.type), "the sender has no such field")

@@ -1,0 +1,110 @@
+"""Which leaf converts to which, as one table: the single place that decides.
+
+A conversion is lossless, may lose, or is refused. "May lose" needs the receiver's consent and is then
+checked for every value: precision may go (a float is rounded, or cut to an integer), range may not (what
+does not fit is a ConversionError). Wrappers and records follow from their elements; see `compare.py`.
+`docs/evolution.md` shows the table, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
+from echo_core.formats.values import Leaf
+
+
+class Loss(enum.Enum):
+    """The verdict on two leaves."""
+
+    LOSSLESS = "lossless"
+    LOSSY = "may lose"
+    REFUSED = "refused"
+
+
+class Rule(enum.Enum):
+    """How a pair of kinds decides; what a rule says of sizes is of the receiver's."""
+
+    ALWAYS = "yes"
+    AS_LARGE = "if as large, else lossy"
+    LARGER = "if larger, else lossy"
+    TWICE_AS_LARGE = "if twice as large, else lossy"
+    SAME_SIZE = "if of the same size"
+    NAMES = "if it has all names, else lossy"
+    LOSSY = "lossy"
+    NO = "-"
+
+
+KINDS: tuple[str, ...] = (*(kind.name.lower() for kind in Kind), "enum", "str", "bytes[...]")
+
+_N, _Y, _L = Rule.NO, Rule.ALWAYS, Rule.LOSSY
+_AS, _UP, _X2, _EQ, _NM = (
+    Rule.AS_LARGE,
+    Rule.LARGER,
+    Rule.TWICE_AS_LARGE,
+    Rule.SAME_SIZE,
+    Rule.NAMES,
+)
+
+# A row for each of the sender's kinds, a column for each of the receiver's.
+# fmt: off
+_ROWS: dict[str, tuple[Rule, ...]] = {
+    #              bool int  uint flo. com. tim. dur. uuid char byte enum str  bytes
+    "bool":       (_Y,  _Y,  _Y,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N),
+    "int":        (_L,  _AS, _L,  _L,  _N,  _N,  _N,  _N,  _N,  _N,  _L,  _N,  _N),
+    "uint":       (_L,  _UP, _AS, _L,  _N,  _N,  _N,  _N,  _N,  _N,  _L,  _N,  _N),
+    "float":      (_N,  _L,  _L,  _AS, _X2, _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N),
+    "complex":    (_N,  _N,  _N,  _N,  _AS, _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N),
+    "timestamp":  (_N,  _N,  _N,  _N,  _N,  _Y,  _N,  _N,  _N,  _N,  _N,  _N,  _N),
+    "duration":   (_N,  _N,  _N,  _N,  _N,  _N,  _Y,  _N,  _N,  _N,  _N,  _N,  _N),
+    "uuid":       (_N,  _N,  _N,  _N,  _N,  _N,  _N,  _Y,  _N,  _N,  _N,  _N,  _N),
+    "chars":      (_N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _AS, _N,  _N,  _Y,  _N),
+    "bytes":      (_N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _EQ, _N,  _N,  _Y),
+    "enum":       (_N,  _AS, _L,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _NM, _N,  _N),
+    "str":        (_N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _L,  _N,  _N,  _Y,  _N),
+    "bytes[...]": (_N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _N,  _L,  _N,  _N,  _Y),
+}
+# fmt: on
+
+RULES: dict[tuple[str, str], Rule] = {
+    (sender, receiver): rule
+    for sender, row in _ROWS.items()
+    for receiver, rule in zip(KINDS, row, strict=True)
+}
+
+
+def kind_of(leaf: Leaf) -> str:
+    """The name of a leaf's row and column."""
+    match leaf:
+        case Scalar():
+            return leaf.kind.name.lower()
+        case Enumeration():
+            return "enum"
+        case Text():
+            return "str"
+        case Blob():
+            return "bytes[...]"
+
+
+def judge(sender: Leaf, receiver: Leaf) -> Loss:
+    """What becomes of the sender's values in the receiver's type."""
+    rule = RULES[kind_of(sender), kind_of(receiver)]
+    if rule is Rule.NAMES:
+        return Loss.LOSSLESS if _has_names(sender, receiver) else Loss.LOSSY
+    if rule is Rule.SAME_SIZE:
+        return Loss.LOSSLESS if receiver.size == sender.size else Loss.REFUSED
+    fits = {
+        Rule.ALWAYS: True,
+        Rule.AS_LARGE: receiver.size >= sender.size,
+        Rule.LARGER: receiver.size > sender.size,
+        Rule.TWICE_AS_LARGE: receiver.size >= 2 * sender.size,
+    }
+    if rule is Rule.NO:
+        return Loss.REFUSED
+    return Loss.LOSSLESS if fits.get(rule, False) else Loss.LOSSY
+
+
+def _has_names(sender: Leaf, receiver: Leaf) -> bool:
+    assert isinstance(sender, Enumeration)
+    assert isinstance(receiver, Enumeration)
+    return {name for name, _ in sender.members} <= {name for name, _ in receiver.members}

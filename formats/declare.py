@@ -1,0 +1,312 @@
+"""From a dataclass to a format: annotations become types, members get places."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import inspect
+import types
+import typing
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from echo_core.errors import EncodeError, FormatError
+from echo_core.formats import limits
+from echo_core.formats.abi import NATIVE, Abi, abi_named
+from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec
+from echo_core.formats.check import check_enumeration, check_record
+from echo_core.formats.format import Format
+from echo_core.formats.layout import Layout, place
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Default,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+)
+from echo_core.formats.values import Leaf, integer_range, pack_default, to_plain
+
+Namespace = Mapping[str, Any]
+
+
+class UnknownNameError(FormatError):
+    """An annotation names something that cannot be found, perhaps because it is not defined yet."""
+
+
+_formats: WeakKeyDictionary[type[Any], dict[str | Abi, Format]] = WeakKeyDictionary()
+
+
+def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
+    """The format of an event class, as the machine named by `abi` lays it out.
+
+    Names in annotations are looked up in the class's module and, where it was defined inside a function,
+    among the local variables of the callers of `format_of` from that module.
+    """
+    try:
+        return _formats[cls][abi]
+    except (KeyError, TypeError):
+        return declare(cls, abi=abi_named(abi), key=abi, namespace=None)
+
+
+def declare(
+    cls: type[Any],
+    *,
+    abi: Abi = NATIVE,
+    key: str | Abi = "native",
+    namespace: Namespace | None,
+) -> Format:
+    """As `format_of`, with the local names given; without, they are looked up in the callers' frames."""
+    _check_class(cls)
+    record = _Declaration(abi, namespace, ()).record(cls)
+    format_ = Format(Layout(abi.byte_order, abi.pointer_size, record))
+    _formats.setdefault(cls, {})[key] = format_
+    return format_
+
+
+def _check_class(cls: Any) -> None:
+    if not (inspect.isclass(cls) and dataclasses.is_dataclass(cls)):
+        got = getattr(cls, "__qualname__", None) or repr(cls)[:64]
+        msg = f"Expected an event class, got `{got}`"
+        raise FormatError(msg, hint="decorate the class with `@echo_core.event` or `@dataclass`")
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """One walk over classes and annotations. `outer` holds the classes that the walk is inside of."""
+
+    abi: Abi
+    namespace: Namespace | None
+    outer: tuple[type[Any], ...]
+
+    def record(self, cls: type[Any]) -> Record:
+        inside = dataclasses.replace(self, outer=(*self.outer, cls))
+        hints = _type_hints(cls, self.namespace)
+        members = [inside.field(member, hints, cls) for member in dataclasses.fields(cls)]
+        record = place(cls.__name__, members, self.abi, cls)
+        check_record(record, self.abi.pointer_size, FormatError)
+        return record
+
+    def field(self, member: dataclasses.Field[Any], hints: Namespace, cls: type[Any]) -> Field:
+        path = f"{cls.__name__}.{member.name}"
+        options = member.metadata.get(OPTIONS_KEY, FieldOptions())
+        type_ = self.type_of(hints[member.name], path)
+        return Field(
+            member.name,
+            type_,
+            default=_default(member, type_, path),
+            aliases=options.aliases,
+            unit=options.unit,
+            doc=options.doc,
+        )
+
+    def type_of(self, annotation: Any, path: str) -> Type:
+        """The type that an annotation stands for."""
+        if isinstance(annotation, str):  # an element given in quotes, which typing does not see
+            annotation = _evaluate(annotation, self.outer[-1], self.namespace, path)
+        plain = _PLAIN_TYPES.get(annotation) if isinstance(annotation, type) else None
+        if plain is not None:
+            return plain
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is Annotated:
+            return self._annotated(arguments, path)
+        if origin in (typing.Union, types.UnionType):
+            return self._union(annotation, arguments, path)
+        if origin in (list, tuple):
+            return self._sequence(annotation, origin, arguments, path)
+        if origin is None and isinstance(annotation, type):
+            return self._class(annotation, path)
+        raise _no_layout(annotation, path)
+
+    def _annotated(self, arguments: tuple[Any, ...], path: str) -> Type:
+        for spec in reversed(_specs(arguments[1:])):
+            match spec:
+                case Scalar():
+                    return spec
+                case LongSpec():
+                    return spec.scalar(self.abi)
+                case ArraySpec():
+                    return self._array(spec, path)
+                case _:
+                    pass
+        return self.type_of(arguments[0], path)
+
+    def _array(self, spec: ArraySpec, path: str) -> Type:
+        element = self.type_of(spec.element, path)
+        if all(isinstance(n, int) for n in spec.shape):
+            return Array(element, cast("tuple[int, ...]", spec.shape), np.ndarray)
+        shape = tuple(None if n is ... else n for n in spec.shape)
+        return Sequence(element, shape, self.abi.pointer_size, np.ndarray)
+
+    def _union(self, annotation: Any, arguments: tuple[Any, ...], path: str) -> Type:
+        chosen = [argument for argument in arguments if argument is not types.NoneType]
+        if len(chosen) != 1:
+            raise _no_layout(annotation, path)
+        return Nullable(self.type_of(chosen[0], path))
+
+    def _sequence(self, annotation: Any, container: type[Any], arguments: tuple[Any, ...], path: str) -> Type:
+        if container is tuple and (len(arguments) != 2 or arguments[1] is not ...):
+            raise _no_layout(annotation, path)
+        return Sequence(self.type_of(arguments[0], path), (None,), self.abi.pointer_size, container)
+
+    def _class(self, cls: type[Any], path: str) -> Type:
+        if cls is str:
+            return Text(self.abi.pointer_size)
+        if cls is bytes:
+            return Blob(self.abi.pointer_size)
+        if issubclass(cls, enum.Enum) and not issubclass(cls, enum.Flag):
+            return _enumeration(cls, path)
+        if not dataclasses.is_dataclass(cls):
+            raise _no_layout(cls, path)
+        if cls in self.outer:
+            msg = f"Expected a class that does not contain itself, got `{cls.__name__}` inside itself"
+            raise FormatError(msg, path=path, hint="refer to other events by an id of your own")
+        if len(self.outer) >= limits.MAX_NESTING:
+            msg = f"Expected at most {limits.MAX_NESTING} classes inside one another, got more"
+            raise FormatError(msg, path=path)
+        return self.record(cls)
+
+
+_PLAIN_TYPES: dict[type[Any], Type] = {
+    bool: Scalar(Kind.BOOL, 1),
+    int: Scalar(Kind.INT, 8),
+    float: Scalar(Kind.FLOAT, 8),
+    complex: Scalar(Kind.COMPLEX, 16),
+    dt.datetime: Scalar(Kind.TIMESTAMP, 8),
+    dt.timedelta: Scalar(Kind.DURATION, 8),
+    uuid.UUID: Scalar(Kind.UUID, 16),
+}
+
+
+def _specs(metadata: tuple[Any, ...]) -> list[Any]:
+    """What stands in an `Annotated`, with what stands in another one given as metadata."""
+    found: list[Any] = []
+    for item in metadata:
+        found += typing.get_args(item)[1:] if typing.get_origin(item) is Annotated else [item]
+    return found
+
+
+_WAYS_OUT: tuple[tuple[tuple[Any, ...], str], ...] = (
+    ((dict, typing.Mapping), "use a list of records with a key and a value"),
+    ((set, frozenset), "use `list[T]`"),
+    ((list, typing.Sequence, typing.Iterable), "name the elements' type, as in `list[int]`"),
+    ((tuple,), "use `tuple[T, ...]`, `echo_core.Array[T, n]` or a record"),
+    ((np.ndarray,), "use `echo_core.Array[echo_core.Float64, ...]`"),
+    ((np.generic,), "use `echo_core.Float32`, `echo_core.Int16` and the like"),
+    ((bytearray, memoryview), "use `bytes`"),
+    ((dt.date, dt.time), "use `datetime.datetime`"),
+    ((enum.Flag,), "use `echo_core.UInt32` and combine the flags' values"),
+    ((typing.Union, types.UnionType), "use one type, or one and None"),
+)
+
+
+def _no_layout(annotation: Any, path: str) -> FormatError:
+    name = annotation.__qualname__ if type(annotation) is type else str(annotation)
+    msg = f"Expected a type with a native layout, got `{name}`"
+    origin = typing.get_origin(annotation) or annotation
+    for origins, hint in _WAYS_OUT:
+        if any(origin is o or (_is_class(origin, o) and o is not object) for o in origins):
+            return FormatError(msg, path=path, hint=hint)
+    return FormatError(msg, path=path, hint="use a scalar, str, bytes, Enum, list, Array or a dataclass")
+
+
+def _is_class(origin: Any, base: Any) -> bool:
+    return isinstance(origin, type) and isinstance(base, type) and issubclass(origin, base)
+
+
+def _enumeration(cls: type[enum.Enum], path: str) -> Enumeration:
+    """Numbers are the members' values where all of them are integers, else their positions."""
+    values = [member.value for member in cls]
+    if not all(type(value) is int for value in values):
+        values = list(range(len(values)))
+    members = tuple((member.name, value) for member, value in zip(cls, values, strict=True))
+    low, high = integer_range(Kind.INT, 4)
+    size = 4 if all(low <= value <= high for value in values) else 8
+    enumeration = Enumeration(cls.__name__, size, members, cls)
+    try:
+        check_enumeration(enumeration, FormatError)
+    except FormatError as error:
+        raise FormatError(str(error), path=path) from None
+    return enumeration
+
+
+def _default(member: dataclasses.Field[Any], type_: Type, path: str) -> Default | None:
+    """A default travels where it is one value; a factory's, or a container's, is made where it is needed."""
+    if member.default_factory is not dataclasses.MISSING:
+        return Default(local=True)
+    if member.default is dataclasses.MISSING:
+        return None
+    leaf = type_.element if isinstance(type_, Nullable) else type_
+    if isinstance(type_, Nullable) and member.default is None:
+        return Default()
+    if not isinstance(leaf, Leaf):
+        return Default(local=True)
+    try:
+        data = pack_default(leaf, to_plain(leaf, member.default, path))
+    except EncodeError as error:
+        msg = f"Expected a default that fits: {error}"
+        raise FormatError(msg, path=path) from None
+    return Default(data) if len(data) <= limits.MAX_DEFAULT_BYTES else Default(local=True)
+
+
+# ---------------------------------------------------------------------------
+# Names in annotations
+
+
+def _type_hints(cls: type[Any], namespace: Namespace | None) -> dict[str, Any]:
+    """The class's annotations with every name resolved."""
+    try:
+        return _resolve(cls, namespace or {})
+    except NameError as error:
+        if namespace is not None:
+            raise _unknown_name(cls, error) from None
+    try:
+        return _resolve(cls, _callers_locals(cls.__module__))
+    except NameError as error:
+        raise _unknown_name(cls, error) from None
+
+
+def _resolve(cls: type[Any], names: Namespace) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, localns={**vars(cls), **names}, include_extras=True)
+    except (SyntaxError, TypeError, AttributeError) as error:
+        msg = f"Expected annotations that can be evaluated, got one that cannot: {error}"
+        raise FormatError(msg, path=cls.__name__) from error
+
+
+def _evaluate(text: str, cls: type[Any], namespace: Namespace | None, path: str) -> Any:
+    """An annotation that was given as text inside another."""
+    holder = types.new_class("_Holder", (), {}, lambda body: body.update(__annotations__={"it": text}))
+    holder.__module__ = cls.__module__
+    try:
+        return _type_hints(holder, namespace)["it"]
+    except FormatError as error:
+        raise FormatError(str(error).partition(" - at ")[0], path=path) from None
+
+
+def _unknown_name(cls: type[Any], error: NameError) -> UnknownNameError:
+    msg = f"Expected names that can be resolved, got `{error.name}` in an annotation"
+    return UnknownNameError(msg, path=cls.__name__, hint="import it, or define it before the class is used")
+
+
+def _callers_locals(module: str) -> dict[str, Any]:
+    """Local variables of the functions of `module` that are now running, the innermost first."""
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == module:
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names

@@ -1,0 +1,128 @@
+"""Between a layout without variable parts and a numpy dtype.
+
+An optional value is a pair of fields, `value` and `present`. Names, aliases, units and defaults have no
+place in a dtype, and an enumeration becomes the integer that it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from echo_core.errors import FormatError
+from echo_core.formats.abi import NATIVE, ByteOrder
+from echo_core.formats.check import check_record
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import (
+    Array,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Type,
+)
+from echo_core.formats.values import scalar_dtype
+
+_KINDS: dict[str, Kind] = {
+    "b": Kind.BOOL,
+    "i": Kind.INT,
+    "u": Kind.UINT,
+    "f": Kind.FLOAT,
+    "c": Kind.COMPLEX,
+    "M": Kind.TIMESTAMP,
+    "m": Kind.DURATION,
+    "S": Kind.CHARS,
+    "V": Kind.BYTES,
+}
+
+
+def dtype_of(layout: Layout) -> np.dtype[Any]:
+    """The dtype of a layout's records; FormatError where a field reaches beyond the record."""
+    return type_dtype(layout.record, layout.byte_order, layout.record.name)
+
+
+def type_dtype(type_: Type, byte_order: ByteOrder, path: str) -> np.dtype[Any]:
+    """The dtype of one type."""
+    match type_:
+        case Scalar() | Enumeration():
+            return scalar_dtype(type_, byte_order)
+        case Array():
+            return np.dtype((type_dtype(type_.element, byte_order, path), type_.shape))
+        case Record():
+            fields = [(f.name, f.type, f.offset) for f in type_.fields]
+        case Nullable() if not type_.by_reference:
+            fields = [
+                ("value", type_.element, 0),
+                ("present", Scalar(Kind.BOOL, 1), type_.element.size),
+            ]
+        case _:
+            msg = f"Expected a type of fixed size, got `{type_}`"
+            raise FormatError(msg, path=path, hint="only records without variable parts have a dtype")
+    return np.dtype(
+        {
+            "names": [name for name, _, _ in fields],
+            "formats": [type_dtype(t, byte_order, f"{path}.{name}") for name, t, _ in fields],
+            "offsets": [offset for _, _, offset in fields],
+            "itemsize": type_.size,
+        }
+    )
+
+
+def layout_of(dtype: np.dtype[Any], name: str) -> Layout:
+    """The layout of a structured dtype's records."""
+    if dtype.names is None:
+        msg = f"Expected a structured dtype, got `{dtype}`"
+        raise FormatError(msg)
+    orders: set[ByteOrder] = {order for _, order in _leaf_orders(dtype, name)}
+    if len(orders) > 1:
+        both = ", ".join(f"`{path}` is {order}-endian" for path, order in _leaf_orders(dtype, name))
+        msg = f"Expected one byte order throughout a record, got both: {both[:400]}"
+        raise FormatError(msg, path=name)
+    byte_order = orders.pop() if orders else NATIVE.byte_order
+    return Layout(byte_order, NATIVE.pointer_size, _record(dtype, name))
+
+
+def _members(dtype: np.dtype[Any]) -> list[tuple[str, np.dtype[Any], int]]:
+    """Name, dtype and offset of each field."""
+    fields: Any = dtype.fields  # numpy's stubs ask for literal names
+    return [(name, *fields[name][:2]) for name in dtype.names or ()]
+
+
+def _leaf_orders(dtype: np.dtype[Any], path: str) -> list[tuple[str, ByteOrder]]:
+    """The byte order of each number in the dtype, with its path."""
+    dtype = dtype.base
+    if dtype.names is not None:
+        members = _members(dtype)
+        return [leaf for name, field, _ in members for leaf in _leaf_orders(field, f"{path}.{name}")]
+    if dtype.byteorder == "|":
+        return []
+    swapped: ByteOrder = "little" if NATIVE.byte_order == "big" else "big"
+    return [(path, NATIVE.byte_order if dtype.isnative else swapped)]
+
+
+def _record(dtype: np.dtype[Any], name: str) -> Record:
+    fields = [
+        Field(field, _type(field_dtype, f"{name}.{field}", field), offset)
+        for field, field_dtype, offset in _members(dtype)
+    ]
+    record = Record(name, dtype.itemsize, dtype.alignment, tuple(fields))
+    check_record(record, NATIVE.pointer_size, FormatError)
+    return record
+
+
+def _type(dtype: np.dtype[Any], path: str, name: str) -> Type:
+    if dtype.subdtype is not None:
+        element, shape = dtype.subdtype
+        return Array(_type(element, path, name), tuple(int(n) for n in shape), np.ndarray)
+    if dtype.names is not None:
+        return _record(dtype, name)
+    if dtype.kind in "Mm" and np.datetime_data(dtype) != ("ns", 1):
+        msg = f"Expected a time in nanoseconds, got `{dtype}`"
+        raise FormatError(msg, path=path, hint="use datetime64[ns] or timedelta64[ns]")
+    if dtype.kind not in _KINDS:
+        msg = f"Expected a dtype with a native layout, got `{dtype}`"
+        raise FormatError(msg, path=path, hint="use numbers, bool, S, V, datetime64[ns] or nested records")
+    return Scalar(_KINDS[dtype.kind], dtype.itemsize)

@@ -1,0 +1,468 @@
+"""A layout as bytes: what one process sends so that another can read its events.
+
+`METADATA` below is the whole description. Numbers are little-endian on every machine; entries have fixed
+sizes and stand in tables, one after the other, and names and other texts follow in the order in which the
+entries need them. Records and enumerations are numbered in the order in which a walk from the outermost
+record needs them, innermost first, so an entry refers to earlier ones only and nothing can be circular.
+
+There is one metadata for a layout. A reader holds the peer to that: it writes again what it has read and
+compares, so that no second spelling, no unused entry and no trailing byte is ever accepted.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import struct
+from typing import Any, TypeVar
+
+from construct import (
+    Array as Table,
+)
+from construct import (
+    Byte,
+    Bytes,
+    Const,
+    ConstructError,
+    GreedyBytes,
+    Int16ul,
+    Int32ul,
+    Int64sl,
+    Struct,
+    this,
+)
+
+from echo_core.errors import WireError
+from echo_core.formats import limits
+from echo_core.formats.abi import ByteOrder
+from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Default,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    Wrapper,
+    innermost,
+)
+
+VERSION = 1
+
+T = TypeVar("T")
+
+
+class Code(enum.IntEnum):
+    """What `FIELD.code` may be beyond a Kind, and what `WRAPPER.code` may be."""
+
+    TEXT = 32
+    BLOB = 33
+    ENUMERATION = 34
+    RECORD = 35
+    ARRAY = 48
+    SEQUENCE = 49
+    NULLABLE = 50
+
+
+class DefaultCode(enum.IntEnum):
+    """What `FIELD.default` may be."""
+
+    REQUIRED = 0
+    VALUE = 1
+    NONE = 2
+    LOCAL = 3
+
+
+# A dimension is a fixed length, or 0 where the length stands in the slot, or this bit and the index of the
+# field that counts.
+COUNTED_BY = 0x8000_0000
+
+RECORD_ENTRY = Struct(
+    "name_size" / Byte,
+    "alignment" / Byte,
+    "fields" / Int16ul,
+    "size" / Int32ul,
+)
+FIELD = Struct(
+    "name_size" / Byte,
+    "code" / Byte,  # a Kind, or a Code
+    "wrappers" / Byte,  # how many of the next WRAPPER entries are its own, outermost first
+    "default" / Byte,
+    "argument" / Int32ul,  # a scalar's size; the index of an enumeration or a record; else 0
+    "offset" / Int32ul,
+    "default_size" / Int16ul,
+    "unit_size" / Byte,
+    "aliases" / Byte,  # how many of the next ALIAS entries are its own
+)
+WRAPPER = Struct("code" / Byte, "dimensions" / Byte)
+ENUM_ENTRY = Struct("name_size" / Byte, "size" / Byte, "members" / Int16ul)
+MEMBER = Struct("number" / Int64sl, "name_size" / Byte)
+ALIAS = Struct("name_size" / Byte)
+
+METADATA = Struct(
+    "magic" / Const(b"ECHO"),
+    "version" / Byte,
+    "big_endian" / Byte,
+    "pointer_size" / Byte,
+    "reserved" / Const(b"\0"),
+    "record_count" / Int16ul,
+    "field_count" / Int16ul,
+    "wrapper_count" / Int16ul,
+    "dimension_count" / Int16ul,
+    "enum_count" / Int16ul,
+    "member_count" / Int16ul,
+    "alias_count" / Int16ul,
+    "text_size" / Int16ul,
+    "records" / Table(this.record_count, RECORD_ENTRY),
+    "fields" / Table(this.field_count, FIELD),
+    "wrappers" / Table(this.wrapper_count, WRAPPER),
+    "dimensions" / Table(this.dimension_count, Int32ul),
+    "enums" / Table(this.enum_count, ENUM_ENTRY),
+    "members" / Table(this.member_count, MEMBER),
+    "aliases" / Table(this.alias_count, ALIAS),
+    # Each enumeration's name and its members' names; then each record's name and, field by field, the
+    # name, the default, the unit and the aliases.
+    "texts" / Bytes(this.text_size),
+    "end" / GreedyBytes,
+).compile()
+
+
+def to_metadata(layout: Layout) -> bytes:
+    """The metadata of a layout."""
+    tables = _Writer()
+    tables.add_record(layout.record)
+    texts = b"".join(tables.enum_texts + tables.record_texts)
+    data: bytes = METADATA.build(
+        {
+            "version": VERSION,
+            "big_endian": layout.byte_order == "big",
+            "pointer_size": layout.pointer_size,
+            "record_count": len(tables.records),
+            "field_count": len(tables.fields),
+            "wrapper_count": len(tables.wrappers),
+            "dimension_count": len(tables.dimensions),
+            "enum_count": len(tables.enums),
+            "member_count": len(tables.members),
+            "alias_count": len(tables.aliases),
+            "text_size": len(texts),
+            "records": tables.records,
+            "fields": tables.fields,
+            "wrappers": tables.wrappers,
+            "dimensions": tables.dimensions,
+            "enums": tables.enums,
+            "members": tables.members,
+            "aliases": tables.aliases,
+            "texts": texts,
+            "end": b"",
+        }
+    )
+    return data
+
+
+class _Writer:
+    """The tables of one metadata, filled by a walk that visits what a record needs before the record."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, int]] = []
+        self.fields: list[dict[str, int]] = []
+        self.wrappers: list[dict[str, int]] = []
+        self.dimensions: list[int] = []
+        self.enums: list[dict[str, int]] = []
+        self.members: list[dict[str, int]] = []
+        self.aliases: list[dict[str, int]] = []
+        self.enum_texts: list[bytes] = []
+        self.record_texts: list[bytes] = []
+        self._index_by_record: dict[Record, int] = {}
+        self._index_by_enum: dict[Enumeration, int] = {}
+
+    def add_record(self, record: Record) -> int:
+        known = self._index_by_record.get(record)
+        if known is not None:
+            return known
+        inner = [self._add_inner(innermost(field.type)[0]) for field in record.fields]
+        name = _text(self.record_texts, record.name)
+        for field, (code, argument) in zip(record.fields, inner, strict=True):
+            self._add_field(field, code, argument, record)
+        self.records.append(
+            {
+                "name_size": name,
+                "alignment": record.alignment,
+                "fields": len(record.fields),
+                "size": record.size,
+            }
+        )
+        index = self._index_by_record[record] = len(self.records) - 1
+        return index
+
+    def _add_inner(self, type_: Type) -> tuple[int, int]:
+        """The code and the argument for the end of a chain."""
+        match type_:
+            case Scalar():
+                return type_.kind, type_.size
+            case Enumeration():
+                return Code.ENUMERATION, self._add_enum(type_)
+            case Record():
+                return Code.RECORD, self.add_record(type_)
+            case Text():
+                return Code.TEXT, 0
+            case _:
+                return Code.BLOB, 0
+
+    def _add_enum(self, enumeration: Enumeration) -> int:
+        known = self._index_by_enum.get(enumeration)
+        if known is not None:
+            return known
+        self.enums.append(
+            {
+                "name_size": _text(self.enum_texts, enumeration.name),
+                "size": enumeration.size,
+                "members": len(enumeration.members),
+            }
+        )
+        for name, number in enumeration.members:
+            self.members.append({"number": number, "name_size": _text(self.enum_texts, name)})
+        index = self._index_by_enum[enumeration] = len(self.enums) - 1
+        return index
+
+    def _add_field(self, field: Field, code: int, argument: int, record: Record) -> None:
+        texts = self.record_texts
+        name = _text(texts, field.name)
+        default = (field.default and field.default.data) or b""
+        texts.append(default)
+        unit = _text(texts, field.unit)
+        self.fields.append(
+            {
+                "name_size": name,
+                "code": code,
+                "wrappers": self._add_wrappers(field.type, record),
+                "default": _default_code(field.default),
+                "argument": argument,
+                "offset": field.offset,
+                "default_size": len(default),
+                "unit_size": unit,
+                "aliases": len(field.aliases),
+            }
+        )
+        self.aliases += [{"name_size": _text(texts, alias)} for alias in field.aliases]
+
+    def _add_wrappers(self, type_: Type, record: Record) -> int:
+        count = 0
+        while isinstance(type_, Wrapper):
+            shape = () if isinstance(type_, Nullable) else type_.shape
+            self.dimensions += [_dimension(n, record) for n in shape]
+            self.wrappers.append({"code": _WRAPPER_CODES[type(type_)], "dimensions": len(shape)})
+            type_, count = type_.element, count + 1
+        return count
+
+
+_WRAPPER_CODES: dict[type[Wrapper], int] = {
+    Array: Code.ARRAY,
+    Sequence: Code.SEQUENCE,
+    Nullable: Code.NULLABLE,
+}
+
+
+def _text(texts: list[bytes], text: str) -> int:
+    """Adds a text; how many bytes it takes."""
+    data = text.encode()
+    texts.append(data)
+    return len(data)
+
+
+def _default_code(default: Default | None) -> int:
+    if default is None:
+        return DefaultCode.REQUIRED
+    if default.local:
+        return DefaultCode.LOCAL
+    return DefaultCode.NONE if default.data is None else DefaultCode.VALUE
+
+
+def _dimension(n: int | str | None, record: Record) -> int:
+    if isinstance(n, str):
+        names = [field.name for field in record.fields]
+        return COUNTED_BY | names.index(n)
+    return n or 0
+
+
+def from_metadata(data: bytes) -> Layout:
+    """The layout that a stranger's metadata describes, or WireError."""
+    if len(data) > limits.MAX_METADATA_BYTES:
+        msg = f"Expected metadata of at most {limits.MAX_METADATA_BYTES} bytes, got {len(data)}"
+        raise WireError(msg)
+    entries = _parse(data)
+    if entries.version != VERSION:
+        msg = f"Expected metadata of version {VERSION}, got {entries.version}"
+        raise WireError(msg)
+    layout = _Reader(entries).layout()
+    if to_metadata(layout) != data:
+        msg = "Expected metadata in its only form, got entries that are unused, repeated or out of order"
+        raise WireError(msg, path=layout.record.name)
+    return layout
+
+
+def _parse(data: bytes) -> Any:
+    try:
+        return METADATA.parse(data)
+    except (ConstructError, struct.error) as error:
+        msg = f"Expected metadata, got {len(data)} bytes that end too soon or do not begin with its magic"
+        raise WireError(msg) from error
+
+
+class _Reader:
+    """Takes entries from the tables in order; what a peer may get wrong ends in WireError."""
+
+    def __init__(self, entries: Any) -> None:
+        self._entries = entries
+        self._pointer_size: int = entries.pointer_size
+        self._texts = memoryview(entries.texts)
+        self._position = 0
+        self._wrappers = iter(entries.wrappers)
+        self._dimensions = iter(entries.dimensions)
+        self._fields = iter(entries.fields)
+        self._members = iter(entries.members)
+        self._aliases = iter(entries.aliases)
+        self._enums: list[Enumeration] = []
+        self._records: list[Record] = []
+
+    def layout(self) -> Layout:
+        check_pointer_size(self._pointer_size, WireError)
+        for entry in self._entries.enums:
+            self._read_enum(entry)
+        for entry in self._entries.records:
+            self._read_record(entry)
+        if not self._records:
+            msg = "Expected metadata of at least one record, got none"
+            raise WireError(msg)
+        byte_order: ByteOrder = "big" if self._entries.big_endian else "little"
+        return Layout(byte_order, self._pointer_size, self._records[-1])
+
+    def _read_enum(self, entry: Any) -> None:
+        name = self._text(entry.name_size)
+        members = [
+            (self._text(member.name_size), member.number)
+            for member in self._take(self._members, entry.members)
+        ]
+        enumeration = Enumeration(name, entry.size, tuple(members))
+        check_enumeration(enumeration, WireError)
+        self._enums.append(enumeration)
+
+    def _read_record(self, entry: Any) -> None:
+        name = self._text(entry.name_size)
+        entries = self._take(self._fields, entry.fields)
+        names: list[str] = []  # grows as fields are read; a count may stand after what it counts
+        rest: list[tuple[Default | None, tuple[str, ...], str]] = []
+        for field in entries:
+            names.append(self._text(field.name_size))
+            default = self._default(field)
+            unit = self._text(field.unit_size)
+            aliases = self._take(self._aliases, field.aliases)
+            rest.append((default, tuple(self._text(alias.name_size) for alias in aliases), unit))
+        fields = [
+            Field(field_name, self._type(field, names), field.offset, *others)
+            for field_name, field, others in zip(names, entries, rest, strict=True)
+        ]
+        record = Record(name, entry.size, entry.alignment, tuple(fields))
+        check_record(record, self._pointer_size, WireError)
+        self._records.append(record)
+
+    def _default(self, entry: Any) -> Default | None:
+        data = self._bytes(entry.default_size)
+        match entry.default:
+            case DefaultCode.REQUIRED:
+                return None
+            case DefaultCode.VALUE:
+                return Default(data)
+            case DefaultCode.NONE:
+                return Default()
+            case DefaultCode.LOCAL:
+                return Default(local=True)
+            case code:
+                msg = f"Expected a code for defaults from 0 to {max(DefaultCode)}, got {code}"
+                raise WireError(msg)
+
+    def _type(self, entry: Any, names: list[str]) -> Type:
+        if entry.wrappers > limits.MAX_NESTING:
+            msg = f"Expected at most {limits.MAX_NESTING} levels of nesting, got {entry.wrappers}"
+            raise WireError(msg)
+        wrappers = [
+            (wrapper.code, self._take(self._dimensions, wrapper.dimensions))
+            for wrapper in self._take(self._wrappers, entry.wrappers)
+        ]
+        type_ = self._inner(entry.code, entry.argument)
+        for code, dimensions in reversed(wrappers):
+            type_ = self._wrapped(type_, code, dimensions, names)
+        return type_
+
+    def _inner(self, code: int, argument: int) -> Type:
+        match code:
+            case Code.TEXT:
+                return Text(self._pointer_size)
+            case Code.BLOB:
+                return Blob(self._pointer_size)
+            case Code.ENUMERATION:
+                return self._earlier(self._enums, argument)
+            case Code.RECORD:
+                return self._earlier(self._records, argument)
+            case code if code in _KIND_CODES:
+                return Scalar(Kind(code), argument)
+            case code:
+                msg = f"Expected the code of a type, got {code}"
+                raise WireError(msg)
+
+    def _wrapped(self, element: Type, code: int, dimensions: list[int], names: list[str]) -> Type:
+        match code:
+            case Code.NULLABLE if not dimensions:
+                return Nullable(element)
+            case Code.ARRAY if dimensions:
+                return Array(element, tuple(dimensions))
+            case Code.SEQUENCE if dimensions:
+                shape = tuple(self._length(n, names) for n in dimensions)
+                return Sequence(element, shape, self._pointer_size)
+            case code:
+                msg = f"Expected the code of a wrapper and its dimensions, got {code} with {len(dimensions)}"
+                raise WireError(msg)
+
+    def _length(self, dimension: int, names: list[str]) -> int | str | None:
+        if dimension & COUNTED_BY:
+            return self._earlier(names, dimension ^ COUNTED_BY)
+        return dimension or None
+
+    def _earlier(self, table: list[T], index: int) -> T:
+        if index >= len(table):
+            msg = f"Expected a reference to one of {len(table)} entries, got {index}"
+            raise WireError(msg)
+        return table[index]
+
+    def _take(self, table: Any, count: int) -> list[Any]:
+        entries: list[Any] = list(itertools.islice(table, count))
+        if len(entries) != count:
+            msg = f"Expected {count} more entries in a table, got {len(entries)}"
+            raise WireError(msg)
+        return entries
+
+    def _text(self, size: int) -> str:
+        data = self._bytes(size)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            msg = f"Expected a name in UTF-8, got {data[:40]!r}"
+            raise WireError(msg) from None
+
+    def _bytes(self, size: int) -> bytes:
+        end = self._position + size
+        if end > len(self._texts):
+            msg = f"Expected {size} more bytes of text, got {len(self._texts) - self._position}"
+            raise WireError(msg)
+        data = bytes(self._texts[self._position : end])
+        self._position = end
+        return data
+
+
+_KIND_CODES = frozenset(Kind)

@@ -1,0 +1,121 @@
+"""A dataclass for records that no class was declared for.
+
+The class declares what the record is: laid out again for the ABI that the record came from, it gives the
+same fields at the same places.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import functools
+import uuid
+from typing import Annotated, Any, cast
+
+import numpy as np
+
+from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+)
+from echo_core.formats.values import Leaf, from_plain, is_numeric, unpack_default
+
+_PYTHON_TYPES: dict[Kind, type[Any]] = {
+    Kind.BOOL: bool,
+    Kind.INT: int,
+    Kind.UINT: int,
+    Kind.FLOAT: float,
+    Kind.COMPLEX: complex,
+    Kind.TIMESTAMP: dt.datetime,
+    Kind.DURATION: dt.timedelta,
+    Kind.UUID: uuid.UUID,
+    Kind.CHARS: str,
+    Kind.BYTES: bytes,
+}
+
+
+def class_of(record: Record) -> type[Any]:
+    """The class that the record was declared with, or one made for it."""
+    return record.python or _made_class(record)
+
+
+@functools.lru_cache(maxsize=256)  # bounded: a peer can send formats for ever
+def _made_class(record: Record) -> type[Any]:
+    namespace = {"__doc__": f"Records of `{record.name}`, a format met at run time."}
+    return dataclasses.make_dataclass(
+        record.name,
+        [_member(field) for field in record.fields],
+        namespace=namespace,
+        kw_only=True,  # so that fields with defaults may stand anywhere
+        slots=True,
+    )
+
+
+def _member(field: Field) -> tuple[str, Any, dataclasses.Field[Any]]:
+    options = FieldOptions(field.aliases, field.unit, field.doc)
+    metadata = {OPTIONS_KEY: options}
+    if field.default is None or field.default.local:
+        member: dataclasses.Field[Any] = dataclasses.field(metadata=metadata)
+    else:
+        member = dataclasses.field(default=default_value(field), metadata=metadata)
+    return field.name, annotation_of(field.type), member
+
+
+def default_value(field: Field) -> Any:
+    """The Python value of a default that travels."""
+    assert field.default is not None
+    if field.default.data is None:
+        return None
+    leaf = field.type.element if isinstance(field.type, Nullable) else field.type
+    assert isinstance(leaf, Leaf)
+    plain = unpack_default(leaf, field.default.data, field.name)
+    if isinstance(leaf, Enumeration) and leaf.python is None:
+        return _enum_class(leaf)(plain)
+    return from_plain(leaf, plain, field.name)
+
+
+def annotation_of(type_: Type) -> Any:
+    """The annotation that declares a type."""
+    match type_:
+        case Scalar():
+            return Annotated[_PYTHON_TYPES[type_.kind], type_]
+        case Enumeration():
+            return type_.python or _enum_class(type_)
+        case Text():
+            return str
+        case Blob():
+            return bytes
+        case Record():
+            return class_of(type_)
+        case Nullable():
+            return annotation_of(type_.element) | None
+        case Array():
+            return Annotated[np.ndarray, ArraySpec(annotation_of(type_.element), type_.shape)]
+        case Sequence():
+            element: Any = annotation_of(type_.element)
+            if type_.shape == (None,) and sequence_container(type_) is not np.ndarray:
+                return list[element]
+            shape = tuple(... if n is None else n for n in type_.shape)
+            return Annotated[np.ndarray, ArraySpec(element, shape)]
+
+
+def sequence_container(type_: Array | Sequence) -> type[Any]:
+    """What holds the elements in Python: as declared, else numpy for numbers and a list for the rest."""
+    return type_.container or (np.ndarray if is_numeric(type_.element) else list)
+
+
+@functools.lru_cache(maxsize=256)
+def _enum_class(enumeration: Enumeration) -> type[enum.Enum]:
+    make: Any = enum.Enum  # type checkers want its arguments spelt out
+    return cast("type[enum.Enum]", make(enumeration.name, list(enumeration.members)))

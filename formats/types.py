@@ -1,0 +1,284 @@
+"""The closed set of types that an event is made of, each as one machine lays it out.
+
+A type is a value: frozen, comparable, self-contained (its size and alignment need no context). Wrappers
+(Array, Sequence, Nullable) hold exactly one element, so a type is a chain that ends in a scalar, an
+enumeration, text, bytes or a record.
+
+Some types carry the Python side that they were declared with (`python`, `container`). It says how values
+look in this process; it takes no part in equality and never travels.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+
+class Kind(enum.IntEnum):
+    """What the bits of a scalar mean. The numbers are those of the wire."""
+
+    BOOL = 1
+    INT = 2
+    UINT = 3
+    FLOAT = 4
+    COMPLEX = 5
+    TIMESTAMP = 6  # int64, nanoseconds since 1970-01-01 UTC
+    DURATION = 7  # int64, nanoseconds
+    UUID = 8  # 16 bytes, most significant first on every machine
+    CHARS = 9  # UTF-8, ended by the first NUL or by the size
+    BYTES = 10  # exactly so many bytes
+
+
+SIZES_BY_KIND: dict[Kind, range | tuple[int, ...]] = {
+    Kind.BOOL: (1,),
+    Kind.INT: (1, 2, 4, 8),
+    Kind.UINT: (1, 2, 4, 8),
+    Kind.FLOAT: (2, 4, 8),
+    Kind.COMPLEX: (8, 16),
+    Kind.TIMESTAMP: (8,),
+    Kind.DURATION: (8,),
+    Kind.UUID: (16,),
+    Kind.CHARS: range(1, 65536),
+    Kind.BYTES: range(1, 65536),
+}
+
+_UNALIGNED = frozenset({Kind.UUID, Kind.CHARS, Kind.BYTES})
+
+
+def round_up(size: int, alignment: int) -> int:
+    """The first multiple of `alignment` that is not below `size`."""
+    return -(-size // alignment) * alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of fixed size with no parts."""
+
+    kind: Kind
+    size: int
+
+    @property
+    def alignment(self) -> int:
+        """Its size; a complex number aligns as its halves, and strings of bytes not at all."""
+        if self.kind in _UNALIGNED:
+            return 1
+        return self.size // 2 if self.kind is Kind.COMPLEX else self.size
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.CHARS | Kind.BYTES:
+                return f"{'char' if self.kind is Kind.CHARS else 'byte'}[{self.size}]"
+            case Kind.INT | Kind.UINT | Kind.FLOAT | Kind.COMPLEX:
+                return f"{self.kind.name.lower()}{self.size * 8}"
+            case _:
+                return self.kind.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """A signed integer with names for some of its values; the names are what counts."""
+
+    name: str
+    size: int
+    members: tuple[tuple[str, int], ...]
+    python: type[enum.Enum] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def alignment(self) -> int:
+        return self.size
+
+    def __str__(self) -> str:
+        return f"enum {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A slot that refers to UTF-8 text, ended by a NUL, among the record's variable parts."""
+
+    pointer_size: int
+
+    @property
+    def size(self) -> int:
+        return self.pointer_size
+
+    @property
+    def alignment(self) -> int:
+        return self.pointer_size
+
+    def __str__(self) -> str:
+        return "str"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A slot {offset, length} that refers to bytes among the record's variable parts."""
+
+    pointer_size: int
+
+    @property
+    def size(self) -> int:
+        return 2 * self.pointer_size
+
+    @property
+    def alignment(self) -> int:
+        return self.pointer_size
+
+    def __str__(self) -> str:
+        return "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Elements side by side inside the record, the last dimension running fastest."""
+
+    element: Type
+    shape: tuple[int, ...]
+    container: type[Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        return self.element.size * prod(self.shape)
+
+    @property
+    def alignment(self) -> int:
+        return self.element.alignment
+
+    def __str__(self) -> str:
+        return f"{self.element}[{']['.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A slot that refers to elements among the record's variable parts.
+
+    Each dimension is a number (fixed), None (its length stands in the slot, after the offset) or the name
+    of an integer field of the same record that holds its length.
+    """
+
+    element: Type
+    shape: tuple[int | str | None, ...]
+    pointer_size: int
+    container: type[Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        return self.pointer_size * (1 + self.shape.count(None))
+
+    @property
+    def alignment(self) -> int:
+        return self.pointer_size
+
+    def __str__(self) -> str:
+        return f"{self.element}[{']['.join('...' if n is None else str(n) for n in self.shape)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """An element or nothing.
+
+    A type that refers to a variable part says "nothing" with the offset 0 and stays as large as it is.
+    Any other is followed by a byte, 1 or 0, and padded to its natural alignment.
+    """
+
+    element: Type
+
+    @property
+    def by_reference(self) -> bool:
+        """Whether nothing is an offset of 0, and not a byte of its own."""
+        return isinstance(self.element, Text | Blob | Sequence)
+
+    @property
+    def size(self) -> int:
+        if self.by_reference:
+            return self.element.size
+        return round_up(self.element.size + 1, self.element.alignment)
+
+    @property
+    def alignment(self) -> int:
+        return self.element.alignment
+
+    def __str__(self) -> str:
+        return f"{self.element} | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What stands in for a field that a sender does not have.
+
+    `data` is the value in one byte form that is the same on every machine (see `formats/scalars.py`), and
+    None for the value None. `local` marks a default that only the declaring process can make: a factory's.
+    """
+
+    data: bytes | None = None
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One member of a record. `aliases` are its former names."""
+
+    name: str
+    type: Type
+    offset: int = 0
+    default: Default | None = None
+    aliases: tuple[str, ...] = ()
+    unit: str = ""
+    doc: str = field(default="", compare=False)
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.type.size
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A struct: fields at offsets. `depth` and `leaves` count what it nests, itself included."""
+
+    name: str
+    size: int
+    alignment: int
+    fields: tuple[Field, ...]
+    python: type[Any] | None = field(default=None, compare=False, repr=False)
+    depth: int = field(init=False, compare=False, repr=False)
+    leaves: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = leaves = 0
+        for member in self.fields:
+            inner, wrappers = innermost(member.type)
+            nested = inner if isinstance(inner, Record) else None
+            depth = max(depth, wrappers + (nested.depth if nested else 0))
+            leaves += 1 + (nested.leaves if nested else 0)
+        object.__setattr__(self, "depth", 1 + depth)
+        object.__setattr__(self, "leaves", leaves)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Wrapper = Array | Sequence | Nullable
+Type = Scalar | Enumeration | Text | Blob | Array | Sequence | Nullable | Record
+
+
+def innermost(type_: Type) -> tuple[Scalar | Enumeration | Text | Blob | Record, int]:
+    """What a chain of wrappers ends in, and how many wrappers there are."""
+    wrappers = 0
+    while isinstance(type_, Wrapper):
+        type_, wrappers = type_.element, wrappers + 1
+    return type_, wrappers
+
+
+def has_parts(type_: Type) -> bool:
+    """Whether a value of this type may reach beyond its own size, into the variable parts."""
+    while True:
+        match type_:
+            case Text() | Blob() | Sequence():
+                return True
+            case Array() | Nullable():
+                type_ = type_.element
+            case Record():
+                return any(has_parts(member.type) for member in type_.fields)
+            case _:
+                return False
