@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, dataclass_transform, overload
+from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 from echo_core.errors import FormatError
 from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
@@ -16,70 +16,38 @@ T = TypeVar("T")
 _MISSING: Any = dataclasses.MISSING
 
 
-@overload
-def field(
-    *,
-    default: T,
-    aliases: tuple[str, ...] = (),
-    unit: str = "",
-    doc: str = "",
-    init: bool = True,
-    repr: bool = True,
-    compare: bool = True,
-    hash: bool | None = None,
-    kw_only: bool = ...,
-) -> T: ...
-
-
-@overload
-def field(
-    *,
-    default_factory: Callable[[], T],
-    aliases: tuple[str, ...] = (),
-    unit: str = "",
-    doc: str = "",
-    init: bool = True,
-    repr: bool = True,
-    compare: bool = True,
-    hash: bool | None = None,
-    kw_only: bool = ...,
-) -> T: ...
-
-
-@overload
-def field(
-    *,
-    aliases: tuple[str, ...] = (),
-    unit: str = "",
-    doc: str = "",
-    init: bool = True,
-    repr: bool = True,
-    compare: bool = True,
-    hash: bool | None = None,
-    kw_only: bool = ...,
-) -> Any: ...
-
-
 def field(
     *,
     default: Any = _MISSING,
     default_factory: Any = _MISSING,
-    aliases: tuple[str, ...] | str = (),
+    aliases: tuple[str, ...] = (),
     unit: str = "",
     doc: str = "",
-    **options: Any,
+    init: bool = True,
+    repr: bool = True,
+    compare: bool = True,
+    hash: bool | None = None,
+    kw_only: bool | Any = _MISSING,
 ) -> Any:
     """A dataclass field that also knows its former names, its unit and what it means.
 
-    `aliases` are former names: a sender that still uses one of them is understood, and so is this sender
-    by a receiver that does. `unit` and `aliases` belong to the format and travel; `doc` stays here. The
-    other options are those of `dataclasses.field`.
+    `aliases` are former names: a sender that still uses one of them is understood, and so is this sender by
+    a receiver that does. `unit` and `aliases` belong to the format and travel; `doc` stays here. The other
+    options are those of `dataclasses.field`.
     """
-    if isinstance(aliases, str):
+    if isinstance(cast("object", aliases), str):
         msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
         raise FormatError(msg, hint=f"write `aliases=({aliases!r},)`")
-    metadata = {OPTIONS_KEY: FieldOptions(tuple(aliases), unit, doc)}
-    return dataclasses.field(default=default, default_factory=default_factory, metadata=metadata, **options)
+    return dataclasses.field(
+        default=default,
+        default_factory=default_factory,
+        init=init,
+        repr=repr,
+        compare=compare,
+        hash=hash,
+        kw_only=kw_only,
+        metadata={OPTIONS_KEY: FieldOptions(tuple(aliases), unit, doc)},
+    )
 
 
 @overload
