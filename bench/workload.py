@@ -4,8 +4,6 @@
 layouts is always measured on both.
 """
 
-from __future__ import annotations
-
 import echo_core as echo
 
 

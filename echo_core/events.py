@@ -24,9 +24,9 @@ def field(
     unit: str = "",
     doc: str = "",
     init: bool = True,
-    repr: bool = True,
+    repr: bool = True,  # noqa: A002 - the name that dataclasses.field has
     compare: bool = True,
-    hash: bool | None = None,
+    hash: bool | None = None,  # noqa: A002 - likewise
     kw_only: bool | Any = _MISSING,
 ) -> Any:
     """A dataclass field that also knows its former names, its unit and what it means.
