@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from echo_core.errors import FormatError
 from echo_core.formats import limits
@@ -40,7 +40,10 @@ _CHAR = Scalar(Kind.CHARS, 1)  # compared by identity: `char c[1]` is equal, but
 _BYTE = Scalar(Kind.UINT, 1)
 _LONG, _POINTER = -1, -2  # sizes that the ABI decides
 
-_BASIC = frozenset(["char", "short", "int", "long", "signed", "unsigned", "float", "double", "_Bool", "_Complex", "complex", "_Float16"])
+_BASIC = frozenset(
+    {"char", "short", "int", "long", "signed", "unsigned", "float", "double"}
+    | {"_Bool", "_Complex", "complex", "_Float16"}
+)
 _QUALIFIERS = frozenset({"const", "volatile", "restrict"})
 
 # Every order of the words is allowed, so the key is the words sorted.
@@ -156,7 +159,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         if kind == "directive":
             _obey(token, defined)
         elif token == '"' or (kind == "comment" and not token.endswith("*/", 2)):
-            raise _syntax_error("text that is complete", token, text, match.start())
+            _refuse_text("text that is complete", token, text, match.start())
         elif kind == "word" and defined.get(token):
             yield _Token("number", defined[token], match.start())
         elif kind not in ("blank", "comment"):
@@ -182,9 +185,9 @@ def _obey(directive: str, defined: dict[str, str]) -> None:
     raise FormatError(msg, hint="give the text as the preprocessor leaves it (`gcc -E -P`)")
 
 
-def _syntax_error(expected: str, got: str, text: str, at: int, path: str = "") -> FormatError:
+def _refuse_text(expected: str, got: str, text: str, at: int, path: str = "") -> NoReturn:
     msg = f"Expected {expected}, got `{got[:64] or 'the end of the text'}`"
-    return FormatError(msg, path=path, hint=f"in line {text.count(chr(10), 0, at) + 1}")
+    raise FormatError(msg, path=path, hint=f"in line {text.count(chr(10), 0, at) + 1}")
 
 
 def _closing(tokens: list[_Token], text: str) -> dict[int, int]:
@@ -195,13 +198,14 @@ def _closing(tokens: list[_Token], text: str) -> dict[int, int]:
         if token.text in ("{", "("):
             opened.append(i)
             if len(opened) > 2 * limits.MAX_NESTING:
-                raise _syntax_error("less nesting", token.text, text, token.at)
+                _refuse_text("less nesting", token.text, text, token.at)
         elif token.text in ("}", ")"):
             if not opened or tokens[opened[-1]].text + token.text not in ("{}", "()"):
-                raise _syntax_error("brackets in pairs", token.text, text, token.at)
+                _refuse_text("brackets in pairs", token.text, text, token.at)
             closing[opened.pop()] = i
     if opened:
-        raise _syntax_error("brackets in pairs", "", text, tokens[opened[-1]].at)
+        at = tokens[opened[-1]].at
+        _refuse_text(f"an end for `{text[at]}`", "", text, at)
     return closing
 
 
@@ -240,11 +244,11 @@ class _Reader:
 
     def expect(self, text: str) -> None:
         if not self.take(text):
-            raise self.unexpected(f"`{text}`")
+            self.refuse_token(f"`{text}`")
 
     def word(self, what: str = "a name") -> str:
         if self.tokens[self.at].kind != "word":
-            raise self.unexpected(what)
+            self.refuse_token(what)
         return self.advance()
 
     def tag(self) -> str:
@@ -254,7 +258,7 @@ class _Reader:
         """The name that a declaration gives, from somewhere between its type and the name."""
         while self.text_at(at) in ("*", "(", "{", "_Nullable", "__attribute__", *_QUALIFIERS):
             skips = self.text_at(at) == "{" or self.text_at(at - 1) == "__attribute__"
-            at = self.closing[at] + 1 if skips else at + 1
+            at = self.closing.get(at, at) + 1 if skips else at + 1
         return self.tokens[at].text if self.tokens[at].kind == "word" else ""
 
     def text_at(self, at: int) -> str:
@@ -263,11 +267,12 @@ class _Reader:
     def path(self) -> str:
         return ".".join(part for part in (self.owner, self.member) if part)
 
-    def unexpected(self, expected: str) -> FormatError:
-        return _syntax_error(expected, self.text, self.source, self.tokens[self.at].at, self.path())
+    def refuse_token(self, expected: str) -> NoReturn:
+        _refuse_text(expected, self.text, self.source, self.tokens[self.at].at, self.path())
 
-    def refusal(self, expected: str, got: str, hint: str) -> FormatError:
-        return FormatError(f"Expected {expected}, got `{got[:64]}`", path=self.path(), hint=hint)
+    def refuse(self, expected: str, got: str, hint: str) -> NoReturn:
+        msg = f"Expected {expected}, got `{got[:64]}`"
+        raise FormatError(msg, path=self.path(), hint=hint)
 
     # Declarations at file scope
 
@@ -280,9 +285,9 @@ class _Reader:
         if is_typedef:
             for name, alias in self.declarators(type_):
                 if self.typedefs.setdefault(name, alias) != alias:
-                    raise self.refusal("names that are given once", name, "rename one of the two")
+                    self.refuse("names that are given once", name, "rename one of the two")
         elif self.text != ";":
-            raise self.unexpected("`;`, for only types are declared here,")
+            self.refuse_token("only types, and `;` after each")
         self.expect(";")
 
     def assertion(self) -> bool:
@@ -290,21 +295,21 @@ class _Reader:
         if not self.take("_Static_assert"):
             return False
         if self.text != "(":
-            raise self.unexpected("`(`")
+            self.refuse_token("`(`")
         self.at = self.closing[self.at] + 1
         self.expect(";")
         return True
 
     def struct_named(self, name: str | None) -> Record:
-        if name is None and self.last is not None:
-            return self.last
-        found = self.complete(self.typedefs.get(name or "")) or self.tags.get(name or "")
-        if isinstance(found, Record):
-            return found
-        known = [tag for tag, type_ in self.tags.items() if isinstance(type_, Record)]
-        known += [alias for alias, type_ in self.typedefs.items() if isinstance(type_, Record)]
-        hint = f"the text defines {', '.join(known[:8]) or 'none'}"
-        raise self.refusal("a struct", name or "a text without one", hint)
+        found: _Declared | None = self.last
+        if name is not None:
+            found = self.complete(self.typedefs.get(name)) or self.tags.get(name)
+        if not isinstance(found, Record):
+            types = (*self.tags.items(), *self.typedefs.items())
+            known = [known for known, type_ in types if isinstance(type_, Record)]
+            hint = f"the text defines {', '.join(known[:8]) or 'none'}"
+            self.refuse("a struct", name or "a text without one", hint)
+        return found
 
     # Types
 
@@ -326,11 +331,11 @@ class _Reader:
         if words == ["char"]:
             return _CHAR
         key = tuple(sorted(words))
-        if key in _SCALARS:
-            return self.sized(*_SCALARS[key])
-        self.member = self.name_from(self.at if words else self.at + bool(self.text))
-        hint = _WAYS_OUT.get(" ".join(key) or self.text, "define it above, in the same text")
-        raise self.refusal("a type with a layout", " ".join(words) or self.text or "nothing", hint)
+        if key not in _SCALARS:
+            self.member = self.name_from(self.at if words else self.at + bool(self.text))
+            hint = _WAYS_OUT.get(" ".join(key) or self.text, "define it above, in the same text")
+            self.refuse("a type with a layout", " ".join(words) or self.text or "nothing", hint)
+        return self.sized(*_SCALARS[key])
 
     def sized(self, kind: Kind, size: int) -> Scalar:
         by_abi = {_LONG: self.abi.long_size, _POINTER: self.abi.pointer_size}
@@ -358,6 +363,8 @@ class _Reader:
         if self.text != "{":
             return self.tagged(tag, Record)
         name = self.name_given(tag, is_typedef)
+        if not name:
+            self.refuse("a struct with a name", "struct {", "give it a tag or a member's name")
         members = self.members(name)
         attributes |= self.attributes()
         if self.owner and not tag and not attributes and (slot := self.slot(members)):
@@ -403,12 +410,12 @@ class _Reader:
             return found
         if not tag or found or expected is Enumeration:
             self.member = self.name_from(self.at)
-            raise self.refusal("a type defined above", tag or self.text, "define it before its use")
+            self.refuse("a type defined above", tag or self.text, "define it before its use")
         return _Incomplete(tag)
 
     def define(self, tag: str, type_: Record | Enumeration) -> None:
         if tag and self.tags.setdefault(tag, type_) is not type_:
-            raise self.refusal("tags that are given once", tag, "rename one of the two")
+            self.refuse("tags that are given once", tag, "rename one of the two")
 
     def attributes(self) -> dict[str, int]:
         """`packed` and `aligned(n)`: the two that change a layout in a known way."""
@@ -420,7 +427,7 @@ class _Reader:
                 attribute = self.word("an attribute").strip("_")
                 if attribute not in ("packed", "aligned"):
                     hint = "only `packed` and `aligned(n)` are known"
-                    raise self.refusal("an attribute with a known layout", attribute, hint)
+                    self.refuse("an attribute with a known layout", attribute, hint)
                 found[attribute] = self.in_parentheses() if attribute == "aligned" else 1
             self.expect(")")
             self.expect(")")
@@ -436,14 +443,14 @@ class _Reader:
         sign = -1 if self.take("-") else 1
         number = _NUMBER.fullmatch(self.text)
         if number is None and self.text not in self.constants:
-            raise self.unexpected("a decimal or hexadecimal integer")
+            self.refuse_token("a decimal or hexadecimal integer")
         text = self.advance()
         return sign * (int(number[1], 0) if number else self.constants[text])
 
     # Members
 
     def members(self, name: str) -> _Members:
-        outer, self.owner = self.owner, name or self.owner
+        outer, self.owner = self.owner, name
         members: _Members = []
         self.expect("{")
         while not self.take("}"):
@@ -471,9 +478,9 @@ class _Reader:
         type_ = self.array(type_, self.dimensions())
         type_ = self.counted(self.pointers(type_, inside))
         if self.text == ":":
-            raise self.refusal("a whole number of bytes", ":", "use an integer for the bit-fields")
+            self.refuse("a whole number of bytes", ":", "use an integer for the bit-fields")
         if self.text == "(":
-            raise self.refusal("data", "a function", "leave it out of what is sent")
+            self.refuse("data", "a function", "leave it out of what is sent")
         return name, type_
 
     def stars(self) -> list[bool]:
@@ -496,7 +503,7 @@ class _Reader:
         while self.take("["):
             if self.text == "]":
                 hint = "give it a size, or point to elements with `T *name __counted_by(n)`"
-                raise self.refusal("an array with a size", "[]", hint)
+                self.refuse("an array with a size", "[]", hint)
             dimensions.append(self.integer())
             self.expect("]")
         return dimensions
@@ -510,18 +517,22 @@ class _Reader:
             if not dimensions:
                 return type_
         element, shape = self.settled(type_), tuple(dimensions)
-        if isinstance(element, Array):
-            element, shape = element.element, shape + element.shape
+        match element:
+            case Array(element=innermost, shape=rest):
+                element, shape = innermost, (*shape, *rest)
+            case _:
+                pass
         if len(shape) > limits.MAX_DIMENSIONS:
             expected = f"at most {limits.MAX_DIMENSIONS} dimensions"
-            raise self.refusal(expected, str(len(shape)), "use fewer, larger ones")
+            self.refuse(expected, str(len(shape)), "use fewer, larger ones")
         return Array(element, shape)
 
     def counted(self, type_: _Declared) -> _Declared:
         if not self.take("__counted_by"):
             return type_
-        if not isinstance(type_, _Pointer):
-            raise self.refusal("a pointer", "__counted_by", "count what a pointer refers to")
+        if not isinstance(type_, _Pointer) or not self.owner:
+            hint = "it counts what a pointer that is a struct's member refers to"
+            self.refuse("a member that is a pointer", "__counted_by", hint)
         self.expect("(")
         shape = [self.count()]
         while self.take(","):
@@ -539,7 +550,7 @@ class _Reader:
         """The type of what can have no more said about it."""
         if isinstance(type_, _Incomplete):
             hint = "define it above; to refer to another record, use an id of your own"
-            raise self.refusal("a struct defined above", f"struct {type_.tag}", hint)
+            self.refuse("a struct defined above", f"struct {type_.tag}", hint)
         if not isinstance(type_, _Pointer):
             return type_
         if type_.element is _CHAR and not type_.shape:
@@ -548,7 +559,7 @@ class _Reader:
             target = Sequence(type_.element, type_.shape, self.abi.pointer_size)
         else:
             hint = "add `__counted_by(n)`, with an integer field `n` of the same struct"
-            raise self.refusal("a pointer that a field counts", f"{type_.element} *", hint)
+            self.refuse("a pointer that a field counts", f"{type_.element} *", hint)
         return Nullable(target) if type_.nullable else target
 
     # Structs
@@ -598,7 +609,7 @@ class _Reader:
         self.owner, outer = name, self.owner
         fields = [self.field(name, type_, attributes) for name, type_ in members]
         if not fields:
-            raise self.refusal("at least one member", "{}", "C has no struct without")
+            self.refuse("at least one member", "{}", "C has no struct without")
         packed = "packed" in attributes
         record = place(name, fields, replace(self.abi, max_alignment=1) if packed else self.abi)
         if packed:
@@ -615,7 +626,7 @@ class _Reader:
         settled = self.settled(type_)
         if "packed" not in attributes and is_over_aligned(settled, self.abi):
             hint = f"make the struct around it packed, and align it to at most {self.abi.max_alignment}"
-            raise self.refusal("a member that its ABI aligns", str(settled), hint)
+            self.refuse("a member that its ABI aligns", str(settled), hint)
         return Field(name, settled)
 
 
