@@ -7,10 +7,15 @@ import json
 import sys
 from pathlib import Path
 
-from bench import formats
+from bench import codec, columns, convert, formats
 from bench.report import Row, as_text
 
-SUITES = {"formats": formats.measure}
+SUITES = {
+    "codec": codec.measure,
+    "columns": columns.measure,
+    "convert": convert.measure,
+    "formats": formats.measure,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

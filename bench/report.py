@@ -11,16 +11,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure: reached when it is at most its goal."""
+    """One figure: reached when it is at most its goal, or at least, where more is better."""
 
     what: str
     measured: float
     goal: float
     unit: str
+    at_least: bool = False
 
     @property
     def is_reached(self) -> bool:
-        return self.measured <= self.goal
+        return self.measured >= self.goal if self.at_least else self.measured <= self.goal
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "is_reached": self.is_reached}

@@ -1,86 +1,127 @@
-"""Encoders and decoders: one callable for one class and one sender's format."""
+"""Encoders and decoders of one event class: what components call.
+
+The generic codec (`generic.py`) handles every declaration. For classes of fixed layout compiled code stands
+before it (`compiled.py`), and what that does not handle goes on to it; so every error has one wording.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast, overload
 
-from echo_core.codegen.convert import convert_record
-from echo_core.codegen.objects import plain_of, value_of
-from echo_core.codegen.records import read, write
+from echo_core.codegen.compiled import functions_of
+from echo_core.codegen.conversion import Tier
+from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.errors import FormatError
 from echo_core.formats.abi import Abi
-from echo_core.formats.compare import compare
+from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 
 T = TypeVar("T")
 
 
-class Encoder(Generic[T]):
-    """Events of one class to the bytes of one format."""
+class Codec(Generic[T]):
+    """The four functions of one class and one sender; built-in ones where code can be compiled for them.
 
-    def __init__(self, cls: type[T], format_: Format) -> None:
-        self.format = format_
-        self._cls = cls
-
-    def __call__(self, event: T) -> bytes:
-        """The event's record; EncodeError with the field's path where a value does not fit its field."""
-        record = self.format.record
-        return write(plain_of(record, event, record.name), self.format.layout)
-
-    def __repr__(self) -> str:
-        return f"Encoder({self._cls.__qualname__} -> {self.format!r})"
-
-
-class Decoder(Generic[T]):
-    """Bytes of one sender's format to events of one class.
-
-    Extra fields are ignored, missing ones take their defaults, and values are widened and swapped on the
-    way; a sender from which the class cannot be reached is refused here, before any of its bytes.
+    `encode` and `encode_many` go from events to records of `format`, `decode` and `decode_many` from records
+    of `sender` to events.
     """
 
-    def __init__(self, cls: type[T], sender: Format, receiver: Format, *, lossy: bool) -> None:
-        self.report = compare(sender, receiver, lossy=lossy)
-        self.report.raise_if_refused()
-        self.sender = sender
-        self.receiver = receiver
+    def __init__(self, cls: type[T], format_: Format, sender: Format, *, lossy: bool, tier: Tier) -> None:
+        self.generic = GenericCodec(cls, format_, sender, lossy=lossy)
+        functions = functions_of(self.generic, tier)
+        self.encode: Callable[[T], bytes] = functions.encode
+        self.encode_many: Callable[[Iterable[T]], bytes] = functions.encode_many
+        self.decode: Callable[[Data], T] = functions.decode
+        self.decode_many: Callable[[Data], list[T]] = functions.decode_many
 
-    def __call__(self, data: bytes | bytearray | memoryview) -> T:
-        """The event; WireError for bytes that are no record of the sender's format."""
-        plain = read(memoryview(data), self.sender.layout)
-        receiver = self.receiver.record
-        if not self.report.is_same:
-            plain = convert_record(plain, self.sender.record, receiver, receiver.name)
-        return cast("T", value_of(receiver, plain, receiver.name))
+    @property
+    def format(self) -> Format:
+        return self.generic.format
+
+    @property
+    def sender(self) -> Format:
+        return self.generic.sender
+
+    @property
+    def report(self) -> Report:
+        """What becomes of the sender's fields."""
+        return self.generic.report
 
     def __repr__(self) -> str:
-        return f"Decoder({self.sender!r} -> {self.receiver!r})"
-
-
-def encoder(cls: type[T], *, abi: str | Abi = "native") -> Encoder[T]:
-    """A callable from events of `cls` to bytes, in the layout of this machine or of the one named."""
-    return Encoder(cls, format_of(cls, abi=abi))
+        return f"Codec({self.generic.cls.__qualname__}, {self.format!r}, sender={self.sender!r})"
 
 
 @overload
-def decoder(cls: type[T], *, sender: Format | None = None, lossy: bool = False) -> Decoder[T]: ...
+def codec(
+    cls: type[T],
+    *,
+    sender: Format | None = None,
+    abi: str | Abi = "native",
+    lossy: bool = False,
+    tier: Tier = "auto",
+) -> Codec[T]: ...
 
 
 @overload
-def decoder(cls: None, *, sender: Format, lossy: bool = False) -> Decoder[Any]: ...
+def codec(
+    cls: None, *, sender: Format, abi: str | Abi = "native", lossy: bool = False, tier: Tier = "auto"
+) -> Codec[Any]: ...
 
 
-def decoder(cls: type[Any] | None, *, sender: Format | None = None, lossy: bool = False) -> Decoder[Any]:
-    """A callable from a sender's bytes to events of `cls`, or of a class made for the sender's format.
+def codec(
+    cls: type[Any] | None,
+    *,
+    sender: Format | None = None,
+    abi: str | Abi = "native",
+    lossy: bool = False,
+    tier: Tier = "auto",
+) -> Codec[Any]:
+    """The codec of a class, or of a class made for the sender's format.
 
-    Without `sender` the bytes are this machine's own. `lossy` consents to conversions that may lose; a
-    value that does not fit is then a ConversionError. Where no path leads from the sender's format to the
-    class, IncompatibleError says why.
+    Events are encoded as the machine named by `abi` lays them out. `sender` is the format of what is decoded;
+    without it that is the same. `lossy` consents to conversions that may lose: a value that does not fit is
+    then a ConversionError. `tier` "auto" goes through the layouts until compiled code is ready, "compiled"
+    waits for the code, "interpreted" does without. IncompatibleError says why no path leads from the sender.
     """
     if cls is None:
         if sender is None:
             msg = "Expected a class or a sender's format, got neither"
             raise FormatError(msg)
         cls = sender.record_class()
-    receiver = format_of(cls)
-    return Decoder(cls, sender or receiver, receiver, lossy=lossy)
+    format_ = format_of(cls, abi=abi)
+    return Codec(cls, format_, sender or format_, lossy=lossy, tier=tier)
+
+
+def encoder(cls: type[T], *, abi: str | Abi = "native", tier: Tier = "auto") -> Callable[[T], bytes]:
+    """A function from events of `cls` to bytes, in the layout of this machine or of the one named."""
+    return codec(cls, abi=abi, tier=tier).encode
+
+
+@overload
+def decoder(
+    cls: type[T], *, sender: Format | None = None, lossy: bool = False, tier: Tier = "auto"
+) -> Callable[[Data], T]: ...
+
+
+@overload
+def decoder(
+    cls: None, *, sender: Format, lossy: bool = False, tier: Tier = "auto"
+) -> Callable[[Data], Any]: ...
+
+
+def decoder(
+    cls: type[Any] | None,
+    *,
+    sender: Format | None = None,
+    lossy: bool = False,
+    tier: Tier = "auto",
+) -> Callable[[Data], Any]:
+    """A function from a sender's bytes to events of `cls`, or of a class made for the sender's format.
+
+    The options are those of `codec`.
+    """
+    if cls is None and sender is not None:
+        return codec(None, sender=sender, lossy=lossy, tier=tier).decode
+    return codec(cast("type[Any]", cls), sender=sender, lossy=lossy, tier=tier).decode

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from echo_core.codegen.records import Plain, as_array, flat, nested, shape_of
+from echo_core.codegen.records import Plain, as_array, counted_lengths, flat, nested, shape_of
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import counted_by, match
+from echo_core.formats.compare import match
 from echo_core.formats.types import (
     Array,
     Default,
@@ -49,20 +49,13 @@ def convert_record(plain: dict[str, Plain], sender: Record, receiver: Record, pa
         elif field.default is not None and not field.default.local:
             converted[field.name] = default_plain(field, field.default)
     types = {field.name: field.type for field in receiver.fields}
-    for name, sequence in counted_by(receiver).items():
-        if sequence in converted:
-            length = _length(converted[sequence], types[sequence], name)
-            converted[name] = _integer(length, cast("Scalar", types[name]), f"{path}.{name}")
+    lengths: dict[str, int] = {}
+    for name, sequence, length in counted_lengths(receiver, converted):
+        if lengths.setdefault(name, length) != length:
+            msg = f"Expected the length {lengths[name]}, which `{name}` counts too, got {length}"
+            raise ConversionError(msg, path=f"{path}.{sequence}")
+        converted[name] = _integer(length, cast("Scalar", types[name]), f"{path}.{name}")
     return converted
-
-
-def _length(plain: Plain, type_: Type, name: str) -> int:
-    """The length that the field `name` holds for a sequence."""
-    counted = type_.element if isinstance(type_, Nullable) else type_
-    assert isinstance(counted, Sequence)
-    if plain is None:
-        return 0
-    return shape_of(plain, len(counted.shape))[counted.shape.index(name)]
 
 
 def default_plain(field: Field, default: Default) -> Plain:
@@ -98,8 +91,8 @@ def _convert_elements(plain: Plain, sender: Array | Sequence, receiver: Array | 
     fixed: list[int] = [
         known if isinstance(known, int) else n for known, n in zip(receiver.shape, shape, strict=True)
     ]
-    # An empty list says nothing about the dimensions inside it.
-    if list(shape) != fixed and (as_array(plain) is not None or all(fixed)):
+    # What has no elements fits any known dimensions, if it has none there either: lists say no more.
+    if list(shape) != fixed and all(fixed):
         msg = f"Expected the dimensions {fixed}, got {list(shape)}"
         raise ConversionError(msg, path=path)
     items = _items(plain, len(shape))
@@ -109,7 +102,8 @@ def _convert_elements(plain: Plain, sender: Array | Sequence, receiver: Array | 
     if not is_numeric(receiver.element):
         return nested(converted, shape)
     dtype = scalar_dtype(cast("Scalar", receiver.element), NATIVE.byte_order)
-    return np.array(converted, np.int64 if dtype.kind in "Mm" else dtype).view(dtype).reshape(shape)
+    array = np.array(converted, np.int64 if dtype.kind in "Mm" else dtype).view(dtype)
+    return array.reshape(fixed)
 
 
 def _items(plain: Plain, dimensions: int) -> list[Plain]:
@@ -163,22 +157,22 @@ def _integer(plain: Plain, receiver: Scalar, path: str) -> int:
 
 
 def _float(plain: Plain, receiver: Scalar, path: str) -> float:
-    return cast("float", _rounded(float(plain), receiver, path))
+    return _rounded(plain, receiver.size, receiver, path)  # an int as it is: float() would round it once more
 
 
 def _complex(plain: Plain, receiver: Scalar, path: str) -> complex:
-    return _rounded(complex(plain), receiver, path)
+    number, half = complex(plain), receiver.size // 2  # one half may be infinite, and the other too large
+    return complex(*(_rounded(part, half, receiver, path) for part in (number.real, number.imag)))
 
 
-def _rounded(plain: complex, receiver: Scalar, path: str) -> complex:
-    """The nearest number that the receiver's type holds; rounding to infinity is an overflow."""
-    dtype = scalar_dtype(receiver, NATIVE.byte_order)
+def _rounded(plain: float, size: int, receiver: Scalar, path: str) -> float:
+    """The nearest number that a float of that size holds; rounding to infinity is an overflow."""
     with np.errstate(over="ignore"):
-        rounded = np.array(plain).astype(dtype)
-    if np.isfinite(plain) and not np.isfinite(rounded):
+        rounded = np.array(plain).astype(f"f{size}")
+    if math.isfinite(plain) and not np.isfinite(rounded):
         msg = f"Expected a number within the range of `{receiver}`, got {plain}"
         raise ConversionError(msg, path=path)
-    return complex(rounded.item()) if receiver.kind is Kind.COMPLEX else float(rounded.item())
+    return float(rounded)
 
 
 def _chars(plain: str, receiver: Scalar, path: str) -> str:

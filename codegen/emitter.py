@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from echo_core.codegen.casts import cast_values, load_number, store_number
 from echo_core.codegen.ir import LIKELY, Function
 from echo_core.codegen.plan import (
+    Agree,
     Append,
     Cast,
     Count,
@@ -504,6 +505,8 @@ class _Converter(_Measurer):
                     self._each(body, source, start, str(operation.count), *strides)
                 case When():
                     self._when(operation, body, base, target)
+                case Agree():
+                    self._agree(operation, base)
                 case Run():
                     self._run(operation, body, base, target)
                 case Text():
@@ -590,12 +593,33 @@ class _Converter(_Measurer):
     # -----------------------------------------------------------------------
     # Variable parts
 
+    def _agree(self, agree: Agree, base: str) -> None:
+        first, *others = [self._held(length, source, base) for length, source in agree.lengths]
+        for other in others:
+            self.function.fail_unless(self.function.value(f"icmp eq i64 {first}, {other}"))
+
+    def _held(self, length: Length, source: Flag | Offset | None, base: str) -> str:
+        value = self.length(length, base)
+        if source is None:
+            return value
+        return self.function.value(f"select i1 {self.is_present(source, base)}, i64 {value}, i64 0")
+
+    def _check_known(self, place: Inline | Slot, lengths: list[str]) -> None:
+        """Lengths that the target knows are the source's, unless there are no elements and no places."""
+        function, pairs = self.function, list(zip(place.lengths, lengths, strict=True))
+        free = [length for wanted, length in pairs if not isinstance(wanted, Known)]
+        for wanted, length in pairs:
+            if isinstance(wanted, Known) and str(wanted.count) != length:
+                holds = function.value(f"icmp eq i64 {length}, {wanted.count}")
+                for other in free:
+                    is_none = function.value(f"icmp eq i64 {other}, 0")
+                    holds = function.value(f"or i1 {holds}, {is_none}")
+                function.fail_unless(holds)
+
     def _run(self, run: Run, body: Operations, base: str, target: str) -> None:
         assert run.target is not None
         lengths = self.lengths(run.source, base)
-        for wanted, length in zip(run.target.lengths, lengths, strict=True):
-            if isinstance(wanted, Known) and str(wanted.count) != length:
-                self.function.fail_unless(self.function.value(f"icmp eq i64 {length}, {wanted.count}"))
+        self._check_known(run.target, lengths)
         count = self.product(lengths)
         source = self.start_of(run, base)
         if isinstance(run.target, Slot):
@@ -631,7 +655,7 @@ class _Converter(_Measurer):
                 self.function.store("i8", "0", self.function.at("%target", at))
         self.end = self.function.add(start, size)
         word = Scalar(Kind.UINT, self._plan.receiver.pointer_size)
-        self._store_length(word, start, self.function.at(target, slot.offset))
+        self._store_word(word, start, self.function.at(target, slot.offset))  # it fits: see _measure
         for length, n in zip(slot.lengths, lengths, strict=True):
             match length:
                 case Word():
@@ -645,9 +669,11 @@ class _Converter(_Measurer):
     def _store_length(self, scalar: Scalar, value: str, pointer: str) -> None:
         """A length in a field that may be too narrow for it."""
         bits = 8 * scalar.size - (scalar.kind is Kind.INT)
-        is_word = scalar.kind is Kind.UINT and scalar.size == self._plan.receiver.pointer_size
-        if bits < 64 and not is_word:
+        if bits < 64:
             self.function.fail_unless(self.function.value(f"icmp ult i64 {value}, {2**bits}"))
+        self._store_word(scalar, value, pointer)
+
+    def _store_word(self, scalar: Scalar, value: str, pointer: str) -> None:
         if scalar.size < 8:
             value = self.function.value(f"trunc i64 {value} to i{8 * scalar.size}")
         self._store(scalar, value, pointer)

@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from echo_core.codegen.plan import (
+    Agree,
     Append,
     Cast,
     Count,
@@ -179,6 +180,8 @@ class _Converter(_Source):
                     self._each(operation, body, base, target)
                 case When():
                     self._when(operation, body, base, target)
+                case Agree():
+                    self._agree(operation, base)
                 case Run():
                     self._run(operation, body, base, target)
                 case Text():
@@ -227,6 +230,15 @@ class _Converter(_Source):
             msg = "Expected a value, got None"
             raise ConversionError(msg)
 
+    def _agree(self, agree: Agree, base: int) -> None:
+        lengths = {
+            self.length(length, base) if source is None or self.is_present(source, base) else 0
+            for length, source in agree.lengths
+        }
+        if len(lengths) > 1:
+            msg = f"Expected the same length wherever one field counts, got {sorted(lengths)}"
+            raise ConversionError(msg)
+
     def _run(self, run: Run, body: Operations, base: int, target: int) -> None:
         assert run.target is not None
         lengths = self.lengths(run.source, base)
@@ -243,7 +255,10 @@ class _Converter(_Source):
             self.run(body, start + i * run.source_stride, end + i * run.target_stride)
 
     def _check_known(self, place: Inline | Slot, lengths: list[int]) -> None:
-        for wanted, n in zip(place.lengths, lengths, strict=True):
+        pairs = list(zip(place.lengths, lengths, strict=True))
+        if any(n == 0 for wanted, n in pairs if not isinstance(wanted, Known)):
+            return  # no elements here and no places there
+        for wanted, n in pairs:
             if isinstance(wanted, Known) and wanted.count != n:
                 msg = f"Expected {wanted.count} elements, got {n}"
                 raise ConversionError(msg)

@@ -13,8 +13,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from echo_core.codegen.records import MAX_EXTENT, Plain, as_array, extent, flat, nested, read, shape_of, write
-from echo_core.errors import EncodeError
+from echo_core.codegen.records import (
+    MAX_EXTENT,
+    Plain,
+    as_array,
+    counted_lengths,
+    extent,
+    flat,
+    nested,
+    read,
+    shape_of,
+    write,
+)
+from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
@@ -57,35 +68,29 @@ def _plain_record(record: Record, value: Any, path: str) -> dict[str, Plain]:
 
 def _check_counts(record: Record, plain: dict[str, Plain], path: str) -> None:
     """A field that counts another one's elements must agree with it."""
-    for field in record.fields:
-        counted = field.type.element if isinstance(field.type, Nullable) else field.type
-        if not isinstance(counted, Sequence):
-            continue
-        held = plain[field.name]
-        dimensions = len(counted.shape)
-        lengths = (0,) * dimensions if held is None else shape_of(held, dimensions)
-        for name, length in zip(counted.shape, lengths, strict=True):
-            if isinstance(name, str) and plain[name] != length:
-                msg = f"Expected {length}, the length of `{field.name}`, got {plain[name]}"
-                raise EncodeError(msg, path=f"{path}.{name}")
+    for name, sequence, length in counted_lengths(record, plain):
+        if plain[name] != length:
+            msg = f"Expected {length}, the length of `{sequence}`, got {plain[name]}"
+            raise EncodeError(msg, path=f"{path}.{name}")
 
 
 def _plain_elements(type_: Array | Sequence, value: Any, path: str) -> Plain:
     dimensions = len(type_.shape)
-    array = as_array(value)
+    array = as_array(np.asarray(value) if isinstance(value, memoryview) else value)
     if array is not None:
         if array.ndim != dimensions:
             msg = f"Expected an array of {dimensions} dimensions, got {array.ndim}"
             raise EncodeError(msg, path=path)
         if is_numeric(type_.element):
             return plain_numbers(cast("Scalar", type_.element), array, path)
-        if isinstance(type_.element, Record) and array.dtype.names:
+        if isinstance(type_.element, Record) and array.dtype.names is not None:
             return _plain_records(type_.element, array, path)
     items = _flattened(type_, value, path)
     plain = [plain_of(type_.element, item, f"{path}[{i}]") for i, item in enumerate(items)]
     if is_numeric(type_.element):
         dtype = _native_dtype(cast("Scalar", type_.element))
-        shape = shape_of(value, dimensions)
+        shape = _declared_shape(type_, shape_of(value, dimensions))
+        shape = shape_of(value, dimensions) if all(shape) else shape
         return np.array(plain, np.int64 if dtype.kind in "Mm" else dtype).view(dtype).reshape(shape)
     return nested(plain, shape_of(value, dimensions))
 
@@ -112,16 +117,20 @@ def _flattened(type_: Array | Sequence, value: Any, path: str) -> list[Any]:
 
 def _check_shape(type_: Array | Sequence, plain: Plain, path: str) -> None:
     shape = shape_of(plain, len(type_.shape))
-    fixed: list[int] = [
-        known if isinstance(known, int) else n for known, n in zip(type_.shape, shape, strict=True)
-    ]
+    fixed = _declared_shape(type_, shape)
     # Without elements, lists say nothing about the dimensions inside them.
-    if list(shape) != fixed and (as_array(plain) is not None or all(fixed)):
-        msg = f"Expected the dimensions {fixed}, got {list(shape)}"
+    if shape != fixed and (as_array(plain) is not None or all(fixed)):
+        msg = f"Expected the dimensions {list(fixed)}, got {list(shape)}"
         raise EncodeError(msg, path=path)
     if extent(shape) > MAX_EXTENT:
         msg = f"Expected dimensions of at most {MAX_EXTENT} elements, got {list(shape)}"
         raise EncodeError(msg, path=path)
+
+
+def _declared_shape(type_: Array | Sequence, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The lengths with those that the declaration fixes in their places."""
+    known: tuple[int | str | None, ...] = type_.shape
+    return tuple(n if isinstance(n, int) else m for n, m in zip(known, shape, strict=True))
 
 
 # From which kinds of numpy array each kind is taken; as for single values, an integer is a float too.
@@ -145,9 +154,11 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     with np.errstate(over="ignore"):  # an overflow is found below
         converted = array.astype(target)
     if array.dtype.kind in "fc":
-        lost = np.isfinite(array) & ~np.isfinite(converted)
+        lost = _overflowed(array, converted)
     elif scalar.kind in (Kind.FLOAT, Kind.COMPLEX):
         lost = ~np.isfinite(converted)
+    elif scalar.kind in (Kind.TIMESTAMP, Kind.DURATION):
+        lost = converted.astype(array.dtype) != array  # a comparison would wrap both alike
     else:
         lost = converted != array
     if np.any(lost):
@@ -157,18 +168,25 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     return converted
 
 
+def _overflowed(array: Any, converted: Any) -> Any:
+    """Where a number, or one half of a complex one, has become infinite."""
+    halves = ((array.real, converted.real), (array.imag, converted.imag))
+    return np.logical_or(*(np.isfinite(given) & ~np.isfinite(held) for given, held in halves))
+
+
 def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Plain:
     native = _native_format(record, path)
     if array.dtype.names != native.dtype.names:
         msg = f"Expected an array of `{record}`, got one with the fields {list(array.dtype.names or ())}"
         raise EncodeError(msg, path=path)
+    if not np.can_cast(array.dtype, native.dtype, "safe"):
+        msg = f"Expected an array of `{record}`, got one of `{array.dtype}`, whose numbers may not fit"
+        raise EncodeError(msg, path=path, hint="convert it with `astype(format_of(...).dtype)`")
+    data, size = array.astype(native.dtype).tobytes(), native.size_bytes
     try:
-        data = array.astype(native.dtype).tobytes()
-    except (TypeError, ValueError) as error:
-        msg = f"Expected an array of `{record}`, got one that numpy does not convert: {error}"
-        raise EncodeError(msg, path=path) from None
-    size = native.size_bytes
-    rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
+        rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
+    except WireError as error:  # such as chars that are not UTF-8; here it is the caller's fault
+        raise EncodeError(str(error), path=path) from None
     return nested(rows, array.shape)
 
 
@@ -202,7 +220,10 @@ def _instance(record: Record, plain: dict[str, Plain], path: str) -> Any:
         else:
             value = local_default(cls, field.name)
         object.__setattr__(instance, field.name, value)
-    if _runs_post_init(cls):
+    missing = {f.name: getattr(instance, f.name) for f in record.fields if f.name not in plain}
+    for name, _, length in counted_lengths(record, missing):
+        object.__setattr__(instance, name, length)
+    if runs_post_init(cls):
         instance.__post_init__()
     return instance
 
@@ -215,7 +236,7 @@ def local_default(cls: type[Any], name: str) -> Any:
     return field.default
 
 
-def _runs_post_init(cls: type[Any]) -> bool:
+def runs_post_init(cls: type[Any]) -> bool:
     """Whether `__post_init__` exists and asks for nothing that only a constructor could pass."""
     if not hasattr(cls, "__post_init__"):
         return False

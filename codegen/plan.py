@@ -125,6 +125,16 @@ Length = Known | Word | Count
 
 
 @dataclass(frozen=True, slots=True)
+class Agree:
+    """Lengths that one count of the receiver's stands for: the conversion fails unless all are the same.
+
+    A length with a flag or a slot beside it is 0 where that says that there is nothing.
+    """
+
+    lengths: tuple[tuple[Length, Flag | Offset | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Inline:
     """Elements that stand in the record itself."""
 
@@ -145,8 +155,8 @@ class Slot:
 class Run:
     """The body for each of a number of elements that a record decides, wherever they stand.
 
-    A target with fewer or more places than elements fails. Without a target the elements are only passed,
-    which is what a verification does.
+    A target with fewer or more places than elements fails; it may know a length that differs where it has
+    no place either. Without a target the elements are only passed, which is what a verification does.
     """
 
     source: Inline | Slot
@@ -174,7 +184,7 @@ class Append:
     data: bytes
 
 
-Operation = Move | Fill | Cast | Renumber | Each | When | Run | Text | Append
+Operation = Move | Fill | Cast | Renumber | Each | When | Agree | Run | Text | Append
 
 
 @dataclass(frozen=True, slots=True)

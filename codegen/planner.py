@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from echo_core.codegen.plan import (
+    Agree,
     Append,
     Cast,
     Count,
@@ -47,7 +48,7 @@ from echo_core.formats.types import (
     Sequence,
     Type,
 )
-from echo_core.formats.values import Leaf, pack, unpack_default
+from echo_core.formats.values import Leaf, integer_range, pack, unpack_default
 
 
 def plan(sender: Layout, receiver: Layout) -> Plan:
@@ -120,7 +121,7 @@ class _Planner:
     def record(self, sender: Record, receiver: Record, base: int, target: int, path: str) -> list[Operation]:
         matched = match(sender, receiver)
         counts = counted_by(receiver)
-        operations: list[Operation] = []
+        operations = self._agreements(sender, receiver, matched, base)
         for member in receiver.fields:
             place = _Place(member.type, target + member.offset, receiver, target)
             if member.name in counts:
@@ -132,6 +133,20 @@ class _Planner:
             else:
                 operations += self.default(member, place, f"{path}.{member.name}")
         return merged(operations)
+
+    def _agreements(
+        self, sender: Record, receiver: Record, matched: dict[str, Field], base: int
+    ) -> list[Operation]:
+        """One for each count of the receiver's that stands for lengths which may differ at the sender."""
+        held: dict[str, dict[tuple[Length, Flag | Offset | None], None]] = {}
+        for member in receiver.fields:
+            type_ = member.type.element if isinstance(member.type, Nullable) else member.type
+            for i, name in enumerate(type_.shape if isinstance(type_, Sequence) else ()):
+                if isinstance(name, str):
+                    found = matched.get(member.name)
+                    length = _held(found, i, sender, base) if found else (Known(0), None)
+                    held.setdefault(name, {})[length] = None
+        return [Agree(tuple(lengths)) for lengths in held.values() if len(lengths) > 1]
 
     def value(self, source: _Place, target: _Place, path: str) -> list[Operation]:
         match source.type, target.type:
@@ -274,6 +289,20 @@ class _Planner:
                 return []
 
 
+def _held(found: Field, dimension: int, record: Record, base: int) -> tuple[Length, Flag | Offset | None]:
+    """A length of a sender's field, and what says that there is none: a word or a count is 0 then anyway."""
+    at = base + found.offset
+    type_, absence = found.type, None
+    if isinstance(type_, Nullable):
+        absence = absence_of(type_, record, base, at)
+        type_ = type_.element
+    assert isinstance(type_, Array | Sequence)
+    if isinstance(type_, Array):
+        return Known(type_.shape[dimension]), absence
+    length = lengths_of(type_, record, base, at)[dimension]
+    return length, absence if isinstance(length, Known) else None
+
+
 def _present(place: _Place) -> Fill:
     assert isinstance(place.type, Nullable)
     return Fill(place.at + place.type.element.size, b"\1")
@@ -292,7 +321,8 @@ def _keeps_numbers(sender: Scalar | Enumeration, receiver: Enumeration) -> bool:
 def _numbers(sender: Scalar | Enumeration, receiver: Enumeration) -> tuple[tuple[int, int], ...]:
     known = dict(receiver.members)
     if not isinstance(sender, Enumeration):
-        return tuple((number, number) for number in known.values())
+        low, high = (0, 1) if sender.kind is Kind.BOOL else integer_range(sender.kind, sender.size)
+        return tuple((number, number) for number in known.values() if low <= number <= high)
     return tuple((number, known[name]) for name, number in sender.members if name in known)
 
 

@@ -11,7 +11,7 @@ then be referred to twice, and what a message decodes to is no larger than the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -277,8 +277,21 @@ def shape_of(plain: Plain, dimensions: int) -> tuple[int, ...]:
     shape: list[int] = []
     for _ in range(dimensions):
         shape.append(len(plain))
-        plain = plain[0] if plain else []
+        plain = plain[0] if len(plain) else []  # a row may be a numpy array
     return tuple(shape)
+
+
+def counted_lengths(record: Record, values: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
+    """What fields of the record have to hold: field, the sequence in `values` that it counts, its length."""
+    for field in record.fields:
+        type_ = field.type.element if isinstance(field.type, Nullable) else field.type
+        if not isinstance(type_, Sequence) or field.name not in values:
+            continue
+        held, dimensions = values[field.name], len(type_.shape)
+        shape = (0,) * dimensions if held is None else shape_of(held, dimensions)
+        for name, length in zip(type_.shape, shape, strict=True):
+            if isinstance(name, str):
+                yield name, field.name, length
 
 
 def flat(plain: Plain, dimensions: int) -> list[Plain]:

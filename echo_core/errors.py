@@ -35,3 +35,7 @@ class WireError(EchoError):
 
 class ConversionError(EchoError):
     """A sender's value that does not fit the receiver's type, met in a conversion that may lose."""
+
+
+class CompileError(EchoError):
+    """The compiler refused or a limit was met; the interpreter stays in charge."""

@@ -28,6 +28,7 @@ from echo_core.formats.types import (
     Text,
     Type,
     Wrapper,
+    innermost,
 )
 from echo_core.formats.values import Leaf, integer_range, unpack_default
 
@@ -60,8 +61,9 @@ def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
         raise fault(msg, path=path)
     _at_most(record.leaves, limits.MAX_FIELDS, "fields", fault, path)
     _at_most(record.depth, limits.MAX_NESTING, "levels of nesting", fault, path)
+    types = {field.name: field.type for field in record.fields}
     for field in record.fields:
-        _check_field(field, record, pointer_size, fault)
+        _check_field(field, record, types, pointer_size, fault)
     _check_names(record, fault)
     _check_places(record, fault)
 
@@ -93,7 +95,8 @@ def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
         raise fault(msg, path=path)
     for name, number in enumeration.members:
         check_name(name, fault, path)
-        if name == "mro" or (name.startswith("_") and name.endswith("_")):
+        private = name.startswith(f"_{enumeration.name}__")  # Enum takes it for no member
+        if name == "mro" or private or (name.startswith("_") and name.endswith("_")):
             msg = f"Expected a name that a member of an Enum can have, got `{name}`"
             raise fault(msg, path=path)
         if not low <= number <= high:
@@ -114,10 +117,12 @@ def _at_most(count: int, limit: int, what: str, fault: Fault, path: str) -> None
         raise fault(msg, path=path)
 
 
-def _check_field(field: Field, record: Record, pointer_size: int, fault: Fault) -> None:
+def _check_field(
+    field: Field, record: Record, types: dict[str, Type], pointer_size: int, fault: Fault
+) -> None:
     path = f"{record.name}.{field.name}"
     check_name(field.name, fault, record.name)
-    _check_type(field.type, record, pointer_size, fault, path)
+    _check_type(field.type, types, pointer_size, fault, path)
     if field.offset < 0 or field.end > record.size:
         msg = f"Expected a field within the record's {record.size} bytes, got {field.offset} to {field.end}"
         raise fault(msg, path=path)
@@ -128,7 +133,8 @@ def _check_field(field: Field, record: Record, pointer_size: int, fault: Fault) 
     _check_default(field, fault, path)
 
 
-def _check_type(type_: Type, record: Record, pointer_size: int, fault: Fault, path: str) -> None:
+def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: Fault, path: str) -> None:
+    _check_leaf(innermost(type_)[0], fault, path)  # first: sizes of wrappers are reckoned from it
     outermost = True
     while isinstance(type_, Wrapper):
         match type_:
@@ -145,14 +151,13 @@ def _check_type(type_: Type, record: Record, pointer_size: int, fault: Fault, pa
                     fault,
                     path,
                 )
-                _check_counts(type_, record, fault, path, outermost=outermost)
+                _check_counts(type_, types, fault, path, outermost=outermost)
             case Nullable():
                 if isinstance(type_.element, Nullable):
                     msg = "Expected a type that is optional once, got it twice"
                     raise fault(msg, path=path)
         outermost = isinstance(type_, Nullable) and outermost
         type_ = type_.element
-    _check_leaf(type_, fault, path)
     if isinstance(type_, Text | Blob) and type_.pointer_size != pointer_size:
         msg = f"Expected pointers of {pointer_size} bytes, got {type_.pointer_size}"
         raise fault(msg, path=path)
@@ -171,19 +176,20 @@ def _check_shape(shape: tuple[int, ...] | list[int], fault: Fault, path: str) ->
         raise fault(msg, path=path)
 
 
-def _check_counts(sequence: Sequence, record: Record, fault: Fault, path: str, *, outermost: bool) -> None:
+def _check_counts(
+    sequence: Sequence, types: dict[str, Type], fault: Fault, path: str, *, outermost: bool
+) -> None:
     _at_most(len(sequence.shape), limits.MAX_DIMENSIONS, "dimensions", fault, path)
     if all(isinstance(n, int) for n in sequence.shape):
         msg = "Expected a sequence with a dimension that varies, got none: it is a static array"
         raise fault(msg, path=path)
-    by_name = {field.name: field.type for field in record.fields}
     for name in sequence.shape:
         if not isinstance(name, str):
             continue
         if not outermost:
             msg = f"Expected a count of its own for a sequence inside another type, got the field `{name}`"
             raise fault(msg, path=path)
-        count = by_name.get(name)
+        count = types.get(name)
         if not isinstance(count, Scalar) or count.kind not in (Kind.INT, Kind.UINT):
             got = "none of that name" if count is None else f"`{count}`"
             msg = f"Expected an integer field `{name}` that counts the elements, got {got}"
@@ -205,7 +211,7 @@ def _check_default(field: Field, fault: Fault, path: str) -> None:
         msg = f"Expected no default that travels for `{field.type}`, got one"
         raise fault(msg, path=path)
     plain = unpack_default(leaf, data, path)
-    if isinstance(leaf, Enumeration) and plain not in dict(leaf.members).values():
+    if isinstance(leaf, Enumeration) and plain not in leaf.numbers:
         msg = f"Expected a number of `{leaf}` as default, got {plain}"
         raise fault(msg, path=path)
     if isinstance(plain, bool) and data not in (b"\0", b"\1"):

@@ -8,13 +8,12 @@ which conversions follow; `compare` is the report on it.
 from __future__ import annotations
 
 import enum
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from echo_core.errors import IncompatibleError
+from echo_core.formats import tables
 from echo_core.formats.conversions import Loss, judge
-from echo_core.formats.describe import table
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
@@ -28,6 +27,7 @@ from echo_core.formats.types import (
     Sequence,
     Text,
     Type,
+    has_parts,
     innermost,
 )
 from echo_core.formats.values import Leaf
@@ -84,16 +84,13 @@ class Report:
             raise IncompatibleError(msg, path=self.refused[0].path)
 
     def __str__(self) -> str:
-        title = f"{self.sender} -> {self.receiver}: {'accepted' if self.is_accepted else 'refused'}"
-        return "\n".join([title, *table(_HEADER, list(self._rows()), (False,) * len(_HEADER))])
+        return "\n".join([self._title(), *tables.as_lines(_HEADER, list(self._rows()))])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{cell}</th>" for cell in _HEADER)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return tables.as_html(_HEADER, list(self._rows()), caption=self._title())
+
+    def _title(self) -> str:
+        return f"{self.sender} -> {self.receiver}: {'accepted' if self.is_accepted else 'refused'}"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for entry in self.entries:
@@ -107,10 +104,25 @@ def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
     """What becomes of `sender`'s records in `receiver`'s; `lossy` consents to conversions that may lose."""
     comparison = _Comparison(sender.layout, receiver.layout, lossy)
     entries = tuple(comparison.records(sender.record, receiver.record, receiver.name))
-    is_same = sender.size_bytes == receiver.size_bytes and all(
-        entry.verdict is Verdict.SAME for entry in entries
+    is_same = (
+        sender.size_bytes == receiver.size_bytes
+        and all(entry.verdict is Verdict.SAME for entry in entries)
+        and _walk(sender.record) == _walk(receiver.record)
     )
     return Report(sender.name, receiver.name, entries, is_same)
+
+
+def _walk(type_: Type) -> tuple[object, ...]:
+    """Where variable parts stand depends on this too: the order of their slots, and their alignment."""
+    match type_:
+        case Record():
+            return tuple((f.name, _walk(f.type)) for f in type_.fields if has_parts(f.type))
+        case Sequence():
+            return (type_.element.alignment, _walk(type_.element))
+        case Array() | Nullable():
+            return _walk(type_.element)
+        case _:
+            return ()
 
 
 def match(sender: Record, receiver: Record) -> dict[str, Field]:

@@ -9,10 +9,11 @@ import inspect
 import types
 import typing
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as AnySequence
 from dataclasses import dataclass
+from inspect import isabstract
 from typing import Annotated, Any, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from echo_core.formats.types import (
     Sequence,
     Text,
     Type,
+    innermost,
 )
 from echo_core.formats.values import Leaf, integer_range, pack_default, to_plain
 
@@ -46,7 +48,9 @@ class UnknownNameError(FormatError):
     """An annotation names something that cannot be found, perhaps because it is not defined yet."""
 
 
-_formats: WeakKeyDictionary[type[Any], dict[str | Abi, Format]] = WeakKeyDictionary()
+# A class's formats are an attribute of it, for they refer to the class: in a table of their own, even one
+# with weak keys, they would keep it alive.
+_FORMATS = "__echo_formats__"
 
 
 def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
@@ -56,7 +60,8 @@ def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
     among the local variables of the callers of `format_of` from that module.
     """
     try:
-        return _formats[cls][abi]
+        formats: dict[str | Abi, Format] = vars(cls)[_FORMATS]
+        return formats[abi]
     except (KeyError, TypeError):
         return declare(cls, abi=abi_named(abi), key=abi, namespace=None)
 
@@ -72,7 +77,11 @@ def declare(
     _check_class(cls)
     record = _Declaration(abi, namespace, ()).record(cls)
     format_ = Format(Layout(abi.byte_order, abi.pointer_size, record))
-    _formats.setdefault(cls, {})[key] = format_
+    if _metadata_bound(record) > limits.MAX_METADATA_BYTES:
+        _ = format_.metadata  # which says so if no peer would accept it
+    if _FORMATS not in vars(cls):  # not inherited: a child has fields of its own
+        type.__setattr__(cls, _FORMATS, {})
+    vars(cls)[_FORMATS][key] = format_
     return format_
 
 
@@ -81,6 +90,26 @@ def _check_class(cls: Any) -> None:
         got = getattr(cls, "__qualname__", None) or repr(cls)[:64]
         msg = f"Expected an event class, got `{got}`"
         raise FormatError(msg, hint="decorate the class with `@echo_core.event` or `@dataclass`")
+
+
+def _metadata_bound(record: Record) -> int:
+    """No fewer bytes than the metadata takes, found without making it."""
+    bytes_of_name = 4  # per character, at most
+    bound = 24 + 8 + bytes_of_name * len(record.name)
+    for field in record.fields:
+        default = (field.default and field.default.data) or b""
+        inner, wrappers = innermost(field.type)
+        bound += 16 + bytes_of_name * (len(field.name) + len(field.unit)) + len(default)
+        bound += sum(1 + bytes_of_name * len(alias) for alias in field.aliases)
+        bound += wrappers * (2 + 4 * limits.MAX_DIMENSIONS)
+        match inner:
+            case Record():
+                bound += _metadata_bound(inner)
+            case Enumeration():
+                bound += (1 + len(inner.members)) * (9 + limits.MAX_NAME_BYTES)
+            case _:
+                pass
+    return bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +228,9 @@ def _specs(metadata: tuple[Any, ...]) -> list[Any]:
 
 
 _WAYS_OUT: tuple[tuple[tuple[Any, ...], str], ...] = (
-    ((dict, typing.Mapping), "use a list of records with a key and a value"),
+    ((dict, Mapping), "use a list of records with a key and a value"),
     ((set, frozenset), "use `list[T]`"),
-    ((list, typing.Sequence, typing.Iterable), "name the elements' type, as in `list[int]`"),
+    ((list, Iterable, AnySequence), "name the elements' type, as in `list[int]`"),
     ((tuple,), "use `tuple[T, ...]`, `echo_core.Array[T, n]` or a record"),
     ((np.ndarray,), "use `echo_core.Array[echo_core.Float64, ...]`"),
     ((np.generic,), "use `echo_core.Float32`, `echo_core.Int16` and the like"),
@@ -217,7 +246,7 @@ def _no_layout(annotation: Any, path: str) -> FormatError:
     msg = f"Expected a type with a native layout, got `{name}`"
     origin = typing.get_origin(annotation) or annotation
     for origins, hint in _WAYS_OUT:
-        if any(origin is o or (_is_class(origin, o) and o is not object) for o in origins):
+        if any(origin is o or (_is_class(origin, o) and not isabstract(o)) for o in origins):
             return FormatError(msg, path=path, hint=hint)
     return FormatError(msg, path=path, hint="use a scalar, str, bytes, Enum, list, Array or a dataclass")
 
@@ -254,7 +283,7 @@ def _default(member: dataclasses.Field[Any], type_: Type, path: str) -> Default 
     if not isinstance(leaf, Leaf):
         return Default(local=True)
     try:
-        data = pack_default(leaf, to_plain(leaf, member.default, path))
+        data = pack_default(leaf, to_plain(leaf, member.default, ""))
     except EncodeError as error:
         msg = f"Expected a default that fits: {error}"
         raise FormatError(msg, path=path) from None

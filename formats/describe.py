@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from echo_core.formats import tables
 from echo_core.formats.layout import Layout
 from echo_core.formats.record_class import default_value
 from echo_core.formats.types import Field, Record, innermost
@@ -23,33 +23,16 @@ class Row(NamedTuple):
 
 
 _HEADER = Row("offset", "size", "type", "field", "default", "notes")
-_RIGHT = (True, True, False, False, False, False)
 
 
 def as_text(layout: Layout) -> str:
     """The title and a line for each field."""
-    return "\n".join([_title(layout), *table(_HEADER, list(_rows(layout.record)), _RIGHT)])
+    return "\n".join([_title(layout), *tables.as_lines(_HEADER, list(_rows(layout.record)), right=2)])
 
 
 def as_html(layout: Layout) -> str:
     """The same as an HTML table."""
-    head = "".join(f"<th>{cell}</th>" for cell in _HEADER)
-    rows = "".join(
-        "<tr>" + "".join(f"<td><code>{html.escape(cell)}</code></td>" for cell in row) + "</tr>"
-        for row in _rows(layout.record)
-    )
-    caption = html.escape(_title(layout))
-    return f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """Lines in columns as wide as their widest cell; columns that hold nothing are left out."""
-    kept = [i for i in range(len(header)) if not rows or any(row[i] for row in rows)]
-    widths = {i: max(len(row[i]) for row in [header, *rows]) for i in kept}
-    return [
-        "  ".join(row[i].rjust(widths[i]) if right[i] else row[i].ljust(widths[i]) for i in kept).rstrip()
-        for row in [header, *rows]
-    ]
+    return tables.as_html(_HEADER, list(_rows(layout.record)), caption=_title(layout))
 
 
 def _title(layout: Layout) -> str:

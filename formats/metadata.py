@@ -22,6 +22,7 @@ from construct import (
 from construct import (
     Byte,
     Bytes,
+    Check,
     Const,
     ConstructError,
     GreedyBytes,
@@ -32,7 +33,7 @@ from construct import (
     this,
 )
 
-from echo_core.errors import WireError
+from echo_core.errors import FormatError, WireError
 from echo_core.formats import limits
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
@@ -101,10 +102,11 @@ FIELD = Struct(
     "unit_size" / Byte,
     "aliases" / Byte,  # how many of the next ALIAS entries are its own
 )
-WRAPPER = Struct("code" / Byte, "dimensions" / Byte)
+# Plain numbers, for there may be thousands: construct takes 2 us for an entry that is a Struct.
+WRAPPER = Int16ul  # its code, and 256 times the number of its dimensions
 ENUM_ENTRY = Struct("name_size" / Byte, "size" / Byte, "members" / Int16ul)
 MEMBER = Struct("number" / Int64sl, "name_size" / Byte)
-ALIAS = Struct("name_size" / Byte)
+ALIAS = Byte  # the size of the name
 
 METADATA = Struct(
     "magic" / Const(b"ECHO"),
@@ -120,6 +122,12 @@ METADATA = Struct(
     "member_count" / Int16ul,
     "alias_count" / Int16ul,
     "text_size" / Int16ul,
+    # Before any table is read: no format needs more, and entries that no check has seen cost time.
+    Check(this.record_count <= limits.MAX_FIELDS + 1),
+    Check(this.field_count <= limits.MAX_FIELDS),
+    Check(this.wrapper_count <= limits.MAX_WRAPPERS),
+    Check(this.enum_count <= limits.MAX_FIELDS),
+    Check(this.alias_count <= limits.MAX_FIELDS * limits.MAX_ALIASES),
     "records" / Table(this.record_count, RECORD_ENTRY),
     "fields" / Table(this.field_count, FIELD),
     "wrappers" / Table(this.wrapper_count, WRAPPER),
@@ -138,32 +146,47 @@ def to_metadata(layout: Layout) -> bytes:
     """The metadata of a layout."""
     tables = _Writer()
     tables.add_record(layout.record)
+    if len(tables.wrappers) > limits.MAX_WRAPPERS:
+        count = len(tables.wrappers)
+        msg = f"Expected at most {limits.MAX_WRAPPERS} arrays, sequences and optionals, got {count}"
+        raise FormatError(msg, path=layout.record.name)
     texts = b"".join(tables.enum_texts + tables.record_texts)
-    data: bytes = METADATA.build(
-        {
-            "version": VERSION,
-            "big_endian": layout.byte_order == "big",
-            "pointer_size": layout.pointer_size,
-            "record_count": len(tables.records),
-            "field_count": len(tables.fields),
-            "wrapper_count": len(tables.wrappers),
-            "dimension_count": len(tables.dimensions),
-            "enum_count": len(tables.enums),
-            "member_count": len(tables.members),
-            "alias_count": len(tables.aliases),
-            "text_size": len(texts),
-            "records": tables.records,
-            "fields": tables.fields,
-            "wrappers": tables.wrappers,
-            "dimensions": tables.dimensions,
-            "enums": tables.enums,
-            "members": tables.members,
-            "aliases": tables.aliases,
-            "texts": texts,
-            "end": b"",
-        }
-    )
+    try:
+        data: bytes = METADATA.build(
+            {
+                "version": VERSION,
+                "big_endian": layout.byte_order == "big",
+                "pointer_size": layout.pointer_size,
+                "record_count": len(tables.records),
+                "field_count": len(tables.fields),
+                "wrapper_count": len(tables.wrappers),
+                "dimension_count": len(tables.dimensions),
+                "enum_count": len(tables.enums),
+                "member_count": len(tables.members),
+                "alias_count": len(tables.aliases),
+                "text_size": len(texts),
+                "records": tables.records,
+                "fields": tables.fields,
+                "wrappers": tables.wrappers,
+                "dimensions": tables.dimensions,
+                "enums": tables.enums,
+                "members": tables.members,
+                "aliases": tables.aliases,
+                "texts": texts,
+                "end": b"",
+            }
+        )
+    except (ConstructError, struct.error) as error:  # a count that its field cannot hold
+        raise _too_large(layout) from error
+    if len(data) > limits.MAX_METADATA_BYTES:
+        raise _too_large(layout)
     return data
+
+
+def _too_large(layout: Layout) -> FormatError:
+    msg = f"Expected a format whose metadata takes at most {limits.MAX_METADATA_BYTES} bytes, got more"
+    hint = "shorten defaults, aliases and names, or split the record"
+    return FormatError(msg, path=layout.record.name, hint=hint)
 
 
 class _Writer:
@@ -172,11 +195,11 @@ class _Writer:
     def __init__(self) -> None:
         self.records: list[dict[str, int]] = []
         self.fields: list[dict[str, int]] = []
-        self.wrappers: list[dict[str, int]] = []
+        self.wrappers: list[int] = []
         self.dimensions: list[int] = []
         self.enums: list[dict[str, int]] = []
         self.members: list[dict[str, int]] = []
-        self.aliases: list[dict[str, int]] = []
+        self.aliases: list[int] = []
         self.enum_texts: list[bytes] = []
         self.record_texts: list[bytes] = []
         self._index_by_record: dict[Record, int] = {}
@@ -188,8 +211,9 @@ class _Writer:
             return known
         inner = [self._add_inner(innermost(field.type)[0]) for field in record.fields]
         name = _text(self.record_texts, record.name)
+        places = {field.name: i for i, field in enumerate(record.fields)}
         for field, (code, argument) in zip(record.fields, inner, strict=True):
-            self._add_field(field, code, argument, record)
+            self._add_field(field, code, argument, places)
         self.records.append(
             {
                 "name_size": name,
@@ -231,7 +255,7 @@ class _Writer:
         index = self._index_by_enum[enumeration] = len(self.enums) - 1
         return index
 
-    def _add_field(self, field: Field, code: int, argument: int, record: Record) -> None:
+    def _add_field(self, field: Field, code: int, argument: int, places: dict[str, int]) -> None:
         texts = self.record_texts
         name = _text(texts, field.name)
         default = (field.default and field.default.data) or b""
@@ -241,7 +265,7 @@ class _Writer:
             {
                 "name_size": name,
                 "code": code,
-                "wrappers": self._add_wrappers(field.type, record),
+                "wrappers": self._add_wrappers(field.type, places),
                 "default": _default_code(field.default),
                 "argument": argument,
                 "offset": field.offset,
@@ -250,14 +274,14 @@ class _Writer:
                 "aliases": len(field.aliases),
             }
         )
-        self.aliases += [{"name_size": _text(texts, alias)} for alias in field.aliases]
+        self.aliases += [_text(texts, alias) for alias in field.aliases]
 
-    def _add_wrappers(self, type_: Type, record: Record) -> int:
+    def _add_wrappers(self, type_: Type, places: dict[str, int]) -> int:
         count = 0
         while isinstance(type_, Wrapper):
             shape = () if isinstance(type_, Nullable) else type_.shape
-            self.dimensions += [_dimension(n, record) for n in shape]
-            self.wrappers.append({"code": _WRAPPER_CODES[type(type_)], "dimensions": len(shape)})
+            self.dimensions += [_dimension(n, places) for n in shape]
+            self.wrappers.append(_WRAPPER_CODES[type(type_)] + 256 * len(shape))
             type_, count = type_.element, count + 1
         return count
 
@@ -284,10 +308,9 @@ def _default_code(default: Default | None) -> int:
     return DefaultCode.NONE if default.data is None else DefaultCode.VALUE
 
 
-def _dimension(n: int | str | None, record: Record) -> int:
+def _dimension(n: int | str | None, places: dict[str, int]) -> int:
     if isinstance(n, str):
-        names = [field.name for field in record.fields]
-        return COUNTED_BY | names.index(n)
+        return COUNTED_BY | places[n]
     return n or 0
 
 
@@ -311,7 +334,7 @@ def _parse(data: bytes) -> Any:
     try:
         return METADATA.parse(data)
     except (ConstructError, struct.error) as error:
-        msg = f"Expected metadata, got {len(data)} bytes that end too soon or do not begin with its magic"
+        msg = f"Expected metadata, got {len(data)} bytes that do not begin or end as it does"
         raise WireError(msg) from error
 
 
@@ -363,7 +386,7 @@ class _Reader:
             default = self._default(field)
             unit = self._text(field.unit_size)
             aliases = self._take(self._aliases, field.aliases)
-            rest.append((default, tuple(self._text(alias.name_size) for alias in aliases), unit))
+            rest.append((default, tuple(self._text(size) for size in aliases), unit))
         fields = [
             Field(field_name, self._type(field, names), field.offset, *others)
             for field_name, field, others in zip(names, entries, rest, strict=True)
@@ -392,7 +415,7 @@ class _Reader:
             msg = f"Expected at most {limits.MAX_NESTING} levels of nesting, got {entry.wrappers}"
             raise WireError(msg)
         wrappers = [
-            (wrapper.code, self._take(self._dimensions, wrapper.dimensions))
+            (wrapper % 256, self._take(self._dimensions, wrapper // 256))
             for wrapper in self._take(self._wrappers, entry.wrappers)
         ]
         type_ = self._inner(entry.code, entry.argument)

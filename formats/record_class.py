@@ -58,7 +58,7 @@ def _made_class(record: Record) -> type[Any]:
         [_member(field) for field in record.fields],
         namespace=namespace,
         kw_only=True,  # so that fields with defaults may stand anywhere
-        slots=True,
+        slots=not any(field.name.startswith("__") for field in record.fields),  # which slots would mangle
     )
 
 

@@ -84,6 +84,19 @@ class Enumeration:
     size: int
     members: tuple[tuple[str, int], ...]
     python: type[enum.Enum] | None = field(default=None, compare=False, repr=False)
+    numbers: frozenset[int] = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", frozenset(number for _, number in self.members))
+        object.__setattr__(self, "_hash", hash((self.name, self.size, self.members)))
+
+    def __hash__(self) -> int:
+        # Kept: a thousand fields may have the type of one enumeration of a thousand members.
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the hash of a text differs between processes
+        return Enumeration, (self.name, self.size, self.members, self.python)
 
     @property
     def alignment(self) -> int:
@@ -243,6 +256,7 @@ class Record:
     python: type[Any] | None = field(default=None, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
     leaves: int = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         depth = leaves = 0
@@ -253,6 +267,14 @@ class Record:
             leaves += 1 + (nested.leaves if nested else 0)
         object.__setattr__(self, "depth", 1 + depth)
         object.__setattr__(self, "leaves", leaves)
+        object.__setattr__(self, "_hash", hash((self.name, self.size, self.alignment, self.fields)))
+
+    def __hash__(self) -> int:
+        # Kept: else each record would hash again all that it nests.
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (self.name, self.size, self.alignment, self.fields, self.python)
 
     def __str__(self) -> str:
         return self.name

@@ -132,7 +132,7 @@ def _float(scalar: Scalar, value: object, path: str) -> float:
         raise mismatch(scalar, value, path)
     try:
         number = float(value)
-        struct.pack(_STRUCT_CODES[scalar.kind, scalar.size], number)
+        struct.pack(struct_format(scalar, "little"), number)  # native packing checks nothing
     except OverflowError:
         msg = f"Expected a number within the range of `{scalar}`, got a larger one"
         raise EncodeError(msg, path=path) from None
@@ -167,9 +167,13 @@ def _duration(scalar: Scalar, value: object, path: str) -> int:
 
 def _nanoseconds(scalar: Scalar, value: np.datetime64[Any] | np.timedelta64[Any], path: str) -> int:
     kind = "M8" if scalar.kind is Kind.TIMESTAMP else "m8"
-    exact = value.astype(f"{kind}[ns]")
-    if np.isnat(value) or exact.astype(value.dtype) != value:
-        msg = f"Expected a `{scalar}` within 292 years of its zero, got {value!r}"
+    msg = f"Expected a `{scalar}` within 292 years of its zero, got {value!r}"
+    try:
+        exact = value.astype(f"{kind}[ns]")
+        is_same = bool(exact.astype(value.dtype) == value)
+    except OverflowError:  # from numpy 2.5 on; before it, another time comes out
+        raise EncodeError(msg, path=path) from None
+    if np.isnat(value) or not is_same:
         raise EncodeError(msg, path=path)
     return int(exact.astype(np.int64))
 
@@ -255,15 +259,21 @@ def from_plain(leaf: Leaf, plain: Any, path: str) -> Any:
     """The Python value that a component sees for a plain one."""
     match leaf:
         case Scalar(kind=Kind.TIMESTAMP):
-            return EPOCH + dt.timedelta(microseconds=plain // 1000)
+            return EPOCH + _microseconds(plain)
         case Scalar(kind=Kind.DURATION):
-            return dt.timedelta(microseconds=plain // 1000)
+            return _microseconds(plain)
         case Scalar(kind=Kind.UUID):
             return uuid.UUID(bytes=plain)
         case Enumeration(python=enum.EnumType()):
             return _enum_member(leaf, plain, path)
         case _:
             return plain
+
+
+def _microseconds(nanoseconds: int) -> dt.timedelta:
+    """What Python can hold of a time: cut towards zero, so that what fitted still fits."""
+    cut = abs(nanoseconds) // 1000
+    return dt.timedelta(microseconds=cut if nanoseconds >= 0 else -cut)
 
 
 def number_by_member(enumeration: Enumeration) -> dict[enum.Enum, int]:
@@ -294,10 +304,10 @@ def pack(scalar: Scalar | Enumeration, plain: Any, byte_order: ByteOrder) -> byt
             case Kind.BYTES | Kind.UUID:
                 return cast("bytes", plain)
             case Kind.COMPLEX:
-                return struct.pack(_struct_format(scalar, byte_order), plain.real, plain.imag)
+                return struct.pack(struct_format(scalar, byte_order), plain.real, plain.imag)
             case _:
                 pass
-    return struct.pack(_struct_format(scalar, byte_order), plain)
+    return struct.pack(struct_format(scalar, byte_order), plain)
 
 
 def unpack(scalar: Scalar | Enumeration, data: bytes, byte_order: ByteOrder, path: str) -> Any:
@@ -309,13 +319,13 @@ def unpack(scalar: Scalar | Enumeration, data: bytes, byte_order: ByteOrder, pat
             case Kind.BYTES | Kind.UUID:
                 return data
             case Kind.COMPLEX:
-                return complex(*struct.unpack(_struct_format(scalar, byte_order), data))
+                return complex(*struct.unpack(struct_format(scalar, byte_order), data))
             case _:
                 pass
-    return struct.unpack(_struct_format(scalar, byte_order), data)[0]
+    return struct.unpack(struct_format(scalar, byte_order), data)[0]
 
 
-def _struct_format(scalar: Scalar | Enumeration, byte_order: ByteOrder) -> str:
+def struct_format(scalar: Scalar | Enumeration, byte_order: ByteOrder) -> str:
     kind = Kind.INT if isinstance(scalar, Enumeration) else scalar.kind
     return order_char(byte_order) + _STRUCT_CODES[kind, scalar.size]
 

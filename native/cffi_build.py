@@ -13,21 +13,23 @@ from cffi import FFI
 # Built with ECHO_SANITIZE=1, the module loads only into a process that has the sanitizer's run-time
 # already: LD_PRELOAD="$(gcc -print-file-name=libasan.so)".
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-sanitize = os.environ.get("ECHO_SANITIZE") == "1"
+IS_SANITIZED = os.environ.get("ECHO_SANITIZE") == "1"
+
+# The plain extension modules of setup.py are built with the same.
+COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra"]
+LINK_ARGS: list[str] = []
+if IS_SANITIZED:
+    COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZERS]
+    LINK_ARGS += SANITIZERS
 
 ffi = FFI()
 ffi.cdef(Path("native/api.h").read_text(encoding="utf-8"))
 ffi.set_source(
     "echo_core._native",
     '#include <stdint.h>\n#include "api.h"\n',
-    sources=sorted(glob("native/*.c")),
+    sources=["native/abi.c"],
     depends=sorted(glob("native/*.h")),
     include_dirs=["native"],
-    extra_compile_args=[
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        *(["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZERS] if sanitize else []),
-    ],
-    extra_link_args=SANITIZERS if sanitize else [],
+    extra_compile_args=COMPILE_ARGS,
+    extra_link_args=LINK_ARGS,
 )

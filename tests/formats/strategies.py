@@ -7,11 +7,14 @@ compiler would do unasked but metadata may say. Sizes are small: what matters is
 from __future__ import annotations
 
 import functools
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -40,6 +43,16 @@ from echo_core.formats.values import (
     pack_default,
     scalar_dtype,
 )
+
+
+def examples(count: int) -> settings:
+    """So many random examples, or that many times as ECHO_EXAMPLES says."""
+    return settings(
+        max_examples=count * int(os.environ.get("ECHO_EXAMPLES", "1")),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
 
 _NAMES = ("x", "size", "größe", "_hidden", "数", "type", "self", "A")
 _UNITS = ("", "", "", "K", "m/s²")
@@ -292,8 +305,7 @@ class _Values:
         """`count` is the length of every counted dimension."""
         match type_:
             case Nullable():
-                must = isinstance(type_.element, Sequence) and count > 0
-                must = must and any(isinstance(n, str) for n in type_.element.shape)
+                must = count > 0 and _is_counted(type_.element)
                 return self.value(type_.element, count) if must or self._draw(_SMALL) else None
             case Array():
                 return self._elements(type_.element, type_.shape)
@@ -320,13 +332,51 @@ class _Values:
         if is_numeric(element):
             assert isinstance(element, Scalar)
             return self._numbers(element, prod(shape)).reshape(shape)
-        if len(shape) > 1:
-            return [self._elements(element, shape[1:]) for _ in range(shape[0])]
-        return [self.value(element) for _ in range(shape[0])]
+        first, *rest = shape
+        if rest:
+            return [self._elements(element, tuple(rest)) for _ in range(first)]
+        return [self.value(element) for _ in range(first)]
 
     def _numbers(self, scalar: Scalar, count: int) -> np.ndarray[Any, Any]:
         size = scalar.size * count
         data = self._draw(st.binary(min_size=size, max_size=size))
         if scalar.kind is Kind.BOOL:
-            return np.frombuffer(data, np.uint8) % 2 == 1
+            return np.asarray(np.frombuffer(data, np.uint8) % 2, np.bool_)
         return np.frombuffer(data, scalar_dtype(scalar, NATIVE.byte_order))
+
+
+def _is_counted(type_: Type) -> bool:
+    """Whether another field holds a length of it."""
+    return isinstance(type_, Sequence) and any(isinstance(n, str) for n in type_.shape)
+
+
+def comparable(plain: Any) -> Any:
+    """A plain value so that `==` is strict: types count, every NaN is the same, -0.0 is not 0.0.
+
+    Arrays become nested lists, and one empty list where they have no elements.
+    """
+    return _COMPARABLE.get(plain.__class__, _comparable_leaf)(plain)
+
+
+def _comparable_array(array: np.ndarray[Any, Any]) -> Any:
+    times = array.dtype.kind in "Mm"
+    return comparable((array.view(np.int64) if times else array).tolist() if array.size else [])
+
+
+def _comparable_record(record: dict[str, Any]) -> Any:
+    return {name: comparable(value) for name, value in record.items()}
+
+
+def _comparable_list(items: list[Any]) -> Any:
+    return [comparable(item) for item in items]
+
+
+def _comparable_leaf(leaf: Any) -> Any:
+    return type(leaf).__name__, repr(leaf)
+
+
+_COMPARABLE: dict[type[Any], Callable[[Any], Any]] = {
+    np.ndarray: _comparable_array,
+    dict: _comparable_record,
+    list: _comparable_list,
+}

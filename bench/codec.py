@@ -1,0 +1,133 @@
+"""Objects to bytes and back, beside what a Python user would take today, in one process and one run.
+
+The event classes are a dataclass with slots and an `@echo.event` record of the same fields. All data is hot;
+what cold data costs (a cache miss an object) is the same for everyone.
+"""
+
+from __future__ import annotations
+
+import gc
+import timeit
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import echo_core as echo
+from bench.peers import FIELDS, Peer, peers, protobuf_messages, values
+from bench.report import Row
+from bench.workload import Particle, particle
+
+
+@dataclass(slots=True)
+class Slots:
+    """The particle as a plain dataclass with the event's own types."""
+
+    id: int
+    x: float
+    y: float
+    z: float
+    vx: echo.Float32
+    vy: echo.Float32
+    vz: echo.Float32
+    temp: echo.Float32
+    cell: echo.Int32
+    kind: echo.Int16
+    flags: echo.UInt8
+    active: bool
+    mass: float
+    charge: float
+    tag: echo.Chars[16]
+    owner: echo.UInt32
+
+
+COUNT = 1000
+
+# How many times faster than each peer: encode one, encode a list, decode one, decode a list. None: no goal.
+DATACLASS: dict[str, tuple[float | None, ...]] = {
+    "pickle": (50, 100, 15, 5),
+    "msgpack": (12, 35, 3, None),
+    "msgspec": (6, 20, 3, None),
+    "msgspec array_like": (2.5, 4, 1.5, None),
+    "protobuf": (40, None, None, None),
+    "XML": (60, None, None, None),
+}
+RECORD: dict[str, tuple[float | None, ...]] = {
+    "pickle": (None, None, 60, 70),
+    "msgpack": (None, None, 12, None),
+    "msgspec array_like": (None, None, 5, 15),
+}
+OPERATIONS = ("encode", f"encode {COUNT}", "decode", f"decode {COUNT}")
+
+
+def measure(*, quick: bool) -> list[Row]:
+    """All figures of the table "Codec"."""
+    theirs = {peer.name: _peer_times(peer, quick) for peer in peers()}
+    rows: list[Row] = []
+    for cls, goals in ((Slots, DATACLASS), (Particle, RECORD)):
+        ours = _our_times(cls, quick)
+        name = "dataclass" if cls is Slots else "@echo.event"
+        for peer, wanted in goals.items():
+            for operation, mine, other, goal in zip(OPERATIONS, ours, theirs[peer], wanted, strict=True):
+                if goal is not None:
+                    what = f"{name}: {operation}, {1e9 * mine:.3g} ns each, faster than {peer}"
+                    rows.append(Row(what, other / mine, goal, "x", at_least=True))
+    return [*rows, *_parse_only(quick), _attribute(quick)]
+
+
+def _particles() -> list[Particle]:
+    return [particle(i) for i in range(COUNT)]
+
+
+def _our_times(cls: type[Any], quick: bool) -> list[float]:
+    codec = echo.codec(cls, tier="compiled")
+    events = [cls(*values(it)) for it in _particles()]
+    data, many = codec.encode(events[3]), codec.encode_many(events)
+    assert values(codec.decode(data)) == values(events[3])
+    assert list(map(values, codec.decode_many(many))) == list(map(values, events))
+    assert many == b"".join(map(echo.encoder(cls, tier="interpreted"), events))
+    return [
+        _each(codec.encode, events[3], 1, quick),
+        _each(codec.encode_many, events, COUNT, quick),
+        _each(codec.decode, data, 1, quick),
+        _each(codec.decode_many, many, COUNT, quick),
+    ]
+
+
+def _peer_times(peer: Peer, quick: bool) -> list[float]:
+    peer.check(_particles())
+    given = [peer.made(it) for it in _particles()]
+    data, many = peer.encode(given[3]), peer.encode_list(given)
+    return [
+        _each(peer.encode, given[3], 1, quick),
+        _each(peer.encode_list, given, COUNT, quick),
+        _each(peer.decode, data, 1, quick),
+        _each(peer.decode_list, many, COUNT, quick),
+    ]
+
+
+def _each(call: Any, argument: Any, count: int, quick: bool) -> float:
+    """Seconds for each of `count` events that one call does: the best of several runs, without the collector."""
+    timer = timeit.Timer("f(x)", globals={"f": call, "x": argument})
+    calls = max(1, int((0.002 if quick else 0.02) / max(timer.timeit(3) / 3, 1e-9)))
+    gc.collect()
+    return min(timer.repeat(5 if quick else 9, calls)) / calls / count
+
+
+def _parse_only(quick: bool) -> Iterator[Row]:
+    """protobuf without making Python objects, beside records that are objects already."""
+    one, many = protobuf_messages()
+    messages = [one(**dict(zip(FIELDS, values(it), strict=True))) for it in _particles()]
+    parsing = _each(many.FromString, many(particles=messages).SerializeToString(), COUNT, quick)
+    ours = _our_times(Particle, quick)[3]
+    yield Row("@echo.event: decode 1000, faster than protobuf's parse", parsing / ours, 4, "x", at_least=True)
+
+
+def _attribute(quick: bool) -> Row:
+    """Reading a field of a record, beside a slot."""
+    times: list[float] = []
+    for cls in (Particle, Slots):
+        codec = echo.codec(cls, tier="compiled")
+        event = codec.decode(codec.encode(cls(*values(particle(7)))))
+        number, repeat = (100_000, 5) if quick else (1_000_000, 15)
+        times.append(min(timeit.repeat("e.x", globals={"e": event}, number=number, repeat=repeat)))
+    return Row("@echo.event: read an attribute, against a slot", times[0] / times[1], 1.8, "x")

@@ -1,0 +1,298 @@
+"""Object code on disk, so that a conversion is compiled once for each machine. Knows no LLVM.
+
+**What is read here is run as machine code.** So an entry counts only when the folder and the file belong to
+this user, no one else may write to them, neither is a symlink, and the digest fits. Owner and permissions
+are those of the opened descriptors (fstat, and files are opened relative to the folder's descriptor): a path
+can be exchanged between the look and the use. The digest finds damage, not malice: who can write as this
+user can run code as this user anyway.
+
+An entry is a file, named by its key in hexadecimal, little endian:
+
+    offset  size
+         0     8  magic "echo.obj"
+         8     4  version
+        12    32  key
+        44     8  length of the object code
+        52    32  BLAKE2b of the object code
+        84     -  object code
+
+Entries are written beside their place and renamed, so two processes never see each other's halves; whoever
+comes last wins, with the same code. Nothing here raises for what is on the disk: a cache that cannot be used
+is a cache without entries, and is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import struct
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from echo_core.errors import EchoError
+
+KEY_BYTES = 32
+LIMIT_BYTES = 64 << 20
+MAX_ENTRY_BYTES = 8 << 20
+BLOCK_BYTES = 4096  # what a small file takes on a disk, hence its price here
+SCANS_PER_LIMIT = 16  # the folder is looked through again whenever this part of the limit was written
+KEPT_SIXTEENTHS = 12  # of the limit, after an eviction: the next one is some time off
+
+_MAGIC = b"echo.obj"
+_VERSION = 1
+_HEADER = struct.Struct(f"<8sI{KEY_BYTES}sQ32s")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """What became of each `get` (a hit or a miss) and `put` (written or failed), in this process."""
+
+    hits: int = 0
+    misses: int = 0
+    damaged: int = 0  # misses for which there was something: not whole, not ours, or writable by others
+    written: int = 0
+    evicted: int = 0
+    failed: int = 0  # puts that the disk, the permissions or a limit prevented
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A file in the folder, as eviction sees it."""
+
+    used_ns: int
+    name: str
+    size: int
+
+
+class _UntrustedError(Exception):
+    """A folder or a file that someone else could have written, or that is not what it should be."""
+
+
+def key_of(*parts: bytes | str) -> bytes:
+    """One key for all that the code depends on; parts do not run into each other, nor bytes into text."""
+    digest = blake2b(digest_size=KEY_BYTES)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(struct.pack("<cQ", b"s" if isinstance(part, str) else b"b", len(data)))
+        digest.update(data)
+    return digest.digest()
+
+
+class Cache:
+    """Object code by key, in a folder of this user; without a folder it keeps nothing.
+
+    Processes and threads may share a folder. Each keeps it within the limit, so that several may exceed it by
+    a sixteenth each, for a while. `now_ns` dates the use of entries.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        limit_bytes: int = LIMIT_BYTES,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._now_ns = now_ns
+        self._unscanned_bytes = limit_bytes  # written since the last scan: the first put scans
+        self._statistics = CacheStatistics()
+
+    def get(self, key: bytes) -> bytes | None:
+        """The object code that was put under this key, if it is all there and can be trusted."""
+        _check_key(key)
+        found = None
+        try:
+            if self.folder is not None:
+                with _opened_folder(self.folder) as folder:
+                    found = _read(folder, key, self._now_ns())
+        except FileNotFoundError:
+            pass
+        except (OSError, _UntrustedError):
+            self._count("damaged")
+        self._count("misses" if found is None else "hits")
+        return found
+
+    def put(self, key: bytes, object_code: bytes) -> None:
+        """Keep object code, over whatever there is under this key, if the folder can be trusted."""
+        _check_key(key)
+        if self.folder is None:
+            return
+        entry = _entry(key, object_code)
+        if len(entry) > MAX_ENTRY_BYTES or _price(len(entry)) > self.limit_bytes:
+            self._count("failed")
+            return
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _opened_folder(self.folder) as folder:
+                _write(folder, key.hex(), entry, self._now_ns())
+                self._count("written")
+                self._keep_within_limit(folder, len(entry))
+        except (OSError, _UntrustedError):
+            self._count("failed")
+
+    def statistics(self) -> CacheStatistics:
+        """Counts since this object was made."""
+        return self._statistics
+
+    def __repr__(self) -> str:
+        return f"Cache({str(self.folder) if self.folder else None!r}, limit_bytes={self.limit_bytes})"
+
+    def _keep_within_limit(self, folder: int, written: int) -> None:
+        self._unscanned_bytes += _price(written)
+        if self._unscanned_bytes * SCANS_PER_LIMIT < self.limit_bytes:
+            return
+        self._unscanned_bytes = 0
+        entries = sorted(_entries(folder), key=lambda entry: (entry.used_ns, entry.name))
+        total = sum(_price(entry.size) for entry in entries)
+        if total <= self.limit_bytes:
+            return
+        for entry in entries[:-1]:  # never the last: it was written just now
+            if total * 16 <= self.limit_bytes * KEPT_SIXTEENTHS:
+                return
+            with suppress(FileNotFoundError):  # evicted by another process: as good
+                os.unlink(entry.name, dir_fd=folder)
+                self._count("evicted")
+            total -= _price(entry.size)
+
+    def _count(self, what: str) -> None:
+        with _lock:
+            self._statistics = replace(self._statistics, **{what: getattr(self._statistics, what) + 1})
+
+
+def _check_key(key: bytes) -> None:
+    if len(key) != KEY_BYTES:
+        msg = f"Expected a key of {KEY_BYTES} bytes, got {len(key)}"
+        raise EchoError(msg, hint="make it with key_of")
+
+
+def _digest(object_code: bytes) -> bytes:
+    return blake2b(object_code, digest_size=32).digest()
+
+
+def _price(size: int) -> int:
+    return max(1, -(-size // BLOCK_BYTES)) * BLOCK_BYTES
+
+
+def _entry(key: bytes, object_code: bytes) -> bytes:
+    return _HEADER.pack(_MAGIC, _VERSION, key, len(object_code), _digest(object_code)) + object_code
+
+
+@contextmanager
+def _opened_folder(path: Path) -> Generator[int]:
+    with _opened(path, os.O_DIRECTORY, stat.S_ISDIR, None) as folder:
+        yield folder
+
+
+@contextmanager
+def _opened(
+    path: Path | str, flags: int, is_kind: Callable[[int], bool], folder: int | None
+) -> Generator[int]:
+    """A descriptor of a file or folder that only this user can have written."""
+    descriptor = os.open(path, os.O_RDONLY | _OPEN | flags, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        if not is_kind(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+            raise _UntrustedError
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read(folder: int, key: bytes, now_ns: int) -> bytes:
+    with _opened(key.hex(), 0, stat.S_ISREG, folder) as descriptor:
+        with open(descriptor, "rb", closefd=False) as file:
+            entry = file.read(MAX_ENTRY_BYTES + 1)
+        object_code = entry[_HEADER.size :]
+        if len(entry) > MAX_ENTRY_BYTES or entry != _entry(key, object_code):
+            raise _UntrustedError
+        with suppress(OSError):  # a folder that is only read has no use for dates of use
+            os.utime(descriptor, ns=(now_ns, now_ns))
+        return object_code
+
+
+def _write(folder: int, name: str, entry: bytes, now_ns: int) -> None:
+    """Write beside the place, then rename; what a killed process leaves behind grows old and is evicted."""
+    temporary = f".{name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
+    descriptor = os.open(temporary, flags, mode=0o600, dir_fd=folder)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(entry)
+            file.flush()
+            os.utime(descriptor, ns=(now_ns, now_ns))
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _entries(folder: int) -> Iterator[_Entry]:
+    with os.scandir(folder) as files:
+        for file in files:
+            with suppress(FileNotFoundError):
+                status = file.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(status.st_mode):
+                    yield _Entry(status.st_mtime_ns, file.name, status.st_size)
+
+
+def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """`ECHO_CACHE`, or echo_core in the user's folder for caches; None when it is "0" or there is no home.
+
+    Paths that are not absolute are ignored, as the XDG Base Directory Specification wants it.
+    """
+    chosen = environment.get("ECHO_CACHE", "")
+    if chosen == "0":
+        return None
+    if Path(chosen).is_absolute():
+        return Path(chosen)
+    caches = Path(environment.get("XDG_CACHE_HOME", ""))
+    if not caches.is_absolute():
+        home = Path(os.path.expanduser("~"))
+        if not home.is_absolute():
+            return None
+        caches = home / ".cache"
+    return caches / "echo_core"
+
+
+_lock = threading.RLock()  # never held over I/O
+_default: Cache | None = None
+
+
+def default_cache() -> Cache:
+    """The cache that conversions use: what `set_cache` said, else the one in the default folder."""
+    global _default
+    with _lock:
+        if _default is None:
+            _default = Cache(default_folder())
+        return _default
+
+
+def set_cache(cache: Cache) -> None:
+    """Use this cache from now on."""
+    global _default
+    with _lock:
+        _default = cache
+
+
+def disable_cache() -> None:
+    """Keep nothing on disk, and read nothing, from now on."""
+    set_cache(Cache(None))
+
+
+def _after_fork_in_child() -> None:
+    """Another thread of the parent may have held the lock; what it guards is one reference, always whole."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,161 @@
+"""LLVM IR that takes records apart: many records of one size to a contiguous column for each field.
+
+    void @columns(ptr records, ptr columns, i64 count)        columns: an array of their addresses
+
+Eight records are taken at a time. Sixty-four bytes of each are eight lanes; turned round, they are the same
+lane of eight records, which is what stands side by side in a column. A narrower field is a part of its lane.
+What does not lie in a lane (text, arrays) is copied record by record, and so are the last few records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from echo_core.codegen.ir import LIKELY, Function, mask
+
+LANE = 8
+ROWS = 8
+WINDOW = LANE * ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A run of bytes of each record; `unit` bytes at a time are reversed where that is not 1."""
+
+    offset: int
+    size: int
+    unit: int = 1
+
+    @property
+    def is_in_lane(self) -> bool:
+        """Whether it is a number within eight bytes that begin at a multiple of eight."""
+        in_one = self.offset % LANE + self.size <= LANE
+        return in_one and self.size in (1, 2, 4, 8) and self.unit in (1, self.size)
+
+
+DECLARATIONS = """
+declare i16 @llvm.bswap.i16(i16)
+declare i32 @llvm.bswap.i32(i32)
+declare i64 @llvm.bswap.i64(i64)
+"""
+
+
+def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
+    """The module for records of `stride` bytes."""
+    function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count)")
+    writer = _Writer(function, columns, stride)
+    done = "0"
+    if by_vectors and stride >= WINDOW:
+        done = function.value(f"and i64 %count, {-ROWS}")
+        with function.loop(done, [], step=ROWS) as loop:
+            writer.eight(loop.index)
+    rest = function.value(f"sub i64 %count, {done}")
+    with function.loop(rest, []) as loop:
+        writer.one(function.add(done, loop.index), list(columns))
+    function.do("ret void")
+    return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY]) + "\n"
+
+
+class _Writer:
+    def __init__(self, function: Function, columns: tuple[Column, ...], stride: int) -> None:
+        self._function = function
+        self._columns = columns
+        self._stride = stride
+        self._addresses = {
+            column: function.value(f"load ptr, ptr {function.at('%columns', 8 * i)}, align 8")
+            for i, column in enumerate(columns)
+        }
+
+    def one(self, index: str, columns: list[Column]) -> None:
+        """Some columns of one record."""
+        record = self._record(index)
+        for column in columns:
+            target = self._place(column, index)
+            source = self._function.at(record, column.offset)
+            self._copy(column, source, target)
+
+    def _record(self, index: str) -> str:
+        return self._function.at("%records", self._function.multiply(index, self._stride))
+
+    def _place(self, column: Column, index: str) -> str:
+        offset = self._function.multiply(index, column.size)
+        return self._function.at(self._addresses[column], offset)
+
+    def _copy(self, column: Column, source: str, target: str) -> None:
+        """The widest integers that fit, each one unit at most where units are reversed."""
+        at = 0
+        while at < column.size:
+            width = column.unit if column.unit > 1 else _width(column.size - at)
+            type_ = f"<{width} x i8>" if width > 8 else f"i{8 * width}"
+            value = self._function.load(type_, self._function.at(source, at))
+            if column.unit > 1:
+                value = self._function.value(f"call {type_} @llvm.bswap.{type_}({type_} {value})")
+            self._function.store(type_, value, self._function.at(target, at))
+            at += width
+
+    def eight(self, first: str) -> None:
+        """All columns of eight records, from the one numbered `first`."""
+        waiting = [column for column in self._columns if column.is_in_lane]
+        for start in _windows(waiting, self._stride):
+            inside = [c for c in waiting if start <= c.offset and c.offset + c.size <= start + WINDOW]
+            waiting = [c for c in waiting if c not in inside]
+            lanes = self._turned(first, start)
+            for column in inside:
+                self._store_lane(column, lanes[(column.offset - start) // LANE], first)
+        others = [column for column in self._columns if not column.is_in_lane]
+        for row in range(ROWS) if others else ():
+            self.one(self._function.add(first, row), others)
+
+    def _turned(self, first: str, start: int) -> list[str]:
+        """Lane by lane what eight records hold in a window: three rounds of exchanges between rows."""
+        function = self._function
+        record = self._record(first)
+        type_ = f"<{ROWS} x i64>"
+        rows = [function.load(type_, function.at(record, row * self._stride + start)) for row in range(ROWS)]
+        for distance in (1, 2, 4):
+            low, high = _exchange(distance)
+            exchanged = list(rows)
+            for row in range(ROWS):
+                if row & distance:
+                    continue
+                pair = f"{type_} {rows[row]}, {type_} {rows[row + distance]}"
+                exchanged[row] = function.value(f"shufflevector {pair}, {mask(low)}")
+                exchanged[row + distance] = function.value(f"shufflevector {pair}, {mask(high)}")
+            rows = exchanged
+        return rows
+
+    def _store_lane(self, column: Column, lane: str, first: str) -> None:
+        function = self._function
+        bits = 8 * column.size
+        type_ = f"<{ROWS} x i{bits}>"
+        shift = 8 * (column.offset % LANE)
+        if shift:
+            amounts = ", ".join([f"i64 {shift}"] * ROWS)
+            lane = function.value(f"lshr <{ROWS} x i64> {lane}, <{amounts}>")
+        if bits < 64:
+            lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
+        if column.unit > 1:
+            lane = function.value(f"call {type_} @llvm.bswap.v{ROWS}i{bits}({type_} {lane})")
+        function.store(type_, lane, self._place(column, first))
+
+
+def _width(left: int) -> int:
+    return next(width for width in (16, 8, 4, 2, 1) if width <= left)
+
+
+def _windows(columns: list[Column], stride: int) -> list[int]:
+    """Where to begin, at multiples of a lane, so that every column is seen whole and no load leaves a row."""
+    last = (stride - WINDOW) // LANE * LANE
+    starts: list[int] = []
+    for column in sorted(columns, key=lambda column: column.offset):
+        lane = column.offset // LANE * LANE
+        if not starts or lane >= starts[-1] + WINDOW:
+            starts.append(min(lane, last))
+    return starts
+
+
+def _exchange(distance: int) -> tuple[list[int | None], list[int | None]]:
+    """The masks that exchange blocks of `distance` lanes between two rows that are so far apart."""
+    low: list[int | None] = [i if not i & distance else ROWS + i - distance for i in range(ROWS)]
+    high: list[int | None] = [i + distance if not i & distance else ROWS + i for i in range(ROWS)]
+    return low, high

@@ -1,0 +1,196 @@
+"""A pair of formats made executable: interpreted at once, compiled in the background, kept on disk.
+
+The callable that a component gets is a built-in function from its first call on; what stands behind it
+changes from the interpreter to compiled code when that is ready. A record that compiled code refuses goes
+to the interpreter as well, which says why.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from echo_core._routines import Routine
+from echo_core.codegen import background, cache, engine, interpreter
+from echo_core.codegen.convert import convert_record
+from echo_core.codegen.emitter import Machine, emit, is_emittable
+from echo_core.codegen.planner import plan
+from echo_core.codegen.records import read
+from echo_core.codegen.store import code_for, key_for
+from echo_core.codegen.verification import verification
+from echo_core.errors import CompileError, ConversionError, FormatError, IncompatibleError, WireError
+from echo_core.formats.abi import NATIVE
+from echo_core.formats.compare import compare
+from echo_core.formats.format import Format
+
+Tier = Literal["auto", "compiled", "interpreted"]
+Buffer = bytes | bytearray | memoryview | np.ndarray[Any, Any]
+
+# What a sender's bytes are turned into; into a buffer of the caller's, the number of bytes written.
+Converter = Callable[..., Any]
+
+# Whose source decides what the emitted code is; a change of any of them makes other cache keys.
+_GENERATOR = ("plan", "planner", "verification", "ir", "casts", "shuffles", "emitter")
+
+
+class Conversion:
+    """One sender's records to one receiver's. `call` is what components call."""
+
+    def __init__(self, sender: Format, receiver: Format, *, lossy: bool = False) -> None:
+        compare(sender, receiver, lossy=lossy).raise_if_refused()
+        self.sender = sender
+        self.receiver = receiver
+        self.lossy = lossy
+        self.plan = plan(sender.layout, receiver.layout)
+        self.verification = verification(sender.layout)
+        if self.plan.local:
+            msg = f"Expected defaults that travel, got one that only its class can make: {self.plan.local}"
+            raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
+        self.is_fixed = self.plan.is_fixed and not self.verification.operations
+        self.routine = Routine(self.interpret)
+        self.call: Converter = self.routine.call
+
+    # -----------------------------------------------------------------------
+    # Interpreted
+
+    def interpret(self, source: Buffer, target: Buffer | None = None) -> bytes | int:
+        """What compiled code does, slowly, and with words for what is wrong."""
+        data = _bytes_of(source)
+        if self.is_fixed:
+            size = self.sender.size_bytes
+            if len(data) % size:
+                msg = f"Expected records of {size} bytes each, got {len(data)} bytes"
+                raise WireError(msg, path=self.sender.name)
+            converted = b"".join(self._one(data[i : i + size]) for i in range(0, len(data), size))
+        else:
+            converted = self._one(data)
+        return converted if target is None else _written(converted, source, target)
+
+    def _one(self, data: bytes) -> bytes:
+        try:
+            interpreter.verify(self.verification, data)
+            return interpreter.convert(self.plan, data)
+        except (WireError, ConversionError):
+            self._explain(data)
+            raise
+
+    def _explain(self, data: bytes) -> None:
+        """Raises the same with the field's path, which plans do not know."""
+        plain = read(data, self.sender.layout)
+        convert_record(plain, self.sender.record, self.receiver.record, self.receiver.name)
+
+    # -----------------------------------------------------------------------
+    # Compiled
+
+    def begin(self, tier: Tier) -> None:
+        """Sees to compiled code as the tier says."""
+        if tier == "compiled":
+            self.compile()
+        elif tier == "auto":
+            self.start()
+
+    def start(self) -> None:
+        """Has it compiled some time later. Cached code is taken at once where LLVM is at hand already."""
+        if not is_emittable(self.plan):
+            return
+        if "llvmlite.binding" in sys.modules and self._load_cached():
+            return
+        background.submit(self.compile)
+
+    def compile(self) -> None:
+        """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
+        self._install(self.loaded())
+
+    def loaded(self) -> engine.Loaded:
+        """The compiled code, from the cache or anew."""
+        if not is_emittable(self.plan):
+            msg = "Expected a conversion that can be compiled, got one with 16-bit floats"
+            raise CompileError(msg, path=self.receiver.name)
+        return self._load(code_for("conversion", self._identity(), self.ir))
+
+    def ir(self) -> str:
+        """The LLVM IR of this conversion, for this machine."""
+        machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
+        return emit(self.plan, self.verification, machine)
+
+    def _load_cached(self) -> bool:
+        code = cache.default_cache().get(key_for("conversion", self._identity()))
+        if code is None:
+            return False
+        self._install(self._load(code))
+        return True
+
+    def _identity(self) -> bytes:
+        """What the code depends on besides the machine; tokens, for a plan is all in two formats."""
+        lossy = b"\1" if self.lossy else b"\0"
+        return self.sender.token + self.receiver.token + lossy + generator_version()
+
+    def _load(self, code: bytes) -> engine.Loaded:
+        return engine.load(code, ["convert_many"] if self.is_fixed else ["verify", "measure", "convert"])
+
+    def _install(self, loaded: engine.Loaded) -> None:
+        addresses = loaded.addresses
+        if self.is_fixed:
+            sizes = self.sender.size_bytes, self.receiver.size_bytes
+            self.routine.install_fixed(addresses["convert_many"], *sizes, loaded)
+        else:
+            verify, measure, convert = (addresses[name] for name in ("verify", "measure", "convert"))
+            self.routine.install_variable(verify, measure, convert, loaded)
+
+
+@functools.cache
+def generator_version() -> bytes:
+    """A hash of the modules that make code."""
+    folder = Path(__file__).parent
+    digest = blake2b(digest_size=16)
+    for name in _GENERATOR:
+        digest.update((folder / f"{name}.py").read_bytes())
+    return digest.digest()
+
+
+def _bytes_of(source: Buffer) -> bytes:
+    try:
+        return bytes(memoryview(source).cast("B"))
+    except TypeError:
+        msg = f"Expected a contiguous buffer, got `{type(source).__qualname__}`"
+        raise FormatError(msg) from None
+
+
+def _written(converted: bytes, source: Buffer, target: Buffer) -> int:
+    try:
+        view = memoryview(target).cast("B")
+    except TypeError:
+        msg = f"Expected a contiguous buffer as target, got `{type(target).__qualname__}`"
+        raise FormatError(msg) from None
+    if view.readonly or len(view) < len(converted):
+        kind = "read-only" if view.readonly else "writable"
+        msg = f"Expected a writable target of at least {len(converted)} bytes, got {len(view)} {kind} ones"
+        raise FormatError(msg)
+    if len(view) and np.may_share_memory(np.frombuffer(view, np.uint8), _as_array(source)):
+        msg = "Expected a target apart from the source, got two that overlap"
+        raise FormatError(msg)
+    view[: len(converted)] = converted
+    return len(converted)
+
+
+def _as_array(source: Buffer) -> np.ndarray[Any, Any]:
+    view = memoryview(source).cast("B")
+    return np.frombuffer(view, np.uint8) if len(view) else np.zeros(0, np.uint8)
+
+
+def converter(sender: Format, receiver: Format, *, lossy: bool = False, tier: Tier = "auto") -> Converter:
+    """A built-in function from a sender's bytes to a receiver's: `convert(source[, target])`.
+
+    `source` holds one record, or for formats without variable parts any number of them. The result is bytes;
+    with `target`, a writable buffer, it is the number of bytes written there. `tier` "auto" interprets until
+    compiled code is ready, "compiled" waits for it here, "interpreted" never compiles.
+    """
+    conversion = Conversion(sender, receiver, lossy=lossy)
+    conversion.begin(tier)
+    return conversion.call

@@ -1,0 +1,140 @@
+"""Where CPython keeps what compiled code reads: found out, not believed.
+
+Compiled code for events reads floats, ints and ASCII strings out of their objects, and instances' slots out
+of the instances. Each fact here is tried on real objects when this module is first used. Where one does not
+hold, or on an interpreter that is not known to be safe (free-threaded, or not CPython), nothing is compiled
+for events and the generic codec does all of it; `problem()` says why.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import platform
+import sys
+import sysconfig
+from collections.abc import Sequence
+from typing import Any
+
+POINTER = ctypes.sizeof(ctypes.c_void_p)
+
+TYPE_OFFSET = 8
+FLOAT_OFFSET = 16
+LIST_ITEMS_OFFSET = 24
+TEXT_LENGTH_OFFSET = 16
+TEXT_STATE_OFFSET = 32
+TEXT_IS_COMPACT_ASCII = 0x60  # both bits of the state
+REFERENCE_COUNT_OFFSET = 0
+
+# An int's digits have 30 bits, of which compiled code reads one. Since 3.12 a tag stands before it: its low
+# two bits are the sign (0 positive, 1 zero, 2 negative), and it is below 16 where there is one digit at most.
+# Before, there was a signed number of digits.
+INT_TAG_OFFSET = 16
+INT_DIGIT_OFFSET = 24
+HAS_INT_TAG = sys.version_info >= (3, 12)
+
+TEXT_DATA_OFFSET = 40 if sys.version_info >= (3, 12) else 48
+
+# Since 3.12 True, False, None and small ints live for ever, and their references are not counted.
+HAS_IMMORTALS = sys.version_info >= (3, 12)
+
+
+@functools.cache
+def problem() -> str:
+    """Why events are not compiled in this interpreter; empty where they are."""
+    if platform.python_implementation() != "CPython":
+        return f"{platform.python_implementation()} is not CPython"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this build of Python is free-threaded"
+    if POINTER != 8 or sys.byteorder != "little":
+        return "this machine is not a little-endian one of 64 bits"
+    return _first_that_fails()
+
+
+def _first_that_fails() -> str:
+    checks = {
+        "types": all(_word(it, TYPE_OFFSET) == id(type(it)) for it in (1.5, 7, "a", [], None)),
+        "floats": all(_double(it, FLOAT_OFFSET) == it for it in (0.0, 1.5, -2.25e300)),
+        "ints": all(_int(it) == it for it in (0, 1, -1, 255, 2**29, 2**30 - 1, 1 - 2**30)),
+        "large ints": all(_int(it) is None for it in (2**30, -(2**30), 2**64, -(2**90))),
+        "text": all(_text(it) == it for it in ("", "a", "x" * 15, "y" * 16, "z" * 100)),
+        "other text": all(_text(it) is None for it in ("é", "\u20ac", "\U0001f600", "a\u0100")),
+        "lists": _items([None, 1.5, "a"]) == [id(None), id(1.5), id("a")] or _lists_hold(),
+    }
+    failed = [name for name, holds in checks.items() if not holds]
+    return f"{failed[0]} do not lie where they were expected" if failed else ""
+
+
+def _lists_hold() -> bool:
+    items = [object(), object()]
+    return _items(items) == [id(item) for item in items]
+
+
+def _word(it: object, offset: int) -> int:
+    return ctypes.c_uint64.from_address(id(it) + offset).value
+
+
+def _double(it: object, offset: int) -> float:
+    return ctypes.c_double.from_address(id(it) + offset).value
+
+
+def _int(it: int) -> int | None:
+    """An int as compiled code reads it; None where it would ask CPython."""
+    tag = ctypes.c_int64.from_address(id(it) + INT_TAG_OFFSET).value
+    digit = ctypes.c_uint32.from_address(id(it) + INT_DIGIT_OFFSET).value
+    if HAS_INT_TAG:
+        return digit * (1 - (tag & 3)) if 0 <= tag < 16 else None
+    return digit * tag if -1 <= tag <= 1 else None
+
+
+def _text(it: str) -> str | None:
+    """ASCII text as compiled code reads it; None where it would ask CPython."""
+    state = ctypes.c_uint32.from_address(id(it) + TEXT_STATE_OFFSET).value
+    if state & TEXT_IS_COMPACT_ASCII != TEXT_IS_COMPACT_ASCII:
+        return None
+    length = _word(it, TEXT_LENGTH_OFFSET)
+    return ctypes.string_at(id(it) + TEXT_DATA_OFFSET, min(length, 1000)).decode("ascii", "replace")
+
+
+def _items(it: list[Any]) -> list[int]:
+    address = _word(it, LIST_ITEMS_OFFSET)
+    return [ctypes.c_uint64.from_address(address + POINTER * i).value for i in range(len(it))]
+
+
+def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
+    """Where an instance keeps each of these attributes; None unless each has a slot of its own.
+
+    An instance is made without `__init__`, a mark is put into each slot, and the mark is looked for.
+    """
+    if not _has_plain_slots(cls, names):
+        return None
+    instance = object.__new__(cls)
+    offsets: dict[str, int] = {}
+    for name in names:
+        mark = object()
+        object.__setattr__(instance, name, mark)
+        places = range(2 * POINTER, cls.__basicsize__ - POINTER + 1, POINTER)
+        found = [offset for offset in places if _word(instance, offset) == id(mark)]
+        if len(found) != 1:
+            return None
+        offsets[name] = found[0]
+    return offsets
+
+
+def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
+    """Whether attributes are C members and nothing that runs when they are read or written."""
+    member = type(_Slotted.it)
+    own = "__getattribute__", "__getattr__", "__setattr__", "__new__"
+    is_frozen = cls.__dataclass_params__.frozen if hasattr(cls, "__dataclass_params__") else False
+    touched = [
+        name
+        for name in own
+        if getattr(cls, name, None) is not getattr(object, name, None)
+        and not (is_frozen and name == "__setattr__")
+    ]
+    return not touched and all(isinstance(getattr(cls, name, None), member) for name in names)
+
+
+class _Slotted:
+    __slots__ = ("it",)
+    it: object

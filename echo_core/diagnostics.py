@@ -1,0 +1,42 @@
+"""What this process found out about its machine, and what its codecs have done so far."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from echo_core.codegen import background, cache, cpython, engine
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """`event_code` says why code is not compiled for event classes, and is empty where it is."""
+
+    target: str
+    vector_bytes: int
+    event_code: str
+    engine: dict[str, Any]
+    cache: dict[str, Any]
+    background: dict[str, Any]
+
+    def __str__(self) -> str:
+        lines = [
+            f"target      {self.target}, shuffles of {self.vector_bytes} bytes",
+            f"event code  {self.event_code or 'compiled'}",
+        ]
+        for name, counts in (("engine", self.engine), ("cache", self.cache), ("background", self.background)):
+            lines.append(f"{name:<12}" + ", ".join(f"{count} {what}" for what, count in counts.items()))
+        return "\n".join(lines)
+
+
+def diagnostics() -> Diagnostics:
+    """The state of the compiler, its cache on disk, and the thread that compiles."""
+    target = engine.native_target()
+    return Diagnostics(
+        target=f"{target.triple} {target.cpu}",
+        vector_bytes=target.vector_bytes,
+        event_code=cpython.problem(),
+        engine=asdict(engine.statistics()),
+        cache=asdict(cache.default_cache().statistics()),
+        background=asdict(background.statistics()),
+    )

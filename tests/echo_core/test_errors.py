@@ -1,0 +1,55 @@
+"""Every error, and what its message and its path are made of."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from echo_core import errors
+from echo_core.errors import (
+    ConversionError,
+    EchoError,
+    EncodeError,
+    FormatError,
+    IncompatibleError,
+    WireError,
+)
+
+KINDS = [FormatError, EncodeError, IncompatibleError, WireError, ConversionError]
+
+
+def test_every_error_is_an_echo_error() -> None:
+    """One `except` catches all of them, and none is another kind's."""
+    found = [cls for cls in vars(errors).values() if isinstance(cls, type)]
+    defined = {cls for cls in found if issubclass(cls, Exception)}
+    assert {EchoError, *KINDS} <= defined
+    assert all(kind.__bases__ == (EchoError,) for kind in defined - {EchoError})
+
+
+@pytest.mark.parametrize(
+    ("path", "hint", "text"),
+    [
+        ("", "", "Expected a"),
+        ("R.x", "", "Expected a - at `R.x`"),
+        ("", "write b", "Expected a: write b"),
+        ("R.x", "write b", "Expected a - at `R.x`: write b"),
+    ],
+)
+@pytest.mark.parametrize("kind", [EchoError, *KINDS])
+def test_message_ends_in_where_and_the_way_out(
+    kind: type[EchoError], path: str, hint: str, text: str
+) -> None:
+    """The path is kept for programs."""
+    error = kind("Expected a", path=path, hint=hint)
+    assert str(error) == text
+    assert error.path == path
+
+
+@pytest.mark.parametrize("kind", [EchoError, *KINDS])
+def test_error_comes_back_from_another_process(kind: type[EchoError]) -> None:
+    """A worker's error keeps its kind, its message and its path."""
+    error = kind("Expected a", path="R.x", hint="write b")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert (str(again), again.path) == (str(error), "R.x")

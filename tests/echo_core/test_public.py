@@ -1,0 +1,119 @@
+"""The public face: its names, what importing it costs, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+import echo_core as echo
+
+NAMES = [
+    "Abi",
+    "Array",
+    "Bytes",
+    "Chars",
+    "Codec",
+    "CompileError",
+    "Complex128",
+    "Complex64",
+    "ConversionError",
+    "EchoError",
+    "EncodeError",
+    "Entry",
+    "Field",
+    "Float16",
+    "Float32",
+    "Float64",
+    "Format",
+    "FormatError",
+    "IncompatibleError",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Int8",
+    "Long",
+    "Report",
+    "Token",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "UInt8",
+    "ULong",
+    "Verdict",
+    "WireError",
+    "array_decoder",
+    "codec",
+    "column_decoder",
+    "compare",
+    "converter",
+    "decoder",
+    "diagnostics",
+    "encoder",
+    "event",
+    "field",
+    "format_of",
+]
+
+HEAVY = [
+    "construct",
+    "llvmlite",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "mypy",
+    "hypothesis",
+    "asyncio",
+    "multiprocessing",
+]
+
+LISTED = "import echo_core, json, sys; sys.stdout.write(json.dumps(sorted(sys.modules)))"
+
+
+def test_public_names_are_these() -> None:
+    """A name that is added or lost is a decision, and is written down here."""
+    assert sorted(echo.__all__) == sorted(NAMES)
+    assert len(set(echo.__all__)) == len(echo.__all__)
+
+
+def test_every_public_name_exists_and_is_documented() -> None:
+    """Aliases of annotations have no docstring of their own."""
+    for name in NAMES:
+        value = getattr(echo, name)
+        if isinstance(value, type) or callable(value):
+            assert getattr(value, "__doc__", None), name
+
+
+def test_nothing_else_is_shown() -> None:
+    """What a shell completes is what is public; anything else is an AttributeError."""
+    assert dir(echo) == sorted(NAMES)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = echo.nothing
+
+
+def test_import_stays_light() -> None:
+    """What is heavy is imported on first use, if at all."""
+    made = subprocess.run([sys.executable, "-c", LISTED], capture_output=True, check=True)
+    loaded: list[str] = json.loads(made.stdout)
+    assert "echo_core.formats.declare" in loaded
+    assert sorted(set(HEAVY) & set(loaded)) == []
+
+
+def processor_seconds(script: str) -> float:
+    """What a fresh interpreter uses, whatever else runs on the machine."""
+    before = os.times()
+    subprocess.run([sys.executable, "-c", script], check=True)
+    after = os.times()
+    user = after.children_user - before.children_user
+    return user + after.children_system - before.children_system
+
+
+@pytest.mark.slow
+def test_import_takes_little_time() -> None:
+    """`python -c "import echo_core"` is to take under 120 ms; three times that here, for all threads."""
+    processor_seconds("import echo_core")  # compiles what has changed
+    assert statistics.median(processor_seconds("import echo_core") for _ in range(5)) < 3 * 0.120
