@@ -7,12 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from bench import codec, columns, convert, formats
+from bench import codec, columns, compiling, convert, formats
 from bench.report import Row, as_text
 
 SUITES = {
     "codec": codec.measure,
     "columns": columns.measure,
+    "compile": compiling.measure,
     "convert": convert.measure,
     "formats": formats.measure,
 }

@@ -106,7 +106,7 @@ def _peer_times(peer: Peer, quick: bool) -> list[float]:
 
 
 def _each(call: Any, argument: Any, count: int, quick: bool) -> float:
-    """Seconds for each of `count` events that one call does: the best of several runs, without the collector."""
+    """Seconds for each of `count` events that one call does: the best of several runs."""
     timer = timeit.Timer("f(x)", globals={"f": call, "x": argument})
     calls = max(1, int((0.002 if quick else 0.02) / max(timer.timeit(3) / 3, 1e-9)))
     gc.collect()

@@ -1,7 +1,8 @@
-"""Native records to a column for each field, beside memcpy of the same bytes, numpy, and pyarrow if it is there."""
+"""Native records to a column for each field, beside memcpy of the same bytes, numpy and pyarrow."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import timeit
 from typing import Any
@@ -41,8 +42,7 @@ def measure(*, quick: bool) -> list[Row]:
 
 
 def _arrow(records: Any, ours: float, best: Any) -> Row:
-    import pyarrow
-
+    pyarrow: Any = importlib.import_module("pyarrow")
     names = [name for name in records.dtype.names if records.dtype[name].kind in "iuf"]
     theirs = best("[f(r[n]) for n in s]", f=pyarrow.array, r=records, s=names)
     return Row("faster than pyarrow, which leaves out text and bool", theirs / ours, 4, "x", at_least=True)

@@ -19,7 +19,7 @@ def _library() -> Any:
         built = Path(folder) / "loops.so"
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", built, SOURCE], check=True)
         library = ctypes.CDLL(str(built))
-    counts = [ctypes.c_uint64] * 3
+    counts: list[type[Any]] = [ctypes.c_uint64] * 3
     library.best_convert_ns.restype = library.best_copy_ns.restype = ctypes.c_double
     library.best_convert_ns.argtypes = [ctypes.c_void_p] * 3 + counts
     library.best_copy_ns.argtypes = [ctypes.c_void_p] * 2 + counts

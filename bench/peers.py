@@ -1,23 +1,28 @@
 """The codecs that a Python user would take today, each at its best on the same particle.
 
-Every peer turns a particle into bytes and back into an object of its own or the same class, alone and in lists
-of a thousand, and is checked to keep every value.
+Every peer turns a particle into bytes and back into an object of its own or of the same class, alone and in
+lists of a thousand, and is checked to keep every value.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-import msgpack
 import msgspec
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from bench.workload import Particle
+
+# These come without types.
+msgpack: Any = importlib.import_module("msgpack")
+descriptor_pb2: Any = importlib.import_module("google.protobuf.descriptor_pb2")
+descriptor_pool: Any = importlib.import_module("google.protobuf.descriptor_pool")
+message_factory: Any = importlib.import_module("google.protobuf.message_factory")
 
 
 @dataclass(slots=True)

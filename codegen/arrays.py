@@ -11,7 +11,7 @@ import numpy as np
 from echo_core.codegen import background, engine
 from echo_core.codegen.column_code import Column, emit
 from echo_core.codegen.conversion import Buffer, Conversion, Tier
-from echo_core.codegen.store import code_for
+from echo_core.codegen.store import use_code
 from echo_core.errors import FormatError, WireError
 from echo_core.formats.compare import compare
 from echo_core.formats.declare import format_of
@@ -123,7 +123,7 @@ class ColumnDecoder:
         target = engine.native_target()
         columns = tuple(Column(at, type_.size) for _, type_, at in self._leaves)
         text = emit(columns, self._format.size_bytes, by_vectors=target.vector_bytes >= 32)
-        loaded = engine.load(code_for("columns", text, lambda: text), ["columns"])
+        loaded = use_code("columns", text, lambda: text, lambda code: engine.load(code, ["columns"]))
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
         self._loaded, self._split = loaded, prototype(loaded.addresses["columns"])
 

@@ -20,7 +20,7 @@ from echo_core.codegen.conversion import Conversion, Tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.codegen.object_code import emit
 from echo_core.codegen.shapes import Context, shape_of
-from echo_core.codegen.store import code_for
+from echo_core.codegen.store import use_code
 from echo_core.errors import CompileError
 from echo_core.formats.declare import format_of
 
@@ -54,8 +54,9 @@ def _make_code(cls: type[Any]) -> ClassCode:
         raise CompileError(msg, hint=cpython.problem() or reason)
     shape, context = found
     text = emit(shape)
-    code = code_for("class", text, lambda: text)
-    return ClassCode(engine.load(code, ["encode", "encode_many", "decode"]), context)
+    names = ["encode", "encode_many", "decode"]
+    loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
+    return ClassCode(loaded, context)
 
 
 class Functions(NamedTuple):

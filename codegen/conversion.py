@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from echo_core._routines import Routine
-from echo_core.codegen import background, cache, engine, interpreter
+from echo_core.codegen import background, engine, interpreter
 from echo_core.codegen.convert import convert_record
 from echo_core.codegen.emitter import Machine, emit, is_emittable
 from echo_core.codegen.planner import plan
 from echo_core.codegen.records import read
-from echo_core.codegen.store import code_for, key_for
+from echo_core.codegen.store import use_cached, use_code
 from echo_core.codegen.verification import verification
 from echo_core.errors import CompileError, ConversionError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
@@ -30,7 +30,7 @@ from echo_core.formats.compare import compare
 from echo_core.formats.format import Format
 
 Tier = Literal["auto", "compiled", "interpreted"]
-Buffer = bytes | bytearray | memoryview | np.ndarray[Any, Any]
+Buffer = Any  # what the buffer protocol serves; typing has a name for it from 3.12 on
 
 # What a sender's bytes are turned into; into a buffer of the caller's, the number of bytes written.
 Converter = Callable[..., Any]
@@ -97,7 +97,7 @@ class Conversion:
 
     def start(self) -> None:
         """Has it compiled some time later. Cached code is taken at once where LLVM is at hand already."""
-        if not is_emittable(self.plan):
+        if not self.is_compilable:
             return
         if "llvmlite.binding" in sys.modules and self._load_cached():
             return
@@ -109,10 +109,15 @@ class Conversion:
 
     def loaded(self) -> engine.Loaded:
         """The compiled code, from the cache or anew."""
-        if not is_emittable(self.plan):
+        if not self.is_compilable:
             msg = "Expected a conversion that can be compiled, got one with 16-bit floats"
             raise CompileError(msg, path=self.receiver.name)
-        return self._load(code_for("conversion", self._identity(), self.ir))
+        return use_code("conversion", self._identity(), self.ir, self._load)
+
+    @property
+    def is_compilable(self) -> bool:
+        """Whether code can be made for this pair."""
+        return is_emittable(self.plan)
 
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
@@ -120,11 +125,10 @@ class Conversion:
         return emit(self.plan, self.verification, machine)
 
     def _load_cached(self) -> bool:
-        code = cache.default_cache().get(key_for("conversion", self._identity()))
-        if code is None:
-            return False
-        self._install(self._load(code))
-        return True
+        loaded = use_cached("conversion", self._identity(), self._load)
+        if loaded is not None:
+            self._install(loaded)
+        return loaded is not None
 
     def _identity(self) -> bytes:
         """What the code depends on besides the machine; tokens, for a plan is all in two formats."""

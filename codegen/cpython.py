@@ -14,6 +14,7 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 POINTER = ctypes.sizeof(ctypes.c_void_p)
@@ -52,8 +53,9 @@ def problem() -> str:
 
 
 def _first_that_fails() -> str:
+    samples: tuple[object, ...] = (1.5, 7, "a", [0], None)
     checks = {
-        "types": all(_word(it, TYPE_OFFSET) == id(type(it)) for it in (1.5, 7, "a", [], None)),
+        "types": all(_word(it, TYPE_OFFSET) == id(type(it)) for it in samples),
         "floats": all(_double(it, FLOAT_OFFSET) == it for it in (0.0, 1.5, -2.25e300)),
         "ints": all(_int(it) == it for it in (0, 1, -1, 255, 2**29, 2**30 - 1, 1 - 2**30)),
         "large ints": all(_int(it) is None for it in (2**30, -(2**30), 2**64, -(2**90))),
@@ -123,7 +125,7 @@ def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
 
 def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
     """Whether attributes are C members and nothing that runs when they are read or written."""
-    member = type(_Slotted.it)
+    member: Any = type(vars(_Slotted)["it"])
     own = "__getattribute__", "__getattr__", "__setattr__", "__new__"
     is_frozen = cls.__dataclass_params__.frozen if hasattr(cls, "__dataclass_params__") else False
     touched = [
@@ -135,6 +137,6 @@ def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
     return not touched and all(isinstance(getattr(cls, name, None), member) for name in names)
 
 
+@dataclass(slots=True)
 class _Slotted:
-    __slots__ = ("it",)
     it: object

@@ -102,7 +102,7 @@ class Module:
     """Functions in the making; loops over fixed elements become functions of their own."""
 
     machine: Machine
-    functions: list[Function] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list[Function])
 
     def text(self) -> str:
         return "\n\n".join([DECLARATIONS.strip(), *(f.text() for f in self.functions), LIKELY]) + "\n"

@@ -6,7 +6,7 @@ round a loop or in a branch is carried, and comes out as a new name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class Function:
 
     signature: str
     failure: str = ""
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list[str])
     block: str = "entry"
     _names: int = 0
     _fails: bool = False
@@ -100,7 +100,7 @@ class Function:
         self.label(onward)
 
     @contextmanager
-    def loop(self, count: str, carried: list[str], step: int = 1) -> Iterator[Loop]:
+    def loop(self, count: str, carried: list[str], step: int = 1) -> Generator[Loop]:
         """Runs its body for 0, step, 2 * step ... below `count`; carries i64 values."""
         before, head, body, end = self.block, self.name("head"), self.name("body"), self.name("end")
         self.do(f"br label %{head}")
@@ -125,7 +125,7 @@ class Function:
         loop.index, loop.carried = index, names
 
     @contextmanager
-    def when(self, condition: str, carried: list[str]) -> Iterator[Loop]:
+    def when(self, condition: str, carried: list[str]) -> Generator[Loop]:
         """Runs its body where the condition holds; carries i64 values."""
         before, then, end = self.block, self.name("then"), self.name("end")
         self.do(f"br i1 {condition}, label %{then}, label %{end}")

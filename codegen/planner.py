@@ -116,7 +116,7 @@ class _Place:
 class _Planner:
     sender: Layout
     receiver: Layout
-    local: list[str] = field(default_factory=list)
+    local: list[str] = field(default_factory=list[str])
 
     def record(self, sender: Record, receiver: Record, base: int, target: int, path: str) -> list[Operation]:
         matched = match(sender, receiver)
@@ -337,10 +337,10 @@ def _static(
     match body:
         case [Move(0, 0, size, unit)] if size == source_stride == target_stride:
             return [Move(source, target, count * size, unit)]
-        case [Cast(0, 0, n, sender, receiver)] if (
+        case [Cast(0, 0, n, sender, receiver) as cast] if (
             n * sender.size == source_stride and n * receiver.size == target_stride
         ):
-            return [replace(body[0], source=source, target=target, count=count * n)]
+            return [replace(cast, source=source, target=target, count=count * n)]
         case _:
             return [Each(source, target, count, source_stride, target_stride, len(body)), *body]
 

@@ -260,8 +260,8 @@ class _Reader:
 
 def as_array(value: Any) -> np.ndarray[Any, Any] | None:
     """The value if it is a numpy array."""
-    array: Any = value if isinstance(value, np.ndarray) else None
-    return array  # type: ignore[no-any-return]  # numpy's stubs leave its type unknown
+    untyped: Any = value  # numpy's stubs would leave its type unknown
+    return untyped if isinstance(value, np.ndarray) else None
 
 
 def extent(shape: Iterable[int]) -> int:

@@ -1,28 +1,38 @@
-"""Object code for a text: from the cache on disk, or compiled and put there."""
+"""Object code put to use: from the cache on disk, or compiled and then kept there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from echo_core.codegen import cache, engine
 
+T = TypeVar("T")
 
-def code_for(name: str, identity: bytes | str, text: Callable[[], str]) -> bytes:
-    """The object code of what `identity` says wholly, on this machine; the text is only made where needed.
 
-    `name` keeps different uses apart. CompileError where the compiler refuses.
+def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Callable[[bytes], T]) -> T:
+    """What `use` makes of the object code of a text, on this machine.
+
+    `identity` says wholly what the text is, so that it need not be made to look for its code; `name` keeps
+    different uses apart. CompileError where the compiler refuses. What is compiled is used before it is kept,
+    as a write to disk may take longer than the compilation.
     """
-    target = engine.native_target()
-    key = key_for(name, identity)
-    code = cache.default_cache().get(key)
-    if code is None:
-        code = engine.compile_ir(text(), target)
-        cache.default_cache().put(key, code)
-    return code
+    found = use_cached(name, identity, use)
+    if found is not None:
+        return found
+    code = engine.compile_ir(text(), engine.native_target())
+    used = use(code)
+    cache.default_cache().put(_key(name, identity), code)
+    return used
 
 
-def key_for(name: str, identity: bytes | str) -> bytes:
-    """The key under which such code is kept."""
+def use_cached(name: str, identity: bytes | str, use: Callable[[bytes], T]) -> T | None:
+    """The same for code that is in the cache; None where it is not."""
+    code = cache.default_cache().get(_key(name, identity))
+    return None if code is None else use(code)
+
+
+def _key(name: str, identity: bytes | str) -> bytes:
     target = engine.native_target()
     machine = target.triple, target.cpu, target.features
     return cache.key_of(name, identity, *machine, engine.compiler_version())

@@ -58,7 +58,7 @@ def test_make_targets_in_the_documents_exist() -> None:
     told = {
         t
         for page in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]
-        for t in re.findall(r"^make (\w+)", page.read_text(), re.M)
+        for t in re.findall(r"^make (\w+)", page.read_text(), re.MULTILINE)
     }
     assert told
-    assert all(re.search(rf"^{target}:", makefile, re.M) for target in told)
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in told)

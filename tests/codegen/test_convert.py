@@ -305,6 +305,7 @@ def test_only_what_may_lose_fails(data: st.DataObject) -> None:
     abis_ = data.draw(abis()), data.draw(abis())
     theirs = data.draw(types(abis_[0], 2))
     ours = data.draw(st.one_of(types(abis_[1], 2), lossy_kin(theirs, abis_[1])))
+    assume("local=True" not in repr(ours))  # only a class could give such a default
     sender, receiver = (format_for(abi, a=type_) for abi, type_ in zip(abis_, (theirs, ours), strict=True))
     plain = data.draw(plain_values(sender.layout))
     if not compare(sender, receiver, lossy=True).is_accepted:
