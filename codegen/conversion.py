@@ -19,7 +19,8 @@ import numpy as np
 from echo_core._routines import Routine
 from echo_core.codegen import background, engine, interpreter
 from echo_core.codegen.convert import convert_record
-from echo_core.codegen.emitter import Machine, emit, is_emittable
+from echo_core.codegen.emit_records import Machine
+from echo_core.codegen.emitter import emit, is_emittable
 from echo_core.codegen.planner import plan
 from echo_core.codegen.records import read
 from echo_core.codegen.store import use_cached, use_code
@@ -36,7 +37,10 @@ Buffer = Any  # what the buffer protocol serves; typing has a name for it from 3
 Converter = Callable[..., Any]
 
 # Whose source decides what the emitted code is; a change of any of them makes other cache keys.
-_GENERATOR = ("plan", "planner", "verification", "ir", "casts", "shuffles", "emitter")
+_GENERATOR = (
+    *("plan", "planner", "verification", "ir", "casts", "shuffles"),
+    *("emit_records", "emit_verify", "emit_convert", "emitter"),
+)
 
 
 class Conversion:
