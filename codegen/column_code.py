@@ -102,7 +102,8 @@ class _Writer:
             lanes = self._turned(first, start)
             for column in inside:
                 self._store_lane(column, lanes[(column.offset - start) // LANE], first)
-        others = [column for column in self._columns if not column.is_in_lane]
+        # What no window reaches is in the last few bytes of a record whose size is no multiple of a lane.
+        others = [column for column in self._columns if not column.is_in_lane] + waiting
         for row in range(ROWS) if others else ():
             self.one(self._function.add(first, row), others)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from echo_core import _objects
 from echo_core.codegen import background, cpython, engine
@@ -33,17 +32,18 @@ class ClassCode:
     context: Context
 
 
-_code_by_class: WeakKeyDictionary[type[Any], ClassCode] = WeakKeyDictionary()
+# The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
+_CODE = "__echo_code__"
 _lock = threading.Lock()
 
 
 def code_of(cls: type[Any]) -> ClassCode:
     """The code of a class, compiled or taken from the cache once; CompileError where there can be none."""
     with _lock:
-        known = _code_by_class.get(cls)
-        if known is None:
-            known = _code_by_class[cls] = _make_code(cls)
-        return known
+        if _CODE not in vars(cls):  # a parent's is of no use
+            type.__setattr__(cls, _CODE, _make_code(cls))
+        code: ClassCode = vars(cls)[_CODE]
+        return code
 
 
 def _make_code(cls: type[Any]) -> ClassCode:

@@ -1,0 +1,249 @@
+"""Many records at once: structured arrays and columns, compiled and by numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import echo_core as echo
+from echo_core.codegen import background, engine
+from echo_core.codegen.column_code import Column, emit
+from tests.formats.strategies import examples
+
+
+@dataclasses.dataclass
+class Cell:
+    """A record in a record."""
+
+    row: echo.Int16
+    weight: float
+
+
+@dataclasses.dataclass
+class Reading:
+    """Fields that lie in a lane, across two, and in none: 96 bytes."""
+
+    id: int
+    cell: Cell
+    a: echo.UInt8
+    b: echo.UInt16
+    c: echo.Float32
+    ok: bool
+    tag: echo.Chars[11]
+    spot: echo.Array[echo.Float32, 3]
+    wave: complex
+    last: echo.UInt32
+    maybe: echo.Int16 | None
+
+
+@dataclasses.dataclass
+class Small:
+    """Smaller than the sixty-four bytes that are turned round at a time."""
+
+    x: float
+    y: echo.Int16
+
+
+@dataclasses.dataclass
+class Worded:
+    """Not of one size."""
+
+    text: str
+
+
+def records(cls: type[Any], count: int, seed: int = 1) -> np.ndarray[Any, Any]:
+    """Records whose bytes are all different, with bools that are 0 or 1."""
+    dtype = echo.format_of(cls).dtype
+    made = np.frombuffer(np.random.default_rng(seed).bytes(count * dtype.itemsize), dtype).copy()
+    if "ok" in (dtype.names or ()):
+        made["ok"] = made["id"] % 2 == 0
+    return made
+
+
+def by_name(array: np.ndarray[Any, Any], path: str) -> np.ndarray[Any, Any]:
+    """A column by numpy."""
+    for name in path.split("."):
+        array = array[name]
+    return array
+
+
+COLUMNS = {"id", "cell.row", "cell.weight", "a", "b", "c", "ok", "tag", "spot", "wave", "last", "maybe"}
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 1003])
+def test_each_field_becomes_a_column(count: int, tier: Any) -> None:
+    """Byte for byte what numpy says, however many records there are."""
+    array = records(Reading, count)
+    columns = echo.column_decoder(Reading, tier=tier)(array)
+    assert set(columns) == COLUMNS
+    for name, column in columns.items():
+        assert column.flags.c_contiguous
+        wanted = by_name(array, name)
+        same = (column == wanted).all() if column.dtype.names else column.tobytes() == wanted.tobytes()
+        assert same, name  # a pair has padding, which means nothing
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+def test_small_records_become_columns(tier: Any) -> None:
+    """Record by record, for there is nothing to turn round."""
+    array = records(Small, 100)
+    columns = echo.column_decoder(Small, tier=tier)(array)
+    assert columns["x"].tobytes() == array["x"].tobytes()
+    assert columns["y"].tobytes() == array["y"].tobytes()
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+@pytest.mark.parametrize("abi", ["s390x", "i386"])
+def test_a_foreign_sender_becomes_columns(abi: str, tier: Any) -> None:
+    """Its records are converted first."""
+    events = [Small(i / 7, i - 50) for i in range(100)]
+    data = echo.codec(Small, abi=abi).encode_many(events)
+    columns = echo.column_decoder(Small, sender=echo.format_of(Small, abi=abi), tier=tier)(data)
+    assert columns["x"].tolist() == [event.x for event in events]
+    assert columns["y"].tolist() == [event.y for event in events]
+
+
+def test_columns_that_are_there_are_filled() -> None:
+    """From their start, and no further."""
+    split = echo.column_decoder(Small, tier="compiled")
+    array = records(Small, 10)
+    columns = {name: np.zeros(12, dtype) for name, dtype in split.dtypes.items()}
+    assert split.into(array, columns) == 10
+    assert columns["y"][:10].tolist() == array["y"].tolist()
+    assert columns["y"][10:].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [None, np.zeros(9, "i2"), np.zeros(10, "i4"), np.zeros(20, "i2")[::2], np.zeros(10, "i2").view()],
+)
+def test_a_column_that_does_not_fit_is_refused(column: Any) -> None:
+    """Too short, of another type, not contiguous, read-only or not there at all."""
+    split = echo.column_decoder(Small, tier="compiled")
+    columns = {"x": np.zeros(10), "y": column}
+    if column is None:
+        del columns["y"]
+    elif len(column) == 10 and column.dtype == np.int16 and column.flags.c_contiguous:
+        column.flags.writeable = False
+    with pytest.raises(echo.FormatError, match="at `y`"):
+        split.into(records(Small, 10), columns)
+
+
+def test_columns_are_by_numpy_until_code_is_there() -> None:
+    """And the same afterwards."""
+    split = echo.column_decoder(Reading)
+    array = records(Reading, 33)
+    first = split(array)
+    assert background.drain(30)
+    for name, column in split(array).items():
+        assert (
+            column["value"].tolist() == first[name]["value"].tolist()
+            if column.dtype.names
+            else (column.tobytes() == first[name].tobytes())
+        )
+
+
+def test_arrow_takes_columns_without_a_copy() -> None:
+    """A column of numbers is the memory of the Arrow array."""
+    if importlib.util.find_spec("pyarrow") is None:
+        pytest.skip("pyarrow is not installed")
+    pyarrow: Any = importlib.import_module("pyarrow")
+    columns = echo.column_decoder(Small)(records(Small, 100))
+    table = pyarrow.table(columns)
+    assert table["x"].chunk(0).buffers()[1].address == columns["x"].ctypes.data
+
+
+@examples(60)
+@given(st.data())
+def test_columns_of_any_layout_are_right(data: st.DataObject) -> None:
+    """Any number of columns of any width anywhere in a record, also reversed, in code and by hand."""
+    stride = data.draw(st.integers(8, 200))
+    places = data.draw(
+        st.lists(st.tuples(st.integers(0, stride - 1), st.integers(1, 24)), min_size=1, max_size=6)
+    )
+    columns = tuple(Column(at, min(size, stride - at), 1) for at, size in places)
+    units = [
+        column.size if column.size in (2, 4, 8) and data.draw(st.booleans()) else 1 for column in columns
+    ]
+    columns = tuple(dict.fromkeys(Column(c.offset, c.size, u) for c, u in zip(columns, units, strict=True)))
+    count = data.draw(st.integers(0, 20))
+    memory = np.frombuffer(np.random.default_rng(count).bytes(stride * count), np.uint8).reshape(
+        count, stride
+    )
+    for by_vectors in (True, False):
+        for column, got in zip(columns, split_by_code(columns, memory, by_vectors), strict=True):
+            wanted = memory[:, column.offset : column.offset + column.size]
+            if column.unit > 1:
+                wanted = wanted[:, ::-1]
+            assert got == wanted.tobytes()
+
+
+def split_by_code(columns: tuple[Column, ...], memory: Any, by_vectors: bool) -> list[bytes]:
+    """The columns' bytes, with a guard after each that must stay as it was."""
+    import ctypes
+
+    count, stride = memory.shape
+    text = emit(columns, stride, by_vectors=by_vectors)
+    loaded = engine.load(engine.compile_ir(text, engine.native_target()), ["columns"])
+    rooms = [np.full(count * column.size + 64, 0xA5, np.uint8) for column in columns]
+    addresses = (ctypes.c_void_p * len(rooms))(*(room.ctypes.data for room in rooms))
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+    prototype(loaded.addresses["columns"])(memory.ctypes.data, addresses, count)
+    assert all((room[-64:] == 0xA5).all() for room in rooms)
+    return [room[:-64].tobytes() for room in rooms]
+
+
+# ---------------------------------------------------------------------------
+# Structured arrays
+
+
+def test_records_of_the_same_layout_are_a_view() -> None:
+    """Nothing is copied, and what is read-only stays so."""
+    data = records(Small, 10).tobytes()
+    array = echo.array_decoder(Small)(data)
+    assert np.shares_memory(array, np.frombuffer(data, np.uint8))
+    assert not array.flags.writeable
+    room = bytearray(data)
+    echo.array_decoder(Small)(room)["y"][0] = 7
+    assert echo.array_decoder(Small)(bytes(room))["y"][0] == 7
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted", "auto"])
+def test_foreign_records_become_native_ones(tier: Any) -> None:
+    """With this machine's own dtype."""
+    events = [Small(i / 7, i) for i in range(10)]
+    data = echo.codec(Small, abi="m68k").encode_many(events)
+    array = echo.array_decoder(Small, sender=echo.format_of(Small, abi="m68k"), tier=tier)(data)
+    assert array.dtype == echo.format_of(Small).dtype
+    assert array["x"].tolist() == [event.x for event in events]
+
+
+def test_no_records_are_an_empty_array() -> None:
+    """From a native and a foreign sender."""
+    assert len(echo.array_decoder(Small)(b"")) == 0
+    assert len(echo.array_decoder(Small, sender=echo.format_of(Small, abi="m68k"))(b"")) == 0
+
+
+@pytest.mark.parametrize("abi", ["native", "s390x"])
+def test_records_that_are_no_whole_number_are_refused(abi: str) -> None:
+    """A rest is never dropped."""
+    with pytest.raises(echo.WireError):
+        echo.array_decoder(Small, sender=echo.format_of(Small, abi=abi))(bytes(17))
+
+
+def test_variable_parts_are_refused() -> None:
+    """On either end."""
+    with pytest.raises(echo.FormatError):
+        echo.array_decoder(Worded)
+    sender = echo.Format.from_c("struct Small { double x; short y; char *text; };")
+    with pytest.raises(echo.FormatError, match="variable parts"):
+        echo.array_decoder(Small, sender=sender)
+    with pytest.raises(echo.FormatError):
+        echo.column_decoder(Worded)
