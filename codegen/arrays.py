@@ -10,7 +10,7 @@ import numpy as np
 
 from echo_core.codegen import background, engine
 from echo_core.codegen.column_code import Column, emit
-from echo_core.codegen.conversion import Buffer, Conversion, Tier
+from echo_core.codegen.conversion import Buffer, Conversion, Tier, check_tier
 from echo_core.codegen.store import use_code
 from echo_core.errors import FormatError, WireError
 from echo_core.formats.compare import compare
@@ -69,6 +69,7 @@ def column_decoder(
     A nested record's fields have names of their own (`cell.x`); a static array is a column of rows, and an
     optional value one of pairs. `pyarrow.table` takes the result without copying numbers again.
     """
+    check_tier(tier)
     columns = ColumnDecoder(format_of(cls), _records_decoder(cls, sender, lossy=lossy, tier=tier))
     if tier == "compiled":
         columns.compile()

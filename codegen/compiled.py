@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from echo_core import _objects
 from echo_core.codegen import background, cpython, engine
-from echo_core.codegen.conversion import Conversion, Tier
+from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.codegen.object_code import emit
 from echo_core.codegen.shapes import Context, shape_of
@@ -70,6 +70,7 @@ class Functions(NamedTuple):
 
 def functions_of(generic: GenericCodec[Any], tier: Tier) -> Functions:
     """Built-in functions in front of a generic codec's own, where its class can have any."""
+    check_tier(tier)
     functions = Functions(generic.encode, generic.encode_many, generic.decode, generic.decode_many)
     if tier == "interpreted" or shape_of(generic.receiver.record) is None:
         if tier == "compiled":

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class Conversion:
 
     def begin(self, tier: Tier) -> None:
         """Sees to compiled code as the tier says."""
+        check_tier(tier)
         if tier == "compiled":
             self.compile()
         elif tier == "auto":
@@ -152,6 +153,13 @@ class Conversion:
             self.routine.install_variable(verify, measure, convert, loaded)
 
 
+def check_tier(tier: Tier) -> None:
+    """A tier that is none would be taken for another."""
+    if tier not in get_args(Tier):
+        msg = f"Expected a tier of {', '.join(get_args(Tier))}, got {tier!r}"
+        raise FormatError(msg)
+
+
 @functools.cache
 def generator_version() -> bytes:
     """A hash of the modules that make code."""
@@ -164,7 +172,8 @@ def generator_version() -> bytes:
 
 def _bytes_of(source: Buffer) -> bytes:
     try:
-        return bytes(memoryview(source).cast("B"))
+        view = memoryview(source)
+        return bytes(view.cast("B")) if view.nbytes else b""  # a shape with a 0 in it is never cast
     except TypeError:
         msg = f"Expected a contiguous buffer, got `{type(source).__qualname__}`"
         raise FormatError(msg) from None
@@ -180,7 +189,7 @@ def _written(converted: bytes, source: Buffer, target: Buffer) -> int:
         kind = "read-only" if view.readonly else "writable"
         msg = f"Expected a writable target of at least {len(converted)} bytes, got {len(view)} {kind} ones"
         raise FormatError(msg)
-    if len(view) and np.may_share_memory(np.frombuffer(view, np.uint8), _as_array(source)):
+    if np.may_share_memory(_as_array(view[: len(converted)]), _as_array(source)):  # what follows may overlap
         msg = "Expected a target apart from the source, got two that overlap"
         raise FormatError(msg)
     view[: len(converted)] = converted
@@ -188,8 +197,8 @@ def _written(converted: bytes, source: Buffer, target: Buffer) -> int:
 
 
 def _as_array(source: Buffer) -> np.ndarray[Any, Any]:
-    view = memoryview(source).cast("B")
-    return np.frombuffer(view, np.uint8) if len(view) else np.zeros(0, np.uint8)
+    view = memoryview(source)
+    return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.zeros(0, np.uint8)
 
 
 def converter(sender: Format, receiver: Format, *, lossy: bool = False, tier: Tier = "auto") -> Converter:

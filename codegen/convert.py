@@ -16,6 +16,7 @@ from echo_core.codegen.records import Plain, as_array, counted_lengths, flat, ne
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import match
+from echo_core.formats.conversions import keeps_numbers, new_numbers
 from echo_core.formats.types import (
     Array,
     Default,
@@ -27,6 +28,7 @@ from echo_core.formats.types import (
     Scalar,
     Sequence,
     Type,
+    required,
 )
 from echo_core.formats.values import (
     Leaf,
@@ -62,7 +64,7 @@ def default_plain(field: Field, default: Default) -> Plain:
     """The plain value of a default that travels."""
     if default.data is None:
         return None
-    leaf = field.type.element if isinstance(field.type, Nullable) else field.type
+    leaf = required(field.type)
     return unpack_default(cast("Leaf", leaf), default.data, field.name)
 
 
@@ -115,30 +117,19 @@ def _items(plain: Plain, dimensions: int) -> list[Plain]:
 
 
 def _convert_leaf(plain: Plain, sender: Leaf, receiver: Leaf, path: str) -> Plain:
-    if isinstance(sender, Enumeration) and isinstance(receiver, Enumeration):
-        return _renumbered(plain, sender, receiver, path)
     if isinstance(receiver, Enumeration):
-        return _member(plain, receiver, path)
+        return plain if keeps_numbers(sender, receiver) else _renumbered(plain, sender, receiver, path)
     if isinstance(receiver, Scalar) and receiver.kind in _CONVERTERS:
         return _CONVERTERS[receiver.kind](plain, receiver, path)
     return plain
 
 
-def _renumbered(number: int, sender: Enumeration, receiver: Enumeration, path: str) -> int:
-    names = {known: name for name, known in sender.members}
-    name = names.get(number)
-    numbers = dict(receiver.members)
-    if name not in numbers:
-        msg = f"Expected a member of `{receiver}`, got {name or number}"
+def _renumbered(number: int, sender: Leaf, receiver: Enumeration, path: str) -> int:
+    numbers = new_numbers(sender, receiver)
+    if number not in numbers:
+        msg = f"Expected a number that has a name in `{receiver}`, got {number}"
         raise ConversionError(msg, path=path)
-    return numbers[name]
-
-
-def _member(number: int, receiver: Enumeration, path: str) -> int:
-    if number not in dict(receiver.members).values():
-        msg = f"Expected a number of `{receiver}`, got {number}"
-        raise ConversionError(msg, path=path)
-    return number
+    return numbers[number]
 
 
 def _bool(plain: Plain, receiver: Scalar, path: str) -> bool:

@@ -42,7 +42,7 @@ class GenericCodec(Generic[T]):
 
     def decode(self, data: Data) -> T:
         """The event; WireError for bytes that are no record of the sender's format."""
-        plain = read(memoryview(data), self.sender.layout)
+        plain = read(_bytes_of(data), self.sender.layout)
         receiver = self.receiver.record
         if not self.report.is_same:
             plain = convert_record(plain, self.sender.record, receiver, receiver.name)
@@ -51,11 +51,20 @@ class GenericCodec(Generic[T]):
     def decode_many(self, data: Data) -> list[T]:
         """The events of many records, one after another."""
         _demand_fixed(self.sender)
-        size = self.sender.size_bytes
-        if len(data) % size:
-            msg = f"Expected records of {size} bytes each, got {len(data)} bytes"
+        view, size = _bytes_of(data), self.sender.size_bytes
+        if len(view) % size:
+            msg = f"Expected records of {size} bytes each, got {len(view)} bytes"
             raise WireError(msg, path=self.sender.name)
-        return [self.decode(data[i : i + size]) for i in range(0, len(data), size)]
+        return [self.decode(view[i : i + size]) for i in range(0, len(view), size)]
+
+
+def _bytes_of(data: Data) -> memoryview:
+    """The bytes of whatever serves a buffer."""
+    try:
+        return memoryview(data).cast("B")
+    except TypeError:
+        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
+        raise FormatError(msg) from None
 
 
 def _demand_fixed(format_: Format) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 from collections.abc import Sequence as AnySequence
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.record_class import class_of, sequence_container
-from echo_core.formats.types import Array, Kind, Nullable, Record, Scalar, Sequence, Type, has_parts
+from echo_core.formats.types import Array, Kind, Nullable, Record, Scalar, Sequence, Type, has_parts, required
 from echo_core.formats.values import from_plain, is_numeric, mismatch, scalar_dtype, to_plain
 
 
@@ -158,7 +159,8 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     elif scalar.kind in (Kind.FLOAT, Kind.COMPLEX):
         lost = ~np.isfinite(converted)
     elif scalar.kind in (Kind.TIMESTAMP, Kind.DURATION):
-        lost = converted.astype(array.dtype) != array  # a comparison would wrap both alike
+        # A comparison would wrap both alike. "Not a time" is numpy's own, and stays what it is.
+        lost = (converted.astype(array.dtype) != array) & ~np.isnat(array)
     else:
         lost = converted != array
     if np.any(lost):
@@ -185,6 +187,8 @@ def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Pl
     data, size = array.astype(native.dtype).tobytes(), native.size_bytes
     try:
         rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
+        for row in rows:
+            value_of(record, row, path)  # numpy knows nothing of the members of an enumeration
     except WireError as error:  # such as chars that are not UTF-8; here it is the caller's fault
         raise EncodeError(str(error), path=path) from None
     return nested(rows, array.shape)
@@ -213,16 +217,15 @@ def value_of(type_: Type, plain: Plain, path: str) -> Any:
 def _instance(record: Record, plain: dict[str, Plain], path: str) -> Any:
     """An instance of the record's class; what the plain value lacks gets the class's own default."""
     cls = class_of(record)
+    made = {f.name: local_default(cls, f.name) for f in record.fields if f.name not in plain}
+    made |= {name: length for name, _, length in counted_lengths(record, made)}
     instance = object.__new__(cls)
     for field in record.fields:
-        if field.name in plain:
-            value = value_of(field.type, plain[field.name], f"{path}.{field.name}")
+        if field.name in made:
+            value = made[field.name]
         else:
-            value = local_default(cls, field.name)
+            value = value_of(field.type, plain[field.name], f"{path}.{field.name}")
         object.__setattr__(instance, field.name, value)
-    missing = {f.name: getattr(instance, f.name) for f in record.fields if f.name not in plain}
-    for name, _, length in counted_lengths(record, missing):
-        object.__setattr__(instance, name, length)
     if runs_post_init(cls):
         instance.__post_init__()
     return instance
@@ -236,12 +239,17 @@ def local_default(cls: type[Any], name: str) -> Any:
     return field.default
 
 
+_runs_post_init: WeakKeyDictionary[type[Any], bool] = WeakKeyDictionary()
+
+
 def runs_post_init(cls: type[Any]) -> bool:
     """Whether `__post_init__` exists and asks for nothing that only a constructor could pass."""
     if not hasattr(cls, "__post_init__"):
         return False
-    asked = list(inspect.signature(cls.__post_init__).parameters.values())[1:]
-    return all(parameter.default is not parameter.empty for parameter in asked)
+    if cls not in _runs_post_init:
+        asked = list(inspect.signature(cls.__post_init__).parameters.values())[1:]
+        _runs_post_init[cls] = all(parameter.default is not parameter.empty for parameter in asked)
+    return _runs_post_init[cls]
 
 
 def _elements(type_: Array | Sequence, plain: Plain, path: str) -> Any:
@@ -266,7 +274,23 @@ def _tolist_dtype(array: np.ndarray[Any, Any]) -> Any:
     return np.int64 if array.dtype.kind in "Mm" else array.dtype
 
 
+def _completed(record: Record, plain: dict[str, Plain]) -> dict[str, Plain]:
+    """The same with the defaults that only the record's class can make."""
+    complete: dict[str, Plain] = {}
+    for field in record.fields:
+        if field.name in plain:
+            inner = required(field.type)
+            value = plain[field.name]
+            nests = isinstance(inner, Record) and value is not None
+            complete[field.name] = _completed(cast("Record", inner), value) if nests else value
+        else:
+            value = local_default(class_of(record), field.name)
+            complete[field.name] = plain_of(field.type, value, f"{record.name}.{field.name}")
+    return complete
+
+
 def _structured(record: Record, plain: Plain, dimensions: int) -> np.ndarray[Any, Any]:
     native = format_of(class_of(record))
-    data = b"".join(write(row, native.layout) for row in flat(plain, dimensions))
+    rows = (_completed(record, row) for row in flat(plain, dimensions))
+    data = b"".join(write(row, native.layout) for row in rows)
     return np.frombuffer(bytearray(data), native.dtype).reshape(shape_of(plain, dimensions))

@@ -34,7 +34,7 @@ from echo_core.codegen.plan import (
 )
 from echo_core.formats import types
 from echo_core.formats.compare import counted_by, match
-from echo_core.formats.conversions import Loss, judge
+from echo_core.formats.conversions import Loss, judge, keeps_numbers, new_numbers
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
     Array,
@@ -47,8 +47,9 @@ from echo_core.formats.types import (
     Scalar,
     Sequence,
     Type,
+    required,
 )
-from echo_core.formats.values import Leaf, integer_range, pack, unpack_default
+from echo_core.formats.values import Leaf, pack, unpack_default
 
 
 def plan(sender: Layout, receiver: Layout) -> Plan:
@@ -140,7 +141,7 @@ class _Planner:
         """One for each count of the receiver's that stands for lengths which may differ at the sender."""
         held: dict[str, dict[tuple[Length, Flag | Offset | None], None]] = {}
         for member in receiver.fields:
-            type_ = member.type.element if isinstance(member.type, Nullable) else member.type
+            type_ = required(member.type)
             for i, name in enumerate(type_.shape if isinstance(type_, Sequence) else ()):
                 if isinstance(name, str):
                     found = matched.get(member.name)
@@ -222,8 +223,8 @@ class _Planner:
         self, sender: Scalar | Enumeration, receiver: Scalar | Enumeration, source: int, target: int
     ) -> list[Operation]:
         given, wanted = _integer(sender), _integer(receiver)
-        if isinstance(receiver, Enumeration) and not _keeps_numbers(sender, receiver):
-            return [Renumber(source, target, given, wanted, _numbers(sender, receiver))]
+        if isinstance(receiver, Enumeration) and not keeps_numbers(sender, receiver):
+            return [Renumber(source, target, given, wanted, tuple(new_numbers(sender, receiver).items()))]
         if given == wanted:
             return [Move(source, target, given.size, self._unit(given))]
         if wanted.kind is Kind.COMPLEX:
@@ -249,7 +250,7 @@ class _Planner:
             return self._blank(place)
         if member.default.data is None:
             return []
-        leaf = member.type.element if isinstance(member.type, Nullable) else member.type
+        leaf = required(member.type)
         assert isinstance(leaf, Leaf)
         inner = place.inside(leaf)
         mark = isinstance(member.type, Nullable) and not member.type.by_reference
@@ -310,20 +311,6 @@ def _present(place: _Place) -> Fill:
 
 def _integer(leaf: Scalar | Enumeration) -> Scalar:
     return Scalar(Kind.INT, leaf.size) if isinstance(leaf, Enumeration) else leaf
-
-
-def _keeps_numbers(sender: Scalar | Enumeration, receiver: Enumeration) -> bool:
-    """Whether any number of the sender's, with a name or not, means the same to the receiver."""
-    is_same = isinstance(sender, Enumeration) and set(sender.members) <= set(receiver.members)
-    return is_same and receiver.size >= sender.size
-
-
-def _numbers(sender: Scalar | Enumeration, receiver: Enumeration) -> tuple[tuple[int, int], ...]:
-    known = dict(receiver.members)
-    if not isinstance(sender, Enumeration):
-        low, high = (0, 1) if sender.kind is Kind.BOOL else integer_range(sender.kind, sender.size)
-        return tuple((number, number) for number in known.values() if low <= number <= high)
-    return tuple((number, known[name]) for name, number in sender.members if name in known)
 
 
 def _is_lossy(sender: Leaf, receiver: Leaf) -> bool:

@@ -31,6 +31,7 @@ from echo_core.formats.types import (
     Sequence,
     Text,
     Type,
+    required,
     round_up,
 )
 from echo_core.formats.values import decode_text, is_numeric, pack, scalar_dtype, unpack
@@ -151,7 +152,7 @@ class _Reader:
         for field in record.fields:
             where = f"{path}.{field.name}"
             type_ = field.type
-            counted = type_.element if isinstance(type_, Nullable) else type_
+            counted = required(type_)
             counts = self._counts(counted, record, at) if isinstance(counted, Sequence) else {}
             plain[field.name] = self._value(type_, at + field.offset, where, counts)
         return plain
@@ -284,7 +285,7 @@ def shape_of(plain: Plain, dimensions: int) -> tuple[int, ...]:
 def counted_lengths(record: Record, values: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
     """What fields of the record have to hold: field, the sequence in `values` that it counts, its length."""
     for field in record.fields:
-        type_ = field.type.element if isinstance(field.type, Nullable) else field.type
+        type_ = required(field.type)
         if not isinstance(type_, Sequence) or field.name not in values:
             continue
         held, dimensions = values[field.name], len(type_.shape)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 from echo_core.errors import FormatError
 from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
-from echo_core.formats.declare import UnknownNameError, declare
+from echo_core.formats.declare import format_of
+from echo_core.formats.hints import UnknownNameError
 
 T = TypeVar("T")
 _MISSING: Any = dataclasses.MISSING
@@ -38,6 +38,10 @@ def field(
     if isinstance(cast("object", aliases), str):
         msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
         raise FormatError(msg, hint=f"write `aliases=({aliases!r},)`")
+    for what, text in (("unit", unit), ("doc", doc), *(("alias", alias) for alias in aliases)):
+        if not isinstance(cast("object", text), str):
+            msg = f"Expected text as {what}, got `{type(text).__qualname__}`"
+            raise FormatError(msg)
     return dataclasses.field(
         default=default,
         default_factory=default_factory,
@@ -67,13 +71,11 @@ def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[
     Takes `frozen`, `order`, `eq` and `kw_only` as `dataclasses.dataclass` does. A class that names another
     one which is not defined yet is checked on first use instead.
     """
-    frame = inspect.currentframe()
-    namespace = frame.f_back.f_locals if frame and frame.f_back else {}
 
     def decorate(plain: type[T]) -> type[T]:
         made = dataclasses.dataclass(slots=True, **options)(plain)
         with contextlib.suppress(UnknownNameError):
-            declare(made, namespace=namespace)
+            format_of(made)
         return made
 
     return decorate if cls is None else decorate(cls)

@@ -28,6 +28,17 @@ class Abi:
     long_size: int
     max_alignment: int = 8
 
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("byte order", self.byte_order, ("little", "big")),
+            ("size of pointers", self.pointer_size, (4, 8)),
+            ("size of `long`", self.long_size, (4, 8)),
+            ("alignment at most", self.max_alignment, (1, 2, 4, 8, 16)),
+        ):
+            if value not in known:
+                msg = f"Expected a {what} of {known}, got {value!r}"
+                raise FormatError(msg, path=str(self.name))
+
     def align(self, natural: int) -> int:
         """The alignment of a member whose natural alignment is given."""
         return min(natural, self.max_alignment)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
-from echo_core.formats.c_declarations import NAMED_SCALARS, is_over_aligned
+from echo_core.formats.c_types import NAMED_SCALARS
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
     Array,
@@ -378,7 +378,7 @@ def _closest_abi(layout: Layout, records: Many[Record]) -> Abi:
 
 def _is_natural(record: Record, abi: Abi) -> bool:
     """Whether a compiler for the ABI lays out these members so by itself; C has no empty struct."""
-    if not record.fields or any(is_over_aligned(field.type, abi) for field in record.fields):
+    if not record.fields:
         return False
     in_memory = sorted(record.fields, key=lambda field: field.offset)
     placed = place(record.name, in_memory, abi)

@@ -29,6 +29,7 @@ from echo_core.formats.types import (
     Type,
     Wrapper,
     innermost,
+    required,
 )
 from echo_core.formats.values import Leaf, integer_range, unpack_default
 
@@ -126,7 +127,7 @@ def _check_field(
     if field.offset < 0 or field.end > record.size:
         msg = f"Expected a field within the record's {record.size} bytes, got {field.offset} to {field.end}"
         raise fault(msg, path=path)
-    if len(field.unit.encode()) > limits.MAX_NAME_BYTES or not field.unit.isprintable():
+    if not field.unit.isprintable() or len(field.unit.encode()) > limits.MAX_NAME_BYTES:
         msg = f"Expected a printable unit of at most {limits.MAX_NAME_BYTES} bytes, got {field.unit[:64]!r}"
         raise fault(msg, path=path)
     _at_most(len(field.aliases), limits.MAX_ALIASES, "aliases", fault, path)
@@ -206,7 +207,7 @@ def _check_default(field: Field, fault: Fault, path: str) -> None:
             raise fault(msg, path=path)
         return
     _at_most(len(data), limits.MAX_DEFAULT_BYTES, "bytes of default", fault, path)
-    leaf = field.type.element if isinstance(field.type, Nullable) else field.type
+    leaf = required(field.type)
     if local or not isinstance(leaf, Leaf):
         msg = f"Expected no default that travels for `{field.type}`, got one"
         raise fault(msg, path=path)

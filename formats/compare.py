@@ -29,6 +29,7 @@ from echo_core.formats.types import (
     Type,
     has_parts,
     innermost,
+    required,
 )
 from echo_core.formats.values import Leaf
 
@@ -42,8 +43,8 @@ class Verdict(enum.Enum):
     MOVED = "moved"  # the same bytes in another place
     SWAPPED = "swapped"  # the other byte order
     WIDENED = "widened"  # another type, which holds every value of the sender's
-    NARROWED = "narrowed"  # a type that may not hold a value: checked at run time, by consent
     RENAMED = "renamed"  # known by a former name
+    NARROWED = "narrowed"  # a type that may not hold a value: checked at run time, by consent
     REFUSED = "refused"
 
 
@@ -143,7 +144,7 @@ def counted_by(record: Record) -> dict[str, str]:
     """For each field that counts elements, the sequence whose elements they are."""
     counts: dict[str, str] = {}
     for field in record.fields:
-        type_ = field.type.element if isinstance(field.type, Nullable) else field.type
+        type_ = required(field.type)
         if isinstance(type_, Sequence):
             counts.update({name: field.name for name in type_.shape if isinstance(name, str)})
     return counts
@@ -181,7 +182,9 @@ class _Comparison:
             if field.name in matched:
                 yield from self._fields(matched[field.name], field, where)
             else:
-                yield _missing(field, where, counts.get(field.name))
+                yield _missing(
+                    field, where, counts.get(field.name), _held_by_others(field, matched, receiver)
+                )
         used = {field.name for field in matched.values()}
         for field in sender.fields:
             if field.name not in used:
@@ -308,10 +311,25 @@ def _widening(sender: Leaf, receiver: Leaf) -> str:
     return f"`{sender}` to `{receiver}`"
 
 
-def _missing(field: Field, path: str, counts: str | None) -> Entry:
+def _held_by_others(field: Field, matched: dict[str, Field], receiver: Record) -> str:
+    """The count of a sequence that the sender decides, by a field of its own or another sequence's length."""
+    type_ = required(field.type)
+    counts = [n for n in type_.shape if isinstance(n, str)] if isinstance(type_, Sequence) else []
+    decided = set(matched)
+    for other in receiver.fields:
+        inner = required(other.type)
+        if other.name in matched and isinstance(inner, Sequence):
+            decided.update(n for n in inner.shape if isinstance(n, str))
+    return next((name for name in counts if name in decided), "")
+
+
+def _missing(field: Field, path: str, counts: str | None, held: str) -> Entry:
     if counts is not None:
         return Entry(path, Verdict.DEFAULTED, "", str(field.type), f"counts `{counts}`")
     if field.default is None:
         reason = "the sender has no such field, and it has no default"
+        return Entry(path, Verdict.REFUSED, "", str(field.type), reason)
+    if held:
+        reason = f"the sender has no such field, but decides its length by `{held}`"
         return Entry(path, Verdict.REFUSED, "", str(field.type), reason)
     return Entry(path, Verdict.DEFAULTED, "", str(field.type), "the sender has no such field")

@@ -9,9 +9,10 @@ does not fit is a ConversionError). Wrappers and records follow from their eleme
 from __future__ import annotations
 
 import enum
+import functools
 
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
-from echo_core.formats.values import Leaf
+from echo_core.formats.values import Leaf, integer_range
 
 
 class Loss(enum.Enum):
@@ -102,6 +103,26 @@ def judge(sender: Leaf, receiver: Leaf) -> Loss:
     if rule is Rule.NO:
         return Loss.REFUSED
     return Loss.LOSSLESS if fits.get(rule, False) else Loss.LOSSY
+
+
+def keeps_numbers(sender: Leaf, receiver: Enumeration) -> bool:
+    """Whether any number of the sender's, with a name or not, means the same to the receiver.
+
+    Such numbers are passed on as they are. Whether one has a name is asked where it becomes a member.
+    """
+    is_same = isinstance(sender, Enumeration) and set(sender.members) <= set(receiver.members)
+    return is_same and receiver.size >= sender.size
+
+
+@functools.lru_cache(maxsize=256)
+def new_numbers(sender: Leaf, receiver: Enumeration) -> dict[int, int]:
+    """The receiver's number for each of the sender's: of the same name, or of the same number."""
+    known = dict(receiver.members)
+    if isinstance(sender, Scalar):
+        low, high = (0, 1) if sender.kind is Kind.BOOL else integer_range(sender.kind, sender.size)
+        return {number: number for number in known.values() if low <= number <= high}
+    assert isinstance(sender, Enumeration)
+    return {number: known[name] for name, number in sender.members if name in known}
 
 
 def _has_names(sender: Leaf, receiver: Leaf) -> bool:

@@ -19,10 +19,11 @@ import numpy as np
 
 from echo_core.errors import EncodeError, FormatError
 from echo_core.formats import limits
-from echo_core.formats.abi import NATIVE, Abi, abi_named
+from echo_core.formats.abi import Abi, abi_named
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec
 from echo_core.formats.check import check_enumeration, check_record
 from echo_core.formats.format import Format
+from echo_core.formats.hints import evaluated, hints_of
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
     Array,
@@ -38,15 +39,9 @@ from echo_core.formats.types import (
     Text,
     Type,
     innermost,
+    required,
 )
 from echo_core.formats.values import Leaf, integer_range, pack_default, to_plain
-
-Namespace = Mapping[str, Any]
-
-
-class UnknownNameError(FormatError):
-    """An annotation names something that cannot be found, perhaps because it is not defined yet."""
-
 
 # A class's formats are an attribute of it, for they refer to the class: in a table of their own, even one
 # with weak keys, they would keep it alive.
@@ -56,32 +51,27 @@ _FORMATS = "__echo_formats__"
 def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
     """The format of an event class, as the machine named by `abi` lays it out.
 
-    Names in annotations are looked up in the class's module and, where it was defined inside a function,
-    among the local variables of the callers of `format_of` from that module.
+    Names in annotations mean what they mean where they were written; see `formats/hints.py`.
     """
     try:
         formats: dict[str | Abi, Format] = vars(cls)[_FORMATS]
-        return formats[abi]
+        known = formats[abi]
     except (KeyError, TypeError):
-        return declare(cls, abi=abi_named(abi), key=abi, namespace=None)
+        return _declared(cls, abi)
+    # A class made from another, as `dataclass(slots=True)` does, begins with a copy of its attributes.
+    return known if known.record.python is cls else _declared(cls, abi)
 
 
-def declare(
-    cls: type[Any],
-    *,
-    abi: Abi = NATIVE,
-    key: str | Abi = "native",
-    namespace: Namespace | None,
-) -> Format:
-    """As `format_of`, with the local names given; without, they are looked up in the callers' frames."""
+def _declared(cls: type[Any], key: str | Abi) -> Format:
     _check_class(cls)
-    record = _Declaration(abi, namespace, ()).record(cls)
+    abi = abi_named(key)
+    record = _Declaration(abi, ()).record(cls)
     format_ = Format(Layout(abi.byte_order, abi.pointer_size, record))
     if _metadata_bound(record) > limits.MAX_METADATA_BYTES:
         _ = format_.metadata  # which says so if no peer would accept it
-    if _FORMATS not in vars(cls):  # not inherited: a child has fields of its own
-        type.__setattr__(cls, _FORMATS, {})
-    vars(cls)[_FORMATS][key] = format_
+    kept = vars(cls).get(_FORMATS, {})  # not inherited: a child has fields of its own
+    fresh = {name: known for name, known in kept.items() if known.record.python is cls}
+    type.__setattr__(cls, _FORMATS, {**fresh, key: format_})
     return format_
 
 
@@ -90,6 +80,12 @@ def _check_class(cls: Any) -> None:
         got = getattr(cls, "__qualname__", None) or repr(cls)[:64]
         msg = f"Expected an event class, got `{got}`"
         raise FormatError(msg, hint="decorate the class with `@echo_core.event` or `@dataclass`")
+    if inspect.isabstract(cls) or issubclass(cls, _MADE_OTHERWISE):
+        msg = f"Expected a class whose instances hold their fields and no more, got `{cls.__qualname__}`"
+        raise FormatError(msg, hint="derive it from other event classes or from nothing")
+
+
+_MADE_OTHERWISE = (BaseException, dict, list, set, tuple, str, bytes, int, float, complex)
 
 
 def _metadata_bound(record: Record) -> int:
@@ -117,18 +113,17 @@ class _Declaration:
     """One walk over classes and annotations. `outer` holds the classes that the walk is inside of."""
 
     abi: Abi
-    namespace: Namespace | None
     outer: tuple[type[Any], ...]
 
     def record(self, cls: type[Any]) -> Record:
         inside = dataclasses.replace(self, outer=(*self.outer, cls))
-        hints = _type_hints(cls, self.namespace)
+        hints = hints_of(cls)
         members = [inside.field(member, hints, cls) for member in dataclasses.fields(cls)]
         record = place(cls.__name__, members, self.abi, cls)
         check_record(record, self.abi.pointer_size, FormatError)
         return record
 
-    def field(self, member: dataclasses.Field[Any], hints: Namespace, cls: type[Any]) -> Field:
+    def field(self, member: dataclasses.Field[Any], hints: dict[str, Any], cls: type[Any]) -> Field:
         path = f"{cls.__name__}.{member.name}"
         options = member.metadata.get(OPTIONS_KEY, FieldOptions())
         type_ = self.type_of(hints[member.name], path)
@@ -144,7 +139,7 @@ class _Declaration:
     def type_of(self, annotation: Any, path: str) -> Type:
         """The type that an annotation stands for."""
         if isinstance(annotation, str):  # an element given in quotes, which typing does not see
-            annotation = _evaluate(annotation, self.outer[-1], self.namespace, path)
+            annotation = evaluated(annotation, self.outer[-1], path)
         plain = _PLAIN_TYPES.get(annotation) if isinstance(annotation, type) else None
         if plain is not None:
             return plain
@@ -277,7 +272,7 @@ def _default(member: dataclasses.Field[Any], type_: Type, path: str) -> Default 
         return Default(local=True)
     if member.default is dataclasses.MISSING:
         return None
-    leaf = type_.element if isinstance(type_, Nullable) else type_
+    leaf = required(type_)
     if isinstance(type_, Nullable) and member.default is None:
         return Default()
     if not isinstance(leaf, Leaf):
@@ -288,54 +283,3 @@ def _default(member: dataclasses.Field[Any], type_: Type, path: str) -> Default 
         msg = f"Expected a default that fits: {error}"
         raise FormatError(msg, path=path) from None
     return Default(data) if len(data) <= limits.MAX_DEFAULT_BYTES else Default(local=True)
-
-
-# ---------------------------------------------------------------------------
-# Names in annotations
-
-
-def _type_hints(cls: type[Any], namespace: Namespace | None) -> dict[str, Any]:
-    """The class's annotations with every name resolved."""
-    try:
-        return _resolve(cls, namespace or {})
-    except NameError as error:
-        if namespace is not None:
-            raise _unknown_name(cls, error) from None
-    try:
-        return _resolve(cls, _callers_locals(cls.__module__))
-    except NameError as error:
-        raise _unknown_name(cls, error) from None
-
-
-def _resolve(cls: type[Any], names: Namespace) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(cls, localns={**vars(cls), **names}, include_extras=True)
-    except (SyntaxError, TypeError, AttributeError) as error:
-        msg = f"Expected annotations that can be evaluated, got one that cannot: {error}"
-        raise FormatError(msg, path=cls.__name__) from error
-
-
-def _evaluate(text: str, cls: type[Any], namespace: Namespace | None, path: str) -> Any:
-    """An annotation that was given as text inside another."""
-    holder = types.new_class("_Holder", (), {}, lambda body: body.update(__annotations__={"it": text}))
-    holder.__module__ = cls.__module__
-    try:
-        return _type_hints(holder, namespace)["it"]
-    except FormatError as error:
-        raise FormatError(str(error).partition(" - at ")[0], path=path) from None
-
-
-def _unknown_name(cls: type[Any], error: NameError) -> UnknownNameError:
-    msg = f"Expected names that can be resolved, got `{error.name}` in an annotation"
-    return UnknownNameError(msg, path=cls.__name__, hint="import it, or define it before the class is used")
-
-
-def _callers_locals(module: str) -> dict[str, Any]:
-    """Local variables of the functions of `module` that are now running, the innermost first."""
-    names: dict[str, Any] = {}
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == module:
-            names = {**frame.f_locals, **names}
-        frame = frame.f_back
-    return names

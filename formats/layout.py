@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from echo_core.formats.abi import Abi, ByteOrder
-from echo_core.formats.types import Field, Record, round_up
+from echo_core.formats.types import Array, Field, Nullable, Record, Type, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +19,35 @@ class Layout:
     record: Record
 
 
-def place(name: str, members: Iterable[Field], abi: Abi, python: type[Any] | None = None) -> Record:
+def alignment_of(type_: Type, abi: Abi) -> int:
+    """What a member of this type is aligned to.
+
+    The ABI's ceiling is for numbers and slots. A record keeps its own alignment, which an attribute may
+    have put above the ceiling: no compiler caps it once more.
+    """
+    while isinstance(type_, Array | Nullable):
+        type_ = type_.element
+    return type_.alignment if isinstance(type_, Record) else abi.align(type_.alignment)
+
+
+def place(
+    name: str,
+    members: Iterable[Field],
+    abi: Abi,
+    python: type[Any] | None = None,
+    *,
+    packed: bool = False,
+    alignment: int = 1,
+) -> Record:
     """The record that `abi` makes of these members, in their order; their offsets are ignored.
 
-    A record without members is one byte long, as in C++, so that every element has a size.
+    `packed` and `alignment` are C's attributes: no padding between members, and an alignment at least
+    so strict. A record without members is one byte long, as in C++, so that every element has a size.
     """
-    end, alignment = 0, 1
+    end = 0
     fields: list[Field] = []
     for member in members:
-        needed = abi.align(member.type.alignment)
+        needed = 1 if packed else alignment_of(member.type, abi)
         offset = round_up(end, needed)
         fields.append(replace(member, offset=offset))
         end = offset + member.type.size

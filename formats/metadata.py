@@ -55,6 +55,7 @@ from echo_core.formats.types import (
     innermost,
 )
 
+MAGIC = b"ECHO"
 VERSION = 1
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ MEMBER = Struct("number" / Int64sl, "name_size" / Byte)
 ALIAS = Byte  # the size of the name
 
 METADATA = Struct(
-    "magic" / Const(b"ECHO"),
+    "magic" / Const(MAGIC),
     "version" / Byte,
     "big_endian" / Byte,
     "pointer_size" / Byte,
@@ -319,10 +320,10 @@ def from_metadata(data: bytes) -> Layout:
     if len(data) > limits.MAX_METADATA_BYTES:
         msg = f"Expected metadata of at most {limits.MAX_METADATA_BYTES} bytes, got {len(data)}"
         raise WireError(msg)
-    entries = _parse(data)
-    if entries.version != VERSION:
-        msg = f"Expected metadata of version {VERSION}, got {entries.version}"
+    if data[:4] == MAGIC and data[4:5] != bytes([VERSION]):  # what follows is another version's affair
+        msg = f"Expected metadata of version {VERSION}, got {data[4] if data[4:] else 'none'}"
         raise WireError(msg)
+    entries = _parse(data)
     layout = _Reader(entries).layout()
     if to_metadata(layout) != data:
         msg = "Expected metadata in its only form, got entries that are unused, repeated or out of order"

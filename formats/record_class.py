@@ -15,7 +15,9 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
+from echo_core.formats.abi import NATIVE
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions
+from echo_core.formats.equality import equal_records
 from echo_core.formats.types import (
     Array,
     Blob,
@@ -28,8 +30,9 @@ from echo_core.formats.types import (
     Sequence,
     Text,
     Type,
+    required,
 )
-from echo_core.formats.values import Leaf, from_plain, is_numeric, unpack_default
+from echo_core.formats.values import Leaf, from_plain, is_numeric, scalar_dtype, unpack, unpack_default
 
 _PYTHON_TYPES: dict[Kind, type[Any]] = {
     Kind.BOOL: bool,
@@ -52,7 +55,11 @@ def class_of(record: Record) -> type[Any]:
 
 @functools.lru_cache(maxsize=256)  # bounded: a peer can send formats for ever
 def _made_class(record: Record) -> type[Any]:
-    namespace = {"__doc__": f"Records of `{record.name}`, a format met at run time."}
+    namespace = {
+        "__doc__": f"Records of `{record.name}`, a format met at run time.",
+        "__eq__": equal_records,
+        "__hash__": None,
+    }
     return dataclasses.make_dataclass(
         record.name,
         [_member(field) for field in record.fields],
@@ -65,11 +72,45 @@ def _made_class(record: Record) -> type[Any]:
 def _member(field: Field) -> tuple[str, Any, dataclasses.Field[Any]]:
     options = FieldOptions(field.aliases, field.unit, field.doc)
     metadata = {OPTIONS_KEY: options}
-    if field.default is None or field.default.local:
+    if field.default is None:
         member: dataclasses.Field[Any] = dataclasses.field(metadata=metadata)
+    elif field.default.local:
+        blank = functools.partial(blank_value, field.type)
+        member = dataclasses.field(default_factory=blank, metadata=metadata)
     else:
         member = dataclasses.field(default=default_value(field), metadata=metadata)
     return field.name, annotation_of(field.type), member
+
+
+def blank_value(type_: Type) -> Any:
+    """What stands for a default that only the sender's own class could make: nothing, or zeros."""
+    match type_:
+        case Nullable():
+            return None
+        case Text():
+            return ""
+        case Blob():
+            return b""
+        case Record():
+            return class_of(type_)(**{field.name: blank_value(field.type) for field in type_.fields})
+        case Enumeration():
+            return next(iter(type_.python or _enum_class(type_)))
+        case Scalar():
+            return from_plain(type_, unpack(type_, bytes(type_.size), "little", ""), "")
+        case Array() | Sequence():
+            shape = tuple(n if isinstance(n, int) and isinstance(type_, Array) else 0 for n in type_.shape)
+            return _blank_elements(type_, shape)
+
+
+def _blank_elements(type_: Array | Sequence, shape: tuple[int, ...]) -> Any:
+    if isinstance(type_.element, Scalar) and is_numeric(type_.element):
+        return np.zeros(shape, scalar_dtype(type_.element, NATIVE.byte_order))
+    if not all(shape):
+        return []
+    return [
+        _blank_elements(type_, shape[1:]) if shape[1:] else blank_value(type_.element)
+        for _ in range(shape[0])
+    ]
 
 
 def default_value(field: Field) -> Any:
@@ -77,7 +118,7 @@ def default_value(field: Field) -> Any:
     assert field.default is not None
     if field.default.data is None:
         return None
-    leaf = field.type.element if isinstance(field.type, Nullable) else field.type
+    leaf = required(field.type)
     assert isinstance(leaf, Leaf)
     plain = unpack_default(leaf, field.default.data, field.name)
     if isinstance(leaf, Enumeration) and leaf.python is None:

@@ -220,7 +220,7 @@ class Nullable:
 class Default:
     """What stands in for a field that a sender does not have.
 
-    `data` is the value in one byte form that is the same on every machine (see `formats/scalars.py`), and
+    `data` is the value in one byte form that is the same on every machine (see `formats/values.py`), and
     None for the value None. `local` marks a default that only the declaring process can make: a factory's.
     """
 
@@ -290,6 +290,11 @@ def innermost(type_: Type) -> tuple[Scalar | Enumeration | Text | Blob | Record,
     while isinstance(type_, Wrapper):
         type_, wrappers = type_.element, wrappers + 1
     return type_, wrappers
+
+
+def required(type_: Type) -> Type:
+    """The type of a value that is there, whether or not it may be absent."""
+    return type_.element if isinstance(type_, Nullable) else type_
 
 
 def has_parts(type_: Type) -> bool:

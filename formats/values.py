@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import numbers
 import operator
 import struct
@@ -279,16 +280,26 @@ def _microseconds(nanoseconds: int) -> dt.timedelta:
 def number_by_member(enumeration: Enumeration) -> dict[enum.Enum, int]:
     """The number that travels for each member of the declared enum class."""
     assert enumeration.python is not None
-    by_name = enumeration.python.__members__
-    return {by_name[name]: number for name, number in enumeration.members if name in by_name}
+    return _numbers(enumeration, enumeration.python)[0]
 
 
 def _enum_member(enumeration: Enumeration, number: int, path: str) -> enum.Enum:
-    for member, known in number_by_member(enumeration).items():
-        if known == number:
-            return member
-    msg = f"Expected a number of `{enumeration}`, got {number}"
-    raise WireError(msg, path=path)
+    assert enumeration.python is not None
+    members = _numbers(enumeration, enumeration.python)[1]
+    if number not in members:
+        msg = f"Expected a number of `{enumeration}`, got {number}"
+        raise WireError(msg, path=path)
+    return members[number]
+
+
+@functools.lru_cache(maxsize=256)
+def _numbers(
+    enumeration: Enumeration, cls: type[enum.Enum]
+) -> tuple[dict[enum.Enum, int], dict[int, enum.Enum]]:
+    """Members to numbers and back; the class is named beside, as equality leaves it out."""
+    by_name = cls.__members__
+    numbers = {by_name[name]: number for name, number in enumeration.members if name in by_name}
+    return numbers, {number: member for member, number in numbers.items()}
 
 
 # ---------------------------------------------------------------------------

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from echo_core.codegen import engine
-from echo_core.codegen.emitter import Machine, emit
+from echo_core.codegen.emit_records import Machine
+from echo_core.codegen.emitter import emit
 from echo_core.codegen.engine import Loaded, Target
 from echo_core.codegen.plan import Plan
 
@@ -71,7 +72,8 @@ class Code:
         if self.is_many:
             return len(message) == self.plan.sender.size
         with _held(message, shift) as source:
-            return _VERIFY(self.loaded.addresses["verify"])(source, len(message)) == 0
+            refused: int = _VERIFY(self.loaded.addresses["verify"])(source, len(message))
+            return refused == 0
 
     def convert(self, message: bytes, *, shift: int = 0) -> bytes | None:
         """The receiver's record; None where a value does not fit."""
@@ -93,7 +95,7 @@ class Code:
 
 
 @contextmanager
-def _held(data: bytes, shift: int) -> Iterator[int]:
+def _held(data: bytes, shift: int) -> Generator[int]:
     """The address of a copy of these bytes."""
     room = ctypes.create_string_buffer(bytes(shift) + data)
     yield ctypes.addressof(room) + shift

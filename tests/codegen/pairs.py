@@ -12,7 +12,6 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
 
 from echo_core.codegen.convert import convert_record
 from echo_core.codegen.plan import Plan
@@ -95,7 +94,7 @@ def pair_from(data: st.DataObject, *, abi: Abi | None = None, is_lossy: bool | N
     lossy = data.draw(st.booleans()) if is_lossy is None else is_lossy
     if not lossy:
         return Pair(sender, evolved(data, sender, abi)[0])
-    record = _narrowed(data.draw, sender.record, abi)
+    record = _narrowed(data, sender.record, abi)
     assert isinstance(record, Record)
     receiver = Format(Layout(abi.byte_order, abi.pointer_size, record))
     assume(compare(sender, receiver, lossy=True).is_accepted)
@@ -114,46 +113,47 @@ def evolved(data: st.DataObject, sender: Format, abi: Abi) -> tuple[Format, Call
     return Format(Layout(abi.byte_order, abi.pointer_size, record.type)), record.rule
 
 
-def _narrowed(draw: DrawFn, type_: Type, abi: Abi) -> Type:
+def _narrowed(data: st.DataObject, type_: Type, abi: Abi) -> Type:
     """A type of the same structure, with leaves, lengths and absences that may not fit."""
     match type_:
         case Record():
-            members = [Field(field.name, _narrowed(draw, field.type, abi)) for field in type_.fields]
-            kept = draw(st.permutations(members))[: draw(st.sampled_from((1, 2, 9, 9, 9)))]
-            return place(type_.name, _with_counts(draw, kept), abi)
+            members = [Field(field.name, _narrowed(data, field.type, abi)) for field in type_.fields]
+            kept = data.draw(st.permutations(members))[: data.draw(st.sampled_from((1, 2, 9, 9, 9)))]
+            return place(type_.name, _with_counts(data, kept), abi)
         case Nullable():
-            inner = _narrowed(draw, type_.element, abi)
-            return inner if isinstance(inner, Nullable) or not draw(st.integers(0, 3)) else Nullable(inner)
+            inner = _narrowed(data, type_.element, abi)
+            must = isinstance(inner, Nullable) or not data.draw(st.integers(0, 3))
+            return inner if must else Nullable(inner)
         case Array() | Sequence():
-            return _narrowed_elements(draw, type_, abi)
-        case Text() | Blob() if draw(st.booleans()):
+            return _narrowed_elements(data, type_, abi)
+        case Text() | Blob() if data.draw(st.booleans()):
             return type(type_)(abi.pointer_size)
         case _:
-            is_kept = not isinstance(type_, Text | Blob) and draw(st.booleans())
-            return type_ if is_kept else draw(lossy_kin(type_, abi))
+            is_kept = not isinstance(type_, Text | Blob) and data.draw(st.booleans())
+            return type_ if is_kept else data.draw(lossy_kin(type_, abi))
 
 
-def _narrowed_elements(draw: DrawFn, type_: Array | Sequence, abi: Abi) -> Type:
-    element = _narrowed(draw, type_.element, abi)
-    if isinstance(type_, Array) and draw(st.booleans()):
+def _narrowed_elements(data: st.DataObject, type_: Array | Sequence, abi: Abi) -> Type:
+    element = _narrowed(data, type_.element, abi)
+    if isinstance(type_, Array) and data.draw(st.booleans()):
         return Array(element, type_.shape)
     # A list without elements says nothing of its other lengths, so what is known of them stays known.
     shape = [n if isinstance(n, int) and not is_numeric(type_.element) else None for n in type_.shape]
     for i, n in enumerate(shape):
-        if n is None and not draw(st.integers(0, 5)):
+        if n is None and not data.draw(st.integers(0, 5)):
             known = type_.shape[i]
-            shape[i] = known if isinstance(known, int) else draw(st.integers(1, 3))
+            shape[i] = known if isinstance(known, int) else data.draw(st.integers(1, 3))
     if None in shape:
         return Sequence(element, tuple(shape), abi.pointer_size)
     return Array(element, tuple(n or 1 for n in shape))
 
 
-def _with_counts(draw: DrawFn, members: list[Field]) -> list[Field]:
+def _with_counts(data: st.DataObject, members: list[Field]) -> list[Field]:
     """The members, some sequences counted by one field that they share."""
     counted: list[Field] = []
     for member in members:
         type_ = member.type.element if isinstance(member.type, Nullable) else member.type
-        if isinstance(type_, Sequence) and None in type_.shape and draw(st.booleans()):
+        if isinstance(type_, Sequence) and None in type_.shape and data.draw(st.booleans()):
             at = type_.shape.index(None)
             held = replace(type_, shape=(*type_.shape[:at], "total", *type_.shape[at + 1 :]))
             optional = isinstance(member.type, Nullable)
@@ -162,4 +162,4 @@ def _with_counts(draw: DrawFn, members: list[Field]) -> list[Field]:
             counted.append(member)
     if counted == members:
         return members
-    return [*counted, Field("total", draw(st.sampled_from((UINT8, INT8, INT32, UINT32, INT64))))]
+    return [*counted, Field("total", data.draw(st.sampled_from((UINT8, INT8, INT32, UINT32, INT64))))]

@@ -272,11 +272,15 @@ class Counted:
     values: echo.Array[echo.Int16, "n"] = echo.field(default_factory=lambda: np.array([1, 2]))  # noqa: F821
 
 
-@pytest.mark.parametrize("sent", [Nothing(), OnlyCount(5)], ids=repr)
-def test_count_agrees_with_a_default_that_is_made_here(sent: Any) -> None:
-    """Whatever the sender's count said, it was not of these elements."""
-    cls: Any = sent.__class__
-    event = echo.decoder(Counted, sender=echo.format_of(cls))(echo.encoder(cls)(sent))
+def test_a_default_whose_count_the_sender_has_is_refused() -> None:
+    """The sender's number was never of these elements, and would have to be replaced."""
+    with pytest.raises(echo.IncompatibleError, match="decides its length by `n`"):
+        echo.decoder(Counted, sender=echo.format_of(OnlyCount))
+
+
+def test_count_agrees_with_a_default_that_is_made_here() -> None:
+    """It comes with the elements that it counts."""
+    event = echo.decoder(Counted, sender=echo.format_of(Nothing))(echo.encoder(Nothing)(Nothing()))
     assert (event.n, list(event.values)) == (2, [1, 2])
     assert echo.decoder(Counted)(echo.encoder(Counted)(event)).n == 2
 

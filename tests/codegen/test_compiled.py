@@ -250,7 +250,8 @@ def told(value: Any, sender: Scalar, receiver: Scalar) -> Any:
             half = HALF_OF_COMPLEX.get(sender.size, sender) if sender.kind is Kind.COMPLEX else sender
             number = complex(value)
             parts = [_told_float(part, half, receiver.size // 2) for part in (number.real, number.imag)]
-            return None if None in parts else complex(*parts)
+            told_parts = [part for part in parts if part is not None]
+            return complex(*told_parts) if len(told_parts) == 2 else None
         case _:
             bits = 8 * receiver.size
             signed = receiver.kind is Kind.INT
@@ -371,11 +372,12 @@ def test_static_array_is_converted_to_its_end(theirs: Scalar, ours: Scalar, abi:
             format_of_types(abi, before=UINT8, a=Array(theirs, (n,)), behind=UINT8),
             format_of_types(NATIVE, behind=UINT8, a=Array(ours, (n,)), before=UINT8),
         )
-        plain = {"before": 1, "behind": 2, "a": np.arange(n) % (2 if theirs == BOOL else 100)}
+        values = np.arange(n) % (2 if theirs == BOOL else 100)
+        plain = {"before": 1, "behind": 2, "a": values}
         record = Code(pair.plan, pair.verification, level).convert(pair.message(plain), shift=1)
         assert record is not None
         assert record == interpreted(pair, pair.message(plain))
-        assert read(record, pair.receiver.layout)["a"].tolist() == plain["a"].tolist()
+        assert read(record, pair.receiver.layout)["a"].tolist() == values.tolist()
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -506,7 +508,7 @@ def test_number_that_only_looks_like_a_member_is_none(level: Level) -> None:
     for theirs in (INT8, UINT8):
         pair = Pair(format_of_types(OTHER, a=theirs), format_of_types(NATIVE, a=color))
         code = Code(pair.plan, pair.verification, level)
-        for value in edges_of(theirs) + [7, 44]:
+        for value in [*edges_of(theirs), 7, 44]:
             assert_all_agree(pair, code, pair.message({"a": value}))
 
 

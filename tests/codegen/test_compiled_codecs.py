@@ -489,13 +489,15 @@ def test_nothing_leaks(event: Any) -> None:
 def test_the_code_dies_with_its_class() -> None:
     """A class that nobody refers to is collected, and with it its code."""
 
-    @dataclasses.dataclass(slots=True)
-    class Passing:
-        x: int
+    def use_once() -> weakref.ref[Any]:
+        @dataclasses.dataclass(slots=True)
+        class Passing:
+            x: int
 
-    codec = echo.codec(Passing, tier="compiled")
-    codec.decode(codec.encode(Passing(1)))
-    gone = weakref.ref(Passing)
-    del Passing, codec
+        codec = echo.codec(Passing, tier="compiled")
+        codec.decode(codec.encode(Passing(1)))
+        return weakref.ref(Passing)
+
+    gone = use_once()
     gc.collect()
     assert gone() is None

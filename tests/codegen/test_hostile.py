@@ -12,6 +12,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_core.codegen import interpreter
+from echo_core.codegen.cache import default_cache, disable_cache, set_cache
 from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.convert import convert_record
 from echo_core.codegen.emitter import is_emittable
@@ -29,7 +31,8 @@ from echo_core.errors import ConversionError, WireError
 from echo_core.formats.abi import NATIVE, Abi
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Blob, Field, Nullable, Sequence, Text, Type
+from echo_core.formats.types import Array, Blob, Field, Nullable, Record, Sequence, Text, Type
+from echo_core.formats.values import is_numeric
 from tests.codegen.guarded import Counts, Hammer
 from tests.codegen.machine_code import Code, Level, levels
 from tests.codegen.pairs import (
@@ -57,6 +60,15 @@ SENDERS = pytest.mark.parametrize("abi", [X86_64, I386, S390X, PPC], ids=lambda 
 SCALE = int(os.environ.get("ECHO_EXAMPLES", "1"))
 
 
+@pytest.fixture(autouse=True)
+def fixture_no_cache() -> Iterator[None]:
+    """Code is compiled here, whatever other runs have kept."""
+    before = default_cache()
+    disable_cache()
+    yield
+    set_cache(before)
+
+
 def sampled(abi: Abi) -> tuple[Pair, bytes]:
     """Every kind of slot, to this machine, and a message."""
     layout, plain = sample(abi)
@@ -80,7 +92,7 @@ def test_random_formats_read_and_write_nothing_outside(level: Level) -> None:
     """Every truncation, byte and edge of every word of random messages, and random changes of them."""
     counts = Counts()
 
-    @examples(12)
+    @examples(30)
     @given(st.data())
     def holds(data: st.DataObject) -> None:
         pair = pair_from(data, abi=NATIVE)
@@ -175,7 +187,7 @@ def assert_accepted_alike(pair: Pair, code: Code, message: bytes) -> None:
         return
     converted = code.convert(message, shift=1)
     assert converted is not None
-    if not is_text_at_fault:
+    if not isinstance(plain, WireError):
         assert_same_record(pair, converted, expected, plain)
 
 
@@ -184,12 +196,29 @@ def assert_same_record(pair: Pair, converted: bytes, expected: bytes, plain: dic
     layout = pair.receiver.layout
     if converted != expected:  # the bits of a NaN
         assert comparable(read(converted, layout)) == comparable(read(expected, layout))
+    if forgets_lengths(pair.sender.record):
+        return
     try:
         oracle = convert_record(plain, pair.sender.record, pair.receiver.record, "R")
     except ConversionError as fault:
-        assert "Expected a member of" in str(fault)
-    else:
-        assert comparable(read(converted, layout)) == comparable(read(write(oracle, layout), layout))
+        if "Expected a member of" in str(fault):
+            return
+        raise
+    assert comparable(read(converted, layout)) == comparable(read(write(oracle, layout), layout))
+
+
+def forgets_lengths(type_: Type) -> bool:
+    """Whether lengths may be lost in a plain value: three rows of no texts are, to a list, no rows."""
+    match type_:
+        case Record():
+            return any(forgets_lengths(field.type) for field in type_.fields)
+        case Sequence():
+            is_list = len(type_.shape) > 1 and not is_numeric(type_.element)
+            return is_list or forgets_lengths(type_.element)
+        case Array() | Nullable():
+            return forgets_lengths(type_.element)
+        case _:
+            return False
 
 
 @examples(120)
@@ -271,7 +300,7 @@ def test_lengths_are_multiplied_without_overflow(lengths: tuple[int, int], accep
         pair = Pair(*[format_of_types(X86_64, a=Sequence(element, (None, None), 8))] * 2)
         code = Code(pair.plan, pair.verification)
         assert code.verify(message) is accepted
-        assert not isinstance(plain_of(message, pair.sender.layout), WireError) is accepted
+        assert isinstance(plain_of(message, pair.sender.layout), WireError) is not accepted
 
 
 @pytest.mark.parametrize("type_", [Text(8), Blob(8), Sequence(INT32, (None,), 8)], ids=str)

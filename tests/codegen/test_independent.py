@@ -213,11 +213,27 @@ def section(title: str) -> str:
     return PAGE.partition(f"# {title}\n")[2].partition("\n#")[0]
 
 
+LIMIT_ROWS = {
+    "MAX_METADATA_BYTES": "| metadata |",
+    "MAX_RECORD_BYTES": "size of a record",
+    "MAX_FIELDS": "fields of the whole layout",
+    "MAX_WRAPPERS": "wrappers in the metadata",
+    "MAX_NESTING": "nesting",
+    "MAX_DIMENSIONS": "dimensions of one wrapper",
+    "MAX_NAME_BYTES": "names, aliases, units",
+    "MAX_ALIASES": "aliases of one field",
+    "MAX_ENUM_MEMBERS": "members of an enumeration",
+    "MAX_DEFAULT_BYTES": "bytes of one default",
+    "MAX_ALIGNMENT": "alignment of a record",
+}
+
+
 @pytest.mark.parametrize("name", [name for name in vars(limits) if name.startswith("MAX_")])
 def test_every_limit_stands_in_the_page(name: str) -> None:
     """A limit that changes takes the page with it."""
     value: Any = getattr(limits, name)
-    assert re.search(rf"\b{value}\b", section("Limits"))
+    rows = [line for line in section("Limits").splitlines() if LIMIT_ROWS[name] in line]
+    assert any(re.search(rf"\b{value}\b", row) for row in rows)
 
 
 @pytest.mark.parametrize("code", [*Kind, *Code], ids=lambda code: code.name)

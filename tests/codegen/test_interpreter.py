@@ -1,4 +1,4 @@
-"""Plans executed operation by operation, held to an oracle that knows no plans and to one that knows nothing."""
+"""Plans executed operation by operation, held to an oracle without plans and to one without the product."""
 
 from __future__ import annotations
 

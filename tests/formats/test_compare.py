@@ -291,7 +291,7 @@ def test_strongest_verdict_stands_with_all_reasons() -> None:
 def test_verdicts_are_ordered_from_nothing_to_refusal() -> None:
     """The order decides which one of several stands."""
     assert [verdict.value for verdict in Verdict] == [
-        "same", "ignored", "defaulted", "moved", "swapped", "widened", "narrowed", "renamed", "refused",
+        "same", "ignored", "defaulted", "moved", "swapped", "widened", "renamed", "narrowed", "refused",
     ]  # fmt: skip
 
 

@@ -121,10 +121,14 @@ class Generator:
             names = [f"m{j}" for j in range(len(members))]
             body = " ".join(d.member(name) for d, name in zip(members, names, strict=True))
             fields = [Field(name, d.type) for d, name in zip(members, names, strict=True)]
-            record = place(f"S{i}", fields, self.abi)
+            # 16 is above the ceiling of every ABI here, and no compiler caps a struct's own alignment.
+            # 4 on m68k would be natural on mips, and a layout alone does not say which of the two it is.
+            alignment = self.random.choice([1, 1, 1, 1, 1, 16])
+            record = place(f"S{i}", fields, self.abi, alignment=alignment)
             if record.size < 4096 and record.leaves < 100 and record.depth < 10:
                 self.records.append(record)
-            yield f"struct S{i} {{ {body} }};", record
+            aligned = f" __attribute__((aligned({alignment})))" if alignment > 1 else ""
+            yield f"struct S{i} {{ {body} }}{aligned};", record
 
     def declared(self, depth: int) -> Declared:
         choices: list[Callable[[int], Declared]] = [self.slot, self.long, self.pointer]

@@ -21,7 +21,7 @@ import echo_core as echo
 from echo_core.errors import EchoError, FormatError
 from echo_core.formats import limits
 from echo_core.formats.abi import Abi
-from echo_core.formats.declare import UnknownNameError
+from echo_core.formats.hints import UnknownNameError
 from echo_core.formats.types import (
     Array,
     Blob,

@@ -96,6 +96,24 @@ def test_nested_record_keeps_its_alignment_and_padding() -> None:
     assert (outer.size, outer.alignment) == (32, 8)
 
 
+def test_nested_record_is_not_capped_by_the_abi() -> None:
+    """The ceiling of an ABI is for its scalars; an alignment that a struct was given stays its own."""
+    inner = dataclasses.replace(placed(WORD, abi="m68k"), size=16, alignment=16)
+    outer = placed(BYTE, Array(inner, (2,)), BYTE, Nullable(inner), LONG, abi="m68k")
+    assert [field.offset for field in outer.fields] == [0, 16, 48, 64, 96]
+    assert (outer.size, outer.alignment) == (112, 16)
+
+
+def test_packed_members_stand_side_by_side() -> None:
+    """As with C's attributes: no padding before a member, whatever it is, and an alignment if given."""
+    inner = dataclasses.replace(placed(WORD), size=16, alignment=16)
+    fields = [Field("a", BYTE), Field("b", inner), Field("c", LONG)]
+    for alignment, size in ((1, 25), (4, 28)):
+        record = place("R", fields, abi_named("x86_64"), packed=True, alignment=alignment)
+        assert [field.offset for field in record.fields] == [0, 1, 17]
+        assert (record.size, record.alignment) == (size, alignment)
+
+
 def test_empty_record_takes_a_byte() -> None:
     """As in C++, so that every element of an array has a place of its own."""
     empty = dataclasses.make_dataclass("Nothing", [])

@@ -16,7 +16,13 @@ from echo_core.errors import WireError
 from echo_core.formats.abi import ABI_BY_NAME
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.metadata import to_metadata
-from echo_core.formats.record_class import annotation_of, class_of, default_value, sequence_container
+from echo_core.formats.record_class import (
+    annotation_of,
+    blank_value,
+    class_of,
+    default_value,
+    sequence_container,
+)
 from echo_core.formats.types import Array, Default, Field, Kind, Nullable, Record, Scalar, Sequence, Text
 from tests.formats.samples import Cell, Rich, Small
 from tests.formats.strategies import layouts
@@ -30,15 +36,6 @@ def met(cls: type[Any], abi: str = "native") -> echo.Format:
     return echo.Format.from_metadata(echo.format_of(cls, abi=abi).metadata)
 
 
-def without_local_defaults(record: Record) -> Record:
-    """The record as a class can say it that has no factory for a default."""
-    fields = tuple(
-        dataclasses.replace(field, default=None) if field.default == Default(local=True) else field
-        for field in record.fields
-    )
-    return dataclasses.replace(record, fields=fields)
-
-
 def test_declared_class_is_its_own_record_class() -> None:
     """What was declared here needs no other."""
     assert echo.format_of(Rich).record_class() is Rich
@@ -47,10 +44,22 @@ def test_declared_class_is_its_own_record_class() -> None:
 @pytest.mark.parametrize("abi", ABIS)
 @pytest.mark.parametrize("cls", [Rich, Small])
 def test_made_class_has_the_same_fields_at_the_same_places(cls: type[Any], abi: str) -> None:
-    """Laid out again for the ABI that it came from; a default that only its sender can make is lost."""
+    """Laid out again for the ABI that it came from, it is the same format."""
     format_ = met(cls, abi)
     again = echo.format_of(format_.record_class(), abi=abi)
-    assert again.record == without_local_defaults(format_.record)
+    assert again == format_
+    assert again.token == format_.token
+
+
+def test_events_of_a_made_class_can_be_compared() -> None:
+    """Also when they hold arrays, whose own comparison is neither true nor false."""
+    sender = met(Rich)
+    data = bytes(sender.size_bytes)
+    made = sender.record_class()
+    required = {f.name: blank_value(f.type) for f in sender.fields if f.default is None}
+    assert made(**required) == made(**required)
+    assert made(**required) != made(**{**required, sender.fields[0].name: 7})
+    assert made(**required) != data
 
 
 @given(layouts())
@@ -93,7 +102,7 @@ def test_options_of_fields_are_kept() -> None:
     assert fields["temp"].aliases == ("t", "temperature")
     assert fields["größe"].unit == "µm"
     assert fields["raw"].default == Default(b"abc")
-    assert fields["names"].default is None
+    assert fields["names"].default == Default(local=True)
 
 
 def test_enumeration_is_made_with_its_names() -> None:

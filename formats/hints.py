@@ -1,0 +1,88 @@
+"""A class's annotations with every name resolved.
+
+A name means what it means where the annotation was written: in the module of the class that holds it, not of
+a child, and for a class defined inside a function among the local variables of that function, which must then
+still be running. What has been resolved is kept by the class, so later it need not be.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import sys
+import types
+import typing
+from typing import Any
+
+from echo_core.errors import FormatError
+
+_HINTS = "__echo_hints__"
+_LOCALS = ".<locals>."
+
+
+class UnknownNameError(FormatError):
+    """An annotation names something that cannot be found, perhaps because it is not defined yet."""
+
+
+def hints_of(cls: type[Any]) -> dict[str, Any]:
+    """The annotations of a class and its parents, by name."""
+    if _HINTS not in vars(cls):  # a parent's are not all of a child's
+        type.__setattr__(cls, _HINTS, _resolved(cls))
+    hints: dict[str, Any] = vars(cls)[_HINTS]
+    return hints
+
+
+def evaluated(text: str, cls: type[Any], path: str) -> Any:
+    """An annotation that was given as text inside another, in `cls`."""
+    try:
+        return _resolved_alone(cls, {"it": text})["it"]
+    except FormatError as error:
+        raise type(error)(str(error).partition(" - at ")[0], path=path) from None
+
+
+def _resolved(cls: type[Any]) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for parent in reversed(cls.__mro__):
+        annotations = inspect.get_annotations(parent)
+        if annotations:
+            hints.update(_resolved_alone(parent, annotations))
+    return hints
+
+
+def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    """What annotations mean in one class, its parents apart."""
+    alone = types.new_class(cls.__name__, (), {}, lambda body: body.update(__annotations__=annotations))
+    alone.__module__ = cls.__module__
+    names = {**_field_names(cls, annotations), **_locals_around(cls), **_others(cls, annotations)}
+    try:
+        return typing.get_type_hints(alone, localns=names, include_extras=True)
+    except NameError as error:
+        msg = f"Expected names that can be resolved, got `{error.name}` in an annotation"
+        hint = "import it, or define it before the class is used"
+        raise UnknownNameError(msg, path=cls.__name__, hint=hint) from None
+    except (SyntaxError, TypeError, AttributeError) as error:
+        msg = f"Expected annotations that can be evaluated, got one that cannot: {error}"
+        raise FormatError(msg, path=cls.__name__) from error
+
+
+def _field_names(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    """Fields by name, for a dimension may be one, unless the name already means something there."""
+    known = {**vars(builtins), **vars(sys.modules.get(cls.__module__, builtins))}
+    return {name: name for name in annotations if name not in known}
+
+
+def _others(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    """What the class body defines besides its fields, whose defaults are no types."""
+    return {name: value for name, value in vars(cls).items() if name not in annotations}
+
+
+def _locals_around(cls: type[Any]) -> dict[str, Any]:
+    """The local variables of the running functions in which a class was defined, the innermost first."""
+    names: dict[str, Any] = {}
+    frame = inspect.currentframe() if _LOCALS in cls.__qualname__ else None
+    while frame is not None:
+        is_around = cls.__qualname__.startswith(frame.f_code.co_qualname + _LOCALS)
+        if is_around and frame.f_globals.get("__name__") == cls.__module__:
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
