@@ -11,7 +11,7 @@ BENCH       ?= formats
 
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NATIVE    := echo_core/_native.abi3.so echo_core/_routines.abi3.so
+NATIVE    := $(patsubst %,echo_core/_%.abi3.so,native objects records routines)
 READY     := $(INSTALLED) $(NATIVE)
 
 # pytest-benchmark warns that it cannot measure beside xdist, and warnings are errors.
@@ -75,7 +75,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench $(BENCH)
 
 clean:
-	@rm -rf .venv .venv-* build dist *.egg-info echo_core/_native.*.so echo_core/_routines.*.so
+	@rm -rf .venv .venv-* build dist *.egg-info echo_core/_*.so
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	@rm -rf .coverage .coverage.* htmlcov
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -105,7 +105,7 @@ $(INSTALLED): pyproject.toml setup.py | $(BIN)/python
 	@touch $@
 
 # Importing never compiles: an edited C file is built here. Each module serves all Pythons (abi3). One
-# command builds both, which is what &: says (GNU make 4.3).
+# command builds all, which is what &: says (GNU make 4.3).
 $(NATIVE) &: setup.py $(wildcard native/*) | $(INSTALLED)
 	@echo "building $(NATIVE)"
 	@$(BIN)/python -W ignore setup.py -q build_ext --inplace --force

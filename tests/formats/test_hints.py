@@ -85,7 +85,7 @@ def made_in_a_function() -> tuple[type[Any], Any]:
     class Outer:
         a: echo.Array[Inner, ...]
 
-    return Outer, Outer([Inner(Colour.A)])  # type: ignore[arg-type]
+    return Outer, Outer([Inner(Colour.A)])
 
 
 def test_local_names_are_known_after_their_function_has_returned() -> None:
