@@ -15,7 +15,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 
@@ -123,7 +123,7 @@ def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
 
 def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
     """Whether attributes are C members and nothing that runs when they are read or written."""
-    member: Any = type(vars(_Slotted)["it"])
+    member: Any = cast("Any", type(vars(_Slotted)["it"]))
     own = "__getattribute__", "__getattr__", "__setattr__", "__new__"
     is_frozen = cls.__dataclass_params__.frozen if hasattr(cls, "__dataclass_params__") else False
     touched = [

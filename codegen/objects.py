@@ -282,7 +282,7 @@ def _completed(record: Record, plain: dict[str, Plain]) -> dict[str, Plain]:
             inner = required(field.type)
             value = plain[field.name]
             nests = isinstance(inner, Record) and value is not None
-            complete[field.name] = _completed(cast("Record", inner), value) if nests else value
+            complete[field.name] = _completed(cast("Record", inner), cast("Any", value)) if nests else value
         else:
             value = local_default(class_of(record), field.name)
             complete[field.name] = plain_of(field.type, value, f"{record.name}.{field.name}")

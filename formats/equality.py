@@ -6,7 +6,7 @@ A dataclass with arrays compares them by `==`, which gives an array, which is ne
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,14 +14,16 @@ import numpy as np
 def equal_records(first: Any, second: Any) -> bool:
     """Field by field, for two of one class; NotImplemented for two of different ones."""
     if type(first) is not type(second):
-        return NotImplemented
+        different: Any = NotImplemented
+        return cast("bool", different)
     names = [field.name for field in dataclasses.fields(first) if field.compare]
     return all(_equal(getattr(first, name), getattr(second, name)) for name in names)
 
 
 def _equal(first: Any, second: Any) -> bool:
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+    kinds: tuple[Any, Any] = type(first), type(second)
+    if np.ndarray in kinds:
         return np.array_equal(first, second)
-    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+    if kinds[0] is kinds[1] and kinds[0] in (list, tuple):
         return len(first) == len(second) and all(map(_equal, first, second))
     return bool(first == second)

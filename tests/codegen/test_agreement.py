@@ -37,10 +37,10 @@ class Cell:
     x: int
 
 
-@dataclasses.dataclass
+@echo.event
 class NewCell:
     x: int
-    spot: echo.Array[int, 2] = dataclasses.field(default_factory=lambda: np.array([3, 4]))
+    spot: echo.Array[int, 2] = echo.field(default_factory=lambda: np.array([3, 4]))
 
 
 @dataclasses.dataclass
@@ -90,7 +90,8 @@ def test_a_number_without_a_name_is_not_sent_in_an_array() -> None:
 
 def test_a_default_made_here_stands_in_records_of_an_array() -> None:
     """An element of a numpy array that gained such a field gets what the class makes."""
-    data = echo.encoder(Cells)(Cells([Cell(1), Cell(2)]))
+    cells: Any = [Cell(1), Cell(2)]
+    data = echo.encoder(Cells)(Cells(cells))
     event = echo.decoder(NewCells, sender=echo.format_of(Cells))(data)
     assert event.cells["x"].tolist() == [1, 2]
     assert event.cells["spot"].tolist() == [[3, 4], [3, 4]]
@@ -102,13 +103,13 @@ def test_a_sequence_whose_length_another_decides_has_no_default() -> None:
     @dataclasses.dataclass
     class One:
         n: echo.Int8
-        a: echo.Array[int, n]
+        a: echo.Array[int, "n"]  # noqa: F821, UP037 - a dimension
 
     @dataclasses.dataclass
     class Two:
         n: echo.Int8
-        a: echo.Array[int, n]
-        b: echo.Array[int, n] | None = None
+        a: echo.Array[int, "n"]  # noqa: F821, UP037 - a dimension
+        b: echo.Array[int, "n"] | None = None  # noqa: F821, UP037 - a dimension
 
     with pytest.raises(echo.IncompatibleError, match="decides its length by `n`"):
         echo.decoder(Two, sender=echo.format_of(One))
@@ -133,18 +134,16 @@ def test_what_is_no_buffer_is_said_so() -> None:
         echo.decoder(Cell)([1])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda tier: echo.codec(Cell, tier=tier),
-        lambda tier: echo.converter(echo.format_of(Cell), echo.format_of(Cell), tier=tier),
-        lambda tier: echo.column_decoder(Cell, tier=tier),
-    ],
-)
-def test_a_tier_that_is_none_is_refused(use: Any) -> None:
+def test_a_tier_that_is_none_is_refused() -> None:
     """It would have been taken for another."""
+    wrong: Any = "Compiled"
+    format_ = echo.format_of(Cell)
     with pytest.raises(echo.FormatError, match="got 'Compiled'"):
-        use("Compiled")
+        echo.codec(Cell, tier=wrong)
+    with pytest.raises(echo.FormatError, match="got 'Compiled'"):
+        echo.converter(format_, format_, tier=wrong)
+    with pytest.raises(echo.FormatError, match="got 'Compiled'"):
+        echo.column_decoder(Cell, tier=wrong)
 
 
 @dataclasses.dataclass
@@ -189,7 +188,7 @@ def test_options_of_the_wrong_type_are_refused(wrong: Any) -> None:
 )
 def test_a_machine_that_cannot_be_is_refused(wrong: Any) -> None:
     """Before anything is laid out for it."""
-    given = {"name": "mine", "byte_order": "little", "pointer_size": 8, "long_size": 8}
+    given: dict[str, Any] = {"name": "mine", "byte_order": "little", "pointer_size": 8, "long_size": 8}
     with pytest.raises(echo.FormatError, match="at `mine`"):
         echo.Abi(**{**given, **wrong})
 

@@ -501,6 +501,22 @@ def test_count_that_two_sequences_share_stands_for_equal_lengths(level: Level) -
         assert (code.convert(pair.message(plain)) is not None) is fits
 
 
+@pytest.mark.parametrize(
+    ("count", "length"), [(INT8, 127), (UINT8, 255), (INT16, 32767), (UINT16, 65535)], ids=str
+)
+def test_count_takes_what_its_field_can_hold_and_no_more(count: Scalar, length: int) -> None:
+    """One element more is refused, as in the interpreter."""
+    pair = Pair(
+        format_of_types(OTHER, a=Sequence(UINT8, (None,), 8)),
+        format_of_types(NATIVE, n=count, a=Sequence(UINT8, ("n",), 8)),
+    )
+    code = Code(pair.plan, pair.verification)
+    for n in (length - 1, length, length + 1):
+        message = pair.message({"a": np.zeros(n, np.uint8)})
+        assert_all_agree(pair, code, message)
+        assert (code.convert(message) is not None) is (n <= length)
+
+
 @LEVELS
 def test_number_that_only_looks_like_a_member_is_none(level: Level) -> None:
     """44 is 300 and 255 is -1 to who looks at eight bits."""

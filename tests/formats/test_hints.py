@@ -49,7 +49,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two modules in which one name means different things."""
     (tmp_path / "hints_parent.py").write_text(PARENT)
     (tmp_path / "hints_child.py").write_text(CHILD)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield importlib.import_module("hints_child")
     for name in ("hints_parent", "hints_child"):
         sys.modules.pop(name, None)
@@ -85,7 +85,8 @@ def made_in_a_function() -> tuple[type[Any], Any]:
     class Outer:
         a: echo.Array[Inner, ...]
 
-    return Outer, Outer([Inner(Colour.A)])
+    inner: Any = [Inner(Colour.A)]
+    return Outer, Outer(inner)
 
 
 def test_local_names_are_known_after_their_function_has_returned() -> None:
@@ -120,8 +121,8 @@ def test_names_of_another_function_are_not_looked_at() -> None:
 
         return Lost
 
-    def use(cls: type[Any]) -> None:
-        Elsewhere = int  # noqa: F841, N806
+    def use(cls: type[Any], Elsewhere: type[Any] = int) -> None:  # noqa: N803
+        assert Elsewhere
         echo.format_of(cls)
 
     with pytest.raises(UnknownNameError, match="Elsewhere"):
