@@ -17,7 +17,7 @@ MODULES = [
         extra_compile_args=FLAGS["COMPILE_ARGS"],
         extra_link_args=FLAGS["LINK_ARGS"],
     )
-    for name in ("objects", "routines")
+    for name in ("objects", "records", "routines")
 ]
 
 setup(cffi_modules=["native/cffi_build.py:ffi"], ext_modules=MODULES)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from echo_core import _objects
-from echo_core.codegen import background, cpython, engine
+from echo_core import _objects, _records
+from echo_core.codegen import background, cpython, engine, record_types
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.codegen.object_code import emit
@@ -72,6 +72,8 @@ def functions_of(generic: GenericCodec[Any], tier: Tier) -> Functions:
     """Built-in functions in front of a generic codec's own, where its class can have any."""
     check_tier(tier)
     functions = Functions(generic.encode, generic.encode_many, generic.decode, generic.decode_many)
+    if tier != "interpreted" and record_types.is_native(generic.cls):
+        return _native_functions(generic, functions, tier)
     if tier == "interpreted" or shape_of(generic.receiver.record) is None:
         if tier == "compiled":
             code_of(generic.cls)  # says why there is no code
@@ -86,6 +88,29 @@ def functions_of(generic: GenericCodec[Any], tier: Tier) -> Functions:
         _have_done(partial(_install_decode, decoding, generic), tier)
         functions = functions._replace(decode=decoding.decode, decode_many=decoding.decode_many)
     return functions
+
+
+def _native_functions(generic: GenericCodec[Any], functions: Functions, tier: Tier) -> Functions:
+    """Events that hold their record need no code of their own, only that of the conversion."""
+    cls, sender = generic.cls, generic.sender
+    if generic.format == generic.receiver:
+        encoder = record_types.record_encoder(cls, generic.encode, generic.encode_many)
+        functions = functions._replace(encode=encoder.call)
+        if generic.format.is_fixed:
+            functions = functions._replace(encode_many=encoder.call_many)
+    if generic.receiver.is_fixed and sender.is_fixed:
+        decoder = record_types.record_decoder(cls, sender.size_bytes, generic.decode)
+        if generic.report.is_same:
+            decoder.install_copy()
+        else:
+            _have_done(partial(_install_conversion, decoder, generic), tier)
+        functions = functions._replace(decode=decoder.call, decode_many=decoder.call_many)
+    return functions
+
+
+def _install_conversion(decoder: _records.Decoder, generic: GenericCodec[Any]) -> None:
+    loaded = Conversion(generic.sender, generic.receiver, lossy=generic.lossy).loaded()
+    decoder.install_fixed(loaded.addresses["convert_many"], generic.sender.size_bytes, loaded)
 
 
 def _have_done(job: Callable[[], None], tier: Tier) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
+from echo_core.codegen.record_types import native_class
 from echo_core.errors import FormatError
 from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
 from echo_core.formats.declare import format_of
@@ -66,15 +67,18 @@ def event(
 
 @dataclass_transform(field_specifiers=(field, dataclasses.field))
 def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[[type[T]], type[T]]:
-    """A dataclass with slots whose layout is checked where it is declared.
+    """A dataclass whose instances hold their record as it lies in memory; assignments are checked.
 
     Takes `frozen`, `order`, `eq` and `kw_only` as `dataclasses.dataclass` does. A class that names another
-    one which is not defined yet is checked on first use instead.
+    one which is not defined yet is checked on first use instead, and is a dataclass with slots.
     """
 
     def decorate(plain: type[T]) -> type[T]:
-        made = dataclasses.dataclass(slots=True, **options)(plain)
+        slotted = dataclasses.dataclass(slots=True, **options)(plain)
+        made: type[T] = slotted
         with contextlib.suppress(UnknownNameError):
+            format_of(slotted)
+            made = native_class(slotted, plain)
             format_of(made)
         return made
 

@@ -50,10 +50,10 @@ enum state {
 
 /* A check of the record's bytes once they have been received. */
 struct check {
-    char what;           /* '?' bools become 0 or 1; 's' text is UTF-8; 'e' a number is known; '|' see count */
-    uint32_t at;         /* offset in the record */
-    uint32_t size;       /* bytes of the text or number; how many bools */
-    uint32_t count;      /* '|': if the byte at `at` is 0, so many checks that follow are left out */
+    char what;            /* '?' bools become 0 or 1; 's' is UTF-8; 'e' is a known number; '|' see count */
+    uint32_t at;          /* offset in the record */
+    uint32_t size;        /* bytes of the text or number; how many bools */
+    uint32_t count;       /* '|': if the byte at `at` is 0, so many checks that follow are left out */
     const int64_t *known; /* 'e': the known numbers, ascending; borrowed from the shape's numbers */
     uint32_t known_count; /* 'e': how many, at least 1 */
 };
@@ -83,6 +83,7 @@ struct shape {
     Py_ssize_t object_size;     /* bytes of an instance; known after bind */
     Py_ssize_t source;          /* offset of the slot of the source; 0: no variable parts, then no state */
     Py_ssize_t state;           /* offset of the state byte, see enum state; 0: none */
+    int is_exposed;             /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;               /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
     int is_extended;            /* 1: some subclass keeps its fields elsewhere */
     struct check *checks;       /* owned, PyMem; may be NULL when there are none */
@@ -185,6 +186,17 @@ static PyObject **slot_at(PyObject *object, Py_ssize_t offset)
     return (PyObject **)(void *)((uint8_t *)object + offset);
 }
 
+/* memcpy, inlined: for records of this size its call takes longer than its work. */
+static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
+{
+    for (; size >= 32; target += 32, source += 32, size -= 32)
+        memcpy(target, source, 32);
+    for (; size >= 8; target += 8, source += 8, size -= 8)
+        memcpy(target, source, 8);
+    for (; size > 0; size--)
+        *target++ = *source++;
+}
+
 /* The source stays for the fields that have not been read, but no longer is what the record encodes to. */
 static void mark_stale(const struct shape *shape, PyObject *object)
 {
@@ -219,8 +231,8 @@ static struct field *field_of_subclass(struct field *field, PyObject *object)
 
     if (found == NULL)
         return NULL;
-    if (Py_IS_TYPE(found, Py_TYPE(field->shape)) && nearest->owner != NULL && nearest->fields != NULL &&
-        PyType_IsSubtype(Py_TYPE(object), nearest->owner))
+    if (Py_IS_TYPE(found, Py_TYPE((PyObject *)field->shape)) && nearest->owner != NULL &&
+        nearest->fields != NULL && PyType_IsSubtype(Py_TYPE(object), nearest->owner))
         own = nearest == field->shape ? (PyObject *)field
                                       : PyDict_GetItemWithError(nearest->fields, field->name);
     Py_DECREF(found);
@@ -683,19 +695,22 @@ static int field_set(PyObject *self, PyObject *object, PyObject *value)
 
 /* --- the checks of a received record --- */
 
-/* Eight bytes at a time; what follows a NUL is looked at too, which at worst asks the decoder below. */
+/* What follows a NUL is looked at too, which at worst asks the decoder below. Eight bytes at a time, and no
+ * more: a wider load would span two of the stores that have just put them there, and wait for both. */
 static int is_ascii(const uint8_t *bytes, uint32_t size)
 {
-    uint64_t word, seen = 0;
-    uint8_t rest = 0;
+    uint64_t word;
 
     for (; size >= sizeof word; bytes += sizeof word, size -= sizeof word) {
         memcpy(&word, bytes, sizeof word);
-        seen |= word;
+        if ((word & UINT64_C(0x8080808080808080)) != 0)
+            return 0;
     }
-    while (size-- > 0)
-        rest |= *bytes++;
-    return (seen & UINT64_C(0x8080808080808080)) == 0 && rest < 0x80;
+    for (; size > 0; bytes++, size--) {
+        if (*bytes >= 0x80)
+            return 0;
+    }
+    return 1;
 }
 
 /* An exception is never left set: what is no UTF-8 is for the fallback to name. */
@@ -742,12 +757,12 @@ static int is_known(const struct check *check, int64_t number)
 }
 
 /* A true of the sender's may be any number but 0; ours is 1. Returns whether something was changed. */
-static int normalise(uint8_t *bytes, uint32_t count)
+static inline int normalise(uint8_t *bytes, uint32_t count)
 {
     int changed = 0;
 
     for (; count > 0; bytes++, count--) {
-        if (*bytes > 1) {
+        if (__builtin_expect(*bytes > 1, 0)) {
             *bytes = 1;
             changed = 1;
         }
@@ -756,7 +771,7 @@ static int normalise(uint8_t *bytes, uint32_t count)
 }
 
 /* Whether every field of the record can be read. *changed: whether bytes were brought into our form. */
-static int is_readable(const struct shape *shape, uint8_t *record, int *changed)
+static inline int is_readable(const struct shape *shape, uint8_t *record, int *changed)
 {
     Py_ssize_t i;
 
@@ -781,7 +796,7 @@ static int is_readable(const struct shape *shape, uint8_t *record, int *changed)
 /* --- decoding --- */
 
 /* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
-static PyObject *event_new(const struct shape *shape)
+static inline PyObject *event_new(const struct shape *shape)
 {
     PyObject *object;
 
@@ -794,14 +809,14 @@ static PyObject *event_new(const struct shape *shape)
 }
 
 /* Fills in the record of a new object. Runs no Python code. */
-static enum outcome fill(const struct shape *shape, const struct program *program, PyObject *object,
+static inline enum outcome fill(const struct shape *shape, const struct program *program, PyObject *object,
                          const uint8_t *source)
 {
     uint8_t *record = record_of(shape, object);
     int changed = 0;
 
     if (program->convert == NULL)
-        memcpy(record, source, (size_t)shape->size);
+        copy(record, source, shape->size);
     else if (program->convert(source, record, 1) != 0)
         return UNUSUAL;
     if (!is_readable(shape, record, &changed))
@@ -824,7 +839,7 @@ static enum outcome call_after(const struct decoder *decoder, PyObject *object)
 }
 
 /* One event from as many bytes as the sender's record has. On GOOD *result is the caller's. */
-static enum outcome decode_one(const struct decoder *decoder, const struct program *program,
+static inline enum outcome decode_one(const struct decoder *decoder, const struct program *program,
                                const uint8_t *source, PyObject *whole, PyObject **result)
 {
     const struct shape *shape = decoder->shape;
@@ -967,7 +982,7 @@ static void program_release(struct program *program)
     Py_DECREF(keep_alive);
 }
 
-/* Runs what is installed now, also when it is replaced meanwhile. Inlined with its step: one call per event. */
+/* Runs what is installed now, also when it is replaced meanwhile. Inlined together with its step. */
 static inline enum outcome attempt(struct decoder *decoder, decode_step *step, PyObject *data,
                                    PyObject **result)
 {
@@ -975,7 +990,7 @@ static inline enum outcome attempt(struct decoder *decoder, decode_step *step, P
     struct view view; /* not zeroed as a whole: that would be work in every call */
     enum outcome outcome;
 
-    if (program == NULL || decoder->shape == NULL)
+    if (program == NULL || decoder->shape == NULL || decoder->shape->owner == NULL)
         return UNUSUAL;
     outcome = open_view(&view, data);
     if (outcome != GOOD)
@@ -1019,13 +1034,13 @@ static PyObject *decoder_call_many(PyObject *self, PyObject *data)
 
 /* --- encoding --- */
 
-/* Copies a record; 0 when a value is kept that only Python knows how to write. Runs no Python code. The
- * nesting is that of formats, at most a few dozen deep. */
-static int copy_record(const struct shape *shape, PyObject *object, uint8_t *target)
+static inline int copy_record(const struct shape *shape, PyObject *object, uint8_t *target);
+
+/* Writes over the copy of a record what is kept as objects; 0 when only Python knows how. */
+static int copy_kept(const struct shape *shape, PyObject *object, uint8_t *target)
 {
     Py_ssize_t i;
 
-    memcpy(target, record_of(shape, object), (size_t)shape->size);
     for (i = 0; i < shape->kept_count; i++) {
         const struct kept *kept = &shape->kept[i];
         PyObject *value = *slot_at(object, kept->slot);
@@ -1037,6 +1052,23 @@ static int copy_record(const struct shape *shape, PyObject *object, uint8_t *tar
             return 0;
     }
     return 1;
+}
+
+/* What others may have written to is checked, in the copy, where nobody else writes. */
+static int is_copy_readable(const struct shape *shape, uint8_t *target)
+{
+    int changed = 0; /* for the better */
+
+    return is_readable(shape, target, &changed);
+}
+
+/* Copies a record; 0 when it is not what may be sent, or only Python knows. Runs no Python code. The nesting
+ * is that of formats, at most a few dozen deep. */
+static inline int copy_record(const struct shape *shape, PyObject *object, uint8_t *target)
+{
+    copy(target, record_of(shape, object), shape->size);
+    return (shape->kept_count == 0 || copy_kept(shape, object, target)) &&
+           (!shape->is_exposed || is_copy_readable(shape, target));
 }
 
 /* The source itself: bytes never change. */
@@ -1070,7 +1102,8 @@ static enum outcome encode_one(const struct shape *shape, PyObject *event, PyObj
 }
 
 /* events: an exact list. No Python code runs here, so it stays as it is. */
-static enum outcome encode_each(const struct shape *shape, PyObject *events, Py_ssize_t count, uint8_t *target)
+static enum outcome encode_each(const struct shape *shape, PyObject *events, Py_ssize_t count,
+                                uint8_t *target)
 {
     Py_ssize_t i;
 
@@ -1211,7 +1244,7 @@ static int is_sound(const struct shape *shape, const struct check *check, Py_ssi
     if ((Py_ssize_t)check->at + check->size > shape->size || check->count > left || check->size < 1)
         return 0;
     if (check->what == 'e')
-        return check->known_count > 0 && (check->size == 1 || check->size == 2 || check->size == 4 || check->size == 8);
+        return check->known_count > 0 && check->size <= 8 && (check->size & (check->size - 1)) == 0;
     return check->what == '?' || check->what == 's' || check->what == '|';
 }
 
@@ -1241,15 +1274,13 @@ static Py_ssize_t count_numbers(PyObject *checks)
 
     for (i = 0; i < count; i++) {
         PyObject *item = PyTuple_GetItem(checks, i);
-        Py_ssize_t found = PyTuple_Check(item) && PyTuple_Size(item) == 5 && PyTuple_Check(PyTuple_GetItem(item, 4))
-                               ? PyTuple_Size(PyTuple_GetItem(item, 4))
-                               : -1;
+        PyObject *last = PyTuple_Check(item) && PyTuple_Size(item) == 5 ? PyTuple_GetItem(item, 4) : NULL;
 
-        if (found < 0) {
+        if (last == NULL || !PyTuple_Check(last)) {
             PyErr_Format(PyExc_TypeError, "Expected a tuple of 5 that ends in a tuple, got %R", item);
             return -1;
         }
-        total += found;
+        total += PyTuple_Size(last);
     }
     return total;
 }
@@ -1298,7 +1329,8 @@ static int add_kept(struct shape *shape, PyObject *item)
 
     if (!PyArg_ParseTuple(item, "nnnO:kept", &kept->slot, &kept->at, &size, &nested))
         return -1;
-    if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) || kept->at + size > shape->size) {
+    if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) ||
+        kept->at + size > shape->size) {
         PyErr_Format(PyExc_ValueError, "Expected a kept field within the record, got %R", item);
         return -1;
     }
@@ -1332,14 +1364,15 @@ static int add_all_kept(struct shape *shape, PyObject *all)
 
 static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"record", "size", "source", "state", "checks", "kept", NULL};
+    static char *names[] = {"record", "size", "source", "state", "checks", "kept", "is_exposed", NULL};
     PyObject *checks, *kept;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nnnnO!O!:Shape", names, &shape->record, &shape->size,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nnnnO!O!p:Shape", names, &shape->record, &shape->size,
                                      &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type,
-                                     &kept))
+                                     &kept, &shape->is_exposed))
         return -1;
-    if (!is_offset(shape->record, shape->size) || shape->size < 1 || shape->record < (Py_ssize_t)sizeof(PyObject) ||
+    if (!is_offset(shape->record, shape->size) || shape->size < 1 ||
+        shape->record < (Py_ssize_t)sizeof(PyObject) ||
         !is_offset(shape->source, 8) || !is_offset(shape->state, 1) || !shape->source != !shape->state) {
         PyErr_SetString(PyExc_ValueError, "Expected offsets behind the object's head");
         return -1;
@@ -1352,7 +1385,7 @@ static PyObject *shape_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const struct module_state *state = PyType_GetModuleState(type);
     struct shape *shape = (struct shape *)PyType_GenericAlloc(type, 0); /* zeroed */
 
-    if (shape == NULL || state == NULL)
+    if (shape == NULL)
         return NULL;
     shape->window_type = (PyTypeObject *)Py_NewRef((PyObject *)state->window_type);
     if (shape_init(shape, args, kwargs) != 0)
@@ -1385,10 +1418,28 @@ static int fits(const struct shape *shape, Py_ssize_t basicsize)
     return 1;
 }
 
+/* Whether all are fields of this shape, with their slots inside the object. */
+static int are_own(const struct shape *shape, PyTypeObject *field_type, PyObject *fields,
+                   Py_ssize_t basicsize)
+{
+    PyObject *name, *item;
+    Py_ssize_t position = 0;
+
+    while (PyDict_Next(fields, &position, &name, &item)) {
+        const struct field *field = (struct field *)item;
+
+        if (!Py_IS_TYPE(item, field_type) || field->shape != shape ||
+            field->slot + (Py_ssize_t)sizeof(PyObject *) > basicsize)
+            return 0;
+    }
+    return 1;
+}
+
 /* bind(cls, fields): the class that has the base type under it, and its Field objects by name. */
 static PyObject *shape_bind(PyObject *self, PyObject *args)
 {
     struct shape *shape = (struct shape *)self;
+    const struct module_state *state;
     PyObject *owner, *fields;
     Py_ssize_t basicsize, dict, weak;
 
@@ -1399,7 +1450,9 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
     weak = size_attribute(owner, "__weakrefoffset__");
     if (PyErr_Occurred() != NULL)
         return NULL;
-    if (shape->owner != NULL || !fits(shape, basicsize))
+    state = PyType_GetModuleState(Py_TYPE(self));
+    if (shape->owner != NULL || !fits(shape, basicsize) ||
+        !are_own(shape, state->field_type, fields, basicsize))
         return PyErr_Format(PyExc_ValueError, "Expected a class with room for the record, got %R", owner);
     shape->object_size = basicsize;
     shape->is_plain = dict == 0 && weak == 0 && shape->kept_count == 0 && shape->source == 0 &&
@@ -1475,11 +1528,10 @@ static PyMemberDef shape_members[] = {
     {"record", T_PYSSIZET, offsetof(struct shape, record), READONLY, PyDoc_STR("Where the record begins.")},
     {"size", T_PYSSIZET, offsetof(struct shape, size), READONLY, PyDoc_STR("Bytes of the record.")},
     {"owner", T_OBJECT, offsetof(struct shape, owner), READONLY, PyDoc_STR("The class, once bound.")},
-    {"fields", T_OBJECT, offsetof(struct shape, fields), READONLY, PyDoc_STR("Its fields by name.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot shape_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Shape(record, size, source, state, checks, kept)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Shape(record, size, source, state, checks, kept, is_exposed)\n--\n\n"
                           "Where the record of one event class lies in its instances.")},
     {Py_tp_new, shape_new},
     {Py_tp_dealloc, shape_dealloc},
@@ -1539,7 +1591,9 @@ static int is_complete(const struct field *field, Py_ssize_t at)
     return is_offset(at, field->size) && at + field->size <= field->shape->size &&
            (size == 0 || size == field->size) && is_offset(field->slot, sizeof(PyObject *)) &&
            (field->slot != 0) == is_kept &&
-           (field->form == 'n' || !is_kept || field->shape->source != 0) && PyCallable_Check(field->write);
+           (field->form == 'n' || !is_kept || field->shape->source != 0) &&
+           (strchr("vwntyo", field->form) == NULL || PyCallable_Check(field->read)) &&
+           PyCallable_Check(field->write);
 }
 
 static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
@@ -1564,7 +1618,7 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
     }
     field->form = (char)form;
     if (!is_complete(field, at)) {
-        PyErr_Format(PyExc_ValueError, "Expected a field within its record, with what it needs, got %R", name);
+        PyErr_Format(PyExc_ValueError, "Expected a field within its record, got %R", name);
         return -1;
     }
     field->at = field->shape->record + at;
@@ -1576,7 +1630,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const struct module_state *state = PyType_GetModuleState(type);
     struct field *field = (struct field *)PyType_GenericAlloc(type, 0); /* zeroed */
 
-    if (field == NULL || state == NULL)
+    if (field == NULL)
         return NULL;
     if (field_init(field, state->shape_type, args, kwargs) != 0)
         Py_CLEAR(field);
@@ -1678,11 +1732,13 @@ static PyObject *decoder_install_fixed(PyObject *self, PyObject *args, PyObject 
     PyObject *keep_alive;
     struct program *program;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKO:install_fixed", names, &convert, &source_size, &keep_alive))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKO:install_fixed", names, &convert, &source_size,
+                                     &keep_alive))
         return NULL;
     if (convert == 0 || convert > UINTPTR_MAX || source_size == 0 || decoder->shape == NULL ||
         decoder->shape->source != 0) {
-        PyErr_SetString(PyExc_ValueError, "Expected a native function, records of a size, and no variable parts");
+        PyErr_SetString(PyExc_ValueError,
+                        "Expected a native function, records of a size, and no variable parts");
         return NULL;
     }
     program = program_new((convert_fixed *)(uintptr_t)convert, source_size, keep_alive);
@@ -1753,7 +1809,7 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     const struct module_state *state = PyType_GetModuleState(type);
     struct decoder *decoder = (struct decoder *)PyType_GenericAlloc(type, 0); /* zeroed */
 
-    if (decoder == NULL || state == NULL)
+    if (decoder == NULL)
         return NULL;
     if (decoder_init(decoder, state->shape_type, args, kwargs) != 0)
         Py_CLEAR(decoder);
@@ -1814,8 +1870,8 @@ static PyMethodDef decoder_methods[] = {
                "From now on native code converts the sender's records straight into new events.")},
     {"install_copy", decoder_install_copy, METH_NOARGS,
      PyDoc_STR("install_copy($self, /)\n--\n\n"
-               "From now on the sender's records are taken to be of this layout. Where the layout has variable "
-               "parts the caller has verified them.")},
+               "From now on a sender's records are taken to be of this layout; the caller has verified their "
+               "variable parts.")},
     {"clear", decoder_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallbacks.")},
     {NULL, NULL, 0, NULL}};
@@ -1885,7 +1941,7 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     const struct module_state *state = PyType_GetModuleState(type);
     struct encoder *encoder = (struct encoder *)PyType_GenericAlloc(type, 0); /* zeroed */
 
-    if (encoder == NULL || state == NULL)
+    if (encoder == NULL)
         return NULL;
     if (encoder_init(encoder, state->shape_type, args, kwargs) != 0)
         Py_CLEAR(encoder);
@@ -1979,6 +2035,20 @@ static PyObject *base_type(PyObject *module, PyObject *args)
     return PyType_FromSpecWithBases(&spec, base);
 }
 
+/* A class of its own that Python could not make: its instances have no GC header, since they refer to
+ * nothing but their class. What a class statement would put into it is for the caller to put there. */
+static PyObject *plain_type(PyObject *module, PyObject *args)
+{
+    PyType_Slot slots[] = {{0, NULL}};
+    PyType_Spec spec = {.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
+    PyObject *bases;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sO!:plain_type", &spec.name, &PyTuple_Type, &bases)) /* copies the name */
+        return NULL;
+    return PyType_FromSpecWithBases(&spec, bases);
+}
+
 /* Whether a slot of Python's is where we take it to be. */
 static PyObject *holds_at(PyObject *module, PyObject *args)
 {
@@ -2045,6 +2115,8 @@ static void module_free(void *module)
 static PyMethodDef module_methods[] = {
     {"base_type", base_type, METH_VARARGS,
      PyDoc_STR("base_type(base, basicsize, /)\n--\n\nA type like base whose instances are so large.")},
+    {"plain_type", plain_type, METH_VARARGS,
+     PyDoc_STR("plain_type(name, bases, /)\n--\n\nAn empty class whose instances the GC does not know.")},
     {"holds_at", holds_at, METH_VARARGS,
      PyDoc_STR("holds_at(object, offset, value, /)\n--\n\nWhether the slot at offset refers to value.")},
     {NULL, NULL, 0, NULL}};

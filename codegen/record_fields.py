@@ -1,0 +1,329 @@
+"""How each field of an event class lies in its instances, and what makes and checks its values.
+
+Numbers, bools and chars are handled in C (native/records.c). For anything else this module gives two Python
+functions: `read` makes a value from the field's bytes, `write` gives the bytes of a value or says with the
+field's path why it has none. Both follow `values.py` and `objects.py`, so that an assignment is refused where
+encoding would refuse it.
+
+A value that can be changed after it was read is never made twice: it is kept in a slot, so that the change is
+seen by the next reader and by the encoder. Arrays in the record need no slot: they are views of its memory.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from echo_core.codegen.objects import plain_of, value_of
+from echo_core.codegen.records import as_array, read, write
+from echo_core.errors import WireError
+from echo_core.formats.abi import NATIVE
+from echo_core.formats.declare import format_of
+from echo_core.formats.layout import Layout
+from echo_core.formats.record_class import class_of, sequence_container
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    has_parts,
+)
+from echo_core.formats.values import (
+    decode_text,
+    from_plain,
+    is_numeric,
+    number_by_member,
+    pack,
+    scalar_dtype,
+    to_plain,
+    unpack,
+)
+
+# One check of a received record, as native/records.c wants it: what, at, size, count, known numbers.
+Check = tuple[str, int, int, int, tuple[int, ...]]
+
+# A record that needs more checks than these is not decoded natively.
+MAX_CHECKS = 4096
+
+_WORD = struct.Struct("=Q" if NATIVE.pointer_size == 8 else "=I")
+
+# The letters are those of `enum form` in native/records.c.
+_INLINE: dict[tuple[Kind, int], str] = {
+    (Kind.BOOL, 1): "?",
+    (Kind.INT, 1): "b",
+    (Kind.INT, 2): "h",
+    (Kind.INT, 4): "i",
+    (Kind.INT, 8): "q",
+    (Kind.UINT, 1): "B",
+    (Kind.UINT, 2): "H",
+    (Kind.UINT, 4): "I",
+    (Kind.UINT, 8): "Q",
+    (Kind.FLOAT, 4): "f",
+    (Kind.FLOAT, 8): "d",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field lies in the object: its letter, whether readers may change its value, who converts."""
+
+    letter: str
+    is_shared: bool
+    read: Callable[[Any], Any] | None
+    write: Callable[[Any], Any]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its value is kept in a slot."""
+        return self.letter in "ntyo"
+
+
+def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
+    """The form of one field of a native layout's record."""
+    path = f"{layout.record.name}.{field.name}"
+    type_ = field.type
+    if has_parts(type_):
+        return _part_form(field, layout, path)
+    if isinstance(type_, Scalar | Enumeration) or (
+        isinstance(type_, Nullable) and isinstance(type_.element, Scalar | Enumeration)
+    ):
+        return _leaf_form(type_, path)
+    if _is_array(type_):
+        return Form("w", not frozen, _window_reader(cast("Array", type_)), _writer(type_, path))
+    return Form("n", True, _reader(type_, path), _checker(type_, path))
+
+
+# ---------------------------------------------------------------------------
+# Values inside the record
+
+
+def _leaf_form(type_: Type, path: str) -> Form:
+    letter = "v"
+    if isinstance(type_, Scalar):
+        letter = "s" if type_.kind is Kind.CHARS else _INLINE.get((type_.kind, type_.size), "v")
+    return Form(letter, False, _reader(type_, path), _writer(type_, path))
+
+
+def _is_array(type_: Type) -> bool:
+    """Whether the value is a numpy array of the very bytes in the record."""
+    return isinstance(type_, Array) and (is_numeric(type_.element) or isinstance(type_.element, Record))
+
+
+def _dtype_of(element: Type) -> np.dtype[Any]:
+    if isinstance(element, Record):
+        return format_of(class_of(element)).dtype
+    return scalar_dtype(cast("Scalar", element), NATIVE.byte_order)
+
+
+def _window_reader(type_: Array) -> Callable[[Any], Any]:
+    array: Callable[..., Any] = np.ndarray
+    if isinstance(type_.element, Record):
+        return lambda window: array(type_.shape, _dtype_of(type_.element), window)
+    return partial(array, type_.shape, _dtype_of(type_.element))
+
+
+def _reader(type_: Type, path: str) -> Callable[[bytes], Any]:
+    match type_:
+        case Enumeration():
+            return _member_reader(type_, path)
+        case Scalar():
+            return lambda data: from_plain(type_, unpack(type_, data, NATIVE.byte_order, path), path)
+        case _:
+            layout = _layout_of_one(type_)
+            return lambda data: value_of(type_, read(data, layout)["value"], path)
+
+
+def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any]:
+    """What was received is known to be a member's number; what was never set may be none."""
+    member_by_number = {number: member for member, number in number_by_member(enumeration).items()}
+    size = enumeration.size
+
+    def member(data: bytes) -> Any:
+        try:
+            return member_by_number[int.from_bytes(data[:size], NATIVE.byte_order, signed=True)]
+        except KeyError:
+            raise AttributeError(path) from None
+
+    return member
+
+
+def _writer(type_: Type, path: str) -> Callable[[Any], bytes]:
+    if isinstance(type_, Scalar | Enumeration):
+        return lambda value: pack(type_, to_plain(type_, value, path), NATIVE.byte_order)
+    layout = _layout_of_one(type_)
+    return lambda value: write({"value": plain_of(type_, value, path)}, layout)
+
+
+def _layout_of_one(type_: Type) -> Layout:
+    record = Record("Value", type_.size, 1, (Field("value", type_),))
+    return Layout(NATIVE.byte_order, NATIVE.pointer_size, record)
+
+
+# ---------------------------------------------------------------------------
+# Values that are kept
+
+
+def _checker(type_: Type, path: str) -> Callable[[Any], object]:
+    """Refuses what could not be encoded; an array that lies in memory as it should is not looked through."""
+    if isinstance(type_, Sequence) and is_numeric(type_.element):
+        return partial(_check_array, type_, path)
+    return lambda value: plain_of(type_, value, path)
+
+
+def _check_array(type_: Sequence, path: str, value: Any) -> object:
+    array = as_array(value)
+    fits = (
+        array is not None
+        and array.dtype == _dtype_of(type_.element)
+        and array.ndim == len(type_.shape)
+        and all(n == m for n, m in zip(type_.shape, array.shape, strict=True) if isinstance(n, int))
+    )
+    return None if fits else plain_of(type_, value, path)
+
+
+def _part_form(field: Field, layout: Layout, path: str) -> Form:
+    type_ = field.type
+    check = _checker(type_, path)
+    direct = type_.element if isinstance(type_, Nullable) else type_
+    match direct:
+        case Text() | Blob():
+            letter = "o"
+            if NATIVE.pointer_size == 8 and direct is type_:
+                letter = "t" if isinstance(type_, Text) else "y"
+            return Form(letter, False, partial(_read_string, direct, field, path), check)
+        case Sequence() if _is_view(direct):
+            return Form("o", False, partial(_read_array, direct, field, layout.record, path), check)
+        case _:
+            return Form("o", not _is_immutable(type_), partial(_read_any, field, layout, path), check)
+
+
+def _is_view(type_: Sequence) -> bool:
+    """Whether the value can be a view of the received bytes; a foreign bool may be any number."""
+    if sequence_container(type_) is not np.ndarray or has_parts(type_.element):
+        return False
+    if isinstance(type_.element, Scalar) and type_.element.kind is Kind.BOOL:
+        return False
+    return is_numeric(type_.element) or isinstance(type_.element, Record)
+
+
+def _is_immutable(type_: Type) -> bool:
+    match type_:
+        case Array() | Record():
+            return False
+        case Sequence():
+            return type_.container is tuple and _is_immutable(type_.element)
+        case Nullable():
+            return _is_immutable(type_.element)
+        case _:
+            return True
+
+
+def _word(source: bytes, at: int) -> int:
+    word: int = _WORD.unpack_from(source, at)[0]
+    return word
+
+
+def _read_string(type_: Text | Blob, field: Field, path: str, source: bytes) -> str | bytes | None:
+    start = _word(source, field.offset)
+    if start == 0:
+        return None
+    if isinstance(type_, Text):
+        end = source.find(b"\0", start)
+        return decode_text(source[start : end if end >= 0 else None], path)
+    return source[start : start + _word(source, field.offset + type_.pointer_size)]
+
+
+def _read_array(type_: Sequence, field: Field, record: Record, path: str, source: bytes) -> Any:
+    """A read-only view of the received record, which it keeps alive."""
+    start = _word(source, field.offset)
+    if start == 0:
+        return None
+    try:
+        return np.ndarray(_shape_in(type_, field, record, source), _dtype_of(type_.element), source, start)
+    except (TypeError, ValueError, OverflowError):
+        msg = "Expected an array within the record, got one that reaches beyond it"
+        raise WireError(msg, path=path) from None
+
+
+def _shape_in(type_: Sequence, field: Field, record: Record, source: bytes) -> tuple[int, ...]:
+    counts = {other.name: other for other in record.fields}
+    shape: list[int] = []
+    slot = field.offset
+    for known in type_.shape:
+        match known:
+            case None:
+                slot += type_.pointer_size
+                shape.append(_word(source, slot))
+            case str():
+                count = counts[known]
+                data = source[count.offset : count.end]
+                shape.append(unpack(cast("Scalar", count.type), data, NATIVE.byte_order, known))
+            case _:
+                shape.append(known)
+    return tuple(shape)
+
+
+def _read_any(field: Field, layout: Layout, path: str, source: bytes) -> Any:
+    """By way of the whole record, whose parts can only be found one after another."""
+    return value_of(field.type, read(source, layout)[field.name], path)
+
+
+# ---------------------------------------------------------------------------
+# Checks of received records
+
+
+def checks_of(record: Record) -> tuple[Check, ...] | None:
+    """What has to be looked at before any field may be read; None where that is too much."""
+    if _cost(record) > MAX_CHECKS:
+        return None
+    return tuple(_checks(record, 0))
+
+
+def _cost(type_: Type) -> int:
+    """No fewer than the checks that the type needs."""
+    match type_:
+        case Scalar(kind=Kind.BOOL | Kind.CHARS) | Enumeration():
+            return 1
+        case Array():
+            return _cost(type_.element) * prod(type_.shape)
+        case Nullable():
+            return 1 + _cost(type_.element)
+        case Record():
+            return sum(_cost(field.type) for field in type_.fields)
+        case _:
+            return 0
+
+
+def _checks(type_: Type, at: int) -> Iterator[Check]:
+    match type_:
+        case Scalar(kind=Kind.BOOL):
+            yield "?", at, 1, 0, ()
+        case Scalar(kind=Kind.CHARS):
+            yield "s", at, type_.size, 0, ()
+        case Enumeration() if type_.python is not None:
+            yield "e", at, type_.size, 0, tuple(sorted(set(number_by_member(type_).values())))
+        case Array() if _cost(type_.element):
+            for i in range(prod(type_.shape)):
+                yield from _checks(type_.element, at + i * type_.element.size)
+        case Nullable() if not type_.by_reference:
+            inner = list(_checks(type_.element, at))
+            yield "|", at + type_.element.size, 1, len(inner), ()
+            yield from inner
+        case Record():
+            for field in type_.fields:
+                yield from _checks(field.type, at + field.offset)
+        case _:
+            pass
