@@ -6,18 +6,24 @@ from setuptools import Extension, setup
 
 FLAGS = runpy.run_path("native/cffi_build.py")
 
-# Each is one C file, which becomes echo_core._NAME; what cffi builds stands in native/cffi_build.py.
+# echo_core._NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
+SOURCES = {
+    "objects": ["native/objects.c"],
+    "records": sorted(glob("native/record*.c")),
+    "routines": ["native/routines.c"],
+}
+
 MODULES = [
     Extension(
         f"echo_core._{name}",
-        sources=[f"native/{name}.c"],
+        sources=sources,
         depends=sorted(glob("native/*.h")),  # a header that is missing here would not cause a rebuild
         include_dirs=["native"],
         py_limited_api=True,
         extra_compile_args=FLAGS["COMPILE_ARGS"],
         extra_link_args=FLAGS["LINK_ARGS"],
     )
-    for name in ("objects", "records", "routines")
+    for name, sources in SOURCES.items()
 ]
 
 setup(cffi_modules=["native/cffi_build.py:ffi"], ext_modules=MODULES)

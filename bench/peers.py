@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,9 +72,7 @@ class Row(msgspec.Struct, array_like=True, gc=False):
     owner: int
 
 
-def values(particle: Any) -> tuple[Any, ...]:
-    """A particle's values in order, whatever its class."""
-    return tuple(getattr(particle, name) for name in FIELDS)
+values: Callable[[Any], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # of a particle of whatever class
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,24 @@ def _protobuf() -> Peer:
     one, many = protobuf_messages()
 
     def message(it: Plain) -> Any:
-        return one(**dict(zip(FIELDS, values(it), strict=True)))
+        return one(
+            id=it.id,
+            x=it.x,
+            y=it.y,
+            z=it.z,
+            vx=it.vx,
+            vy=it.vy,
+            vz=it.vz,
+            temp=it.temp,
+            cell=it.cell,
+            kind=it.kind,
+            flags=it.flags,
+            active=it.active,
+            mass=it.mass,
+            charge=it.charge,
+            tag=it.tag,
+            owner=it.owner,
+        )
 
     def encode_list(given: list[Plain]) -> Any:
         return many(particles=[message(it) for it in given]).SerializeToString()

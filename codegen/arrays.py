@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ def _records_decoder(cls: type[Any], sender: Format | None, *, lossy: bool, tier
     conversion = Conversion(sender, receiver, lossy=lossy)
     conversion.begin(tier)
     convert = conversion.call
-    return lambda data: np.frombuffer(convert(data), dtype) if memoryview(data).nbytes else np.empty(0, dtype)
+    return lambda data: _view(convert(data), dtype, receiver)
 
 
 def _demand_fixed(sender: Format) -> None:
@@ -54,7 +54,11 @@ def _demand_fixed(sender: Format) -> None:
 
 
 def _view(data: Buffer, dtype: np.dtype[Any], sender: Format) -> Array_:
-    size = memoryview(data).nbytes
+    try:
+        size = memoryview(data).cast("B").nbytes
+    except TypeError:
+        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
+        raise FormatError(msg) from None
     if size % dtype.itemsize:
         msg = f"Expected records of {dtype.itemsize} bytes each, got {size} bytes"
         raise WireError(msg, path=sender.name)
@@ -67,7 +71,7 @@ def column_decoder(
     """A callable from many records of a sender to a contiguous numpy array for each field.
 
     A nested record's fields have names of their own (`cell.x`); a static array is a column of rows, and an
-    optional value one of pairs. `pyarrow.table` takes the result without copying numbers again.
+    optional value one of pairs. `pyarrow.table` takes columns of numbers without copying them again.
     """
     check_tier(tier)
     columns = ColumnDecoder(format_of(cls), _records_decoder(cls, sender, lossy=lossy, tier=tier))
@@ -95,28 +99,23 @@ class ColumnDecoder:
         """A new array for each field."""
         records = self._records_of(data)
         columns = {name: np.empty(len(records), dtype) for name, dtype in self.dtypes.items()}
-        self._fill(records, columns)
+        self._fill(records, list(columns.values()))
         return columns
 
-    def into(self, data: Buffer, columns: dict[str, Array_]) -> int:
+    def into(self, data: Buffer, columns: Mapping[str, Array_]) -> int:
         """Fills arrays of `dtypes` from their start, and says how many records there were."""
         records = self._records_of(data)
-        for name, dtype in self.dtypes.items():
-            column = columns.get(name)
-            fits = column is not None and column.dtype == dtype and column.flags.c_contiguous
-            if column is None or not fits or not column.flags.writeable or len(column) < len(records):
-                msg = f"Expected a contiguous array of at least {len(records)} `{dtype}` as column"
-                raise FormatError(msg, path=name)
-        self._fill(records, columns)
+        # Each is asked for once: what is checked is what is filled, and is held until it is.
+        held = [_fitting(columns.get(name), name, dtype, records) for name, dtype in self.dtypes.items()]
+        self._fill(records, held)
         return len(records)
 
-    def _fill(self, records: Array_, columns: dict[str, Array_]) -> None:
+    def _fill(self, records: Array_, columns: list[Array_]) -> None:
         if self._split is None:
-            for name in self.dtypes:
-                columns[name][: len(records)] = _field(records, name)
+            for name, column in zip(self.dtypes, columns, strict=True):
+                column[: len(records)] = _field(records, name)
             return
-        places = (columns[name].ctypes.data for name in self.dtypes)
-        addresses = (ctypes.c_void_p * len(self.dtypes))(*places)
+        addresses = (ctypes.c_void_p * len(columns))(*(column.ctypes.data for column in columns))
         self._split(records.ctypes.data, addresses, len(records))
 
     def compile(self) -> None:
@@ -127,6 +126,23 @@ class ColumnDecoder:
         loaded = use_code("columns", text, lambda: text, lambda code: engine.load(code, ["columns"]))
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
         self._loaded, self._split = loaded, prototype(loaded.addresses["columns"])
+
+
+def _fitting(column: Array_ | None, name: str, dtype: np.dtype[Any], records: Array_) -> Array_:
+    """A column that may be filled, or FormatError."""
+    if (
+        column is None
+        or column.dtype != dtype.base
+        or column.shape[1:] != dtype.shape
+        or len(column) < len(records)
+        or not (column.flags.c_contiguous and column.flags.writeable)
+    ):
+        msg = f"Expected a contiguous array of at least {len(records)} `{dtype}` as column"
+        raise FormatError(msg, path=name)
+    if np.may_share_memory(column, records):
+        msg = "Expected a column apart from the records, got one that overlaps them"
+        raise FormatError(msg, path=name)
+    return column
 
 
 def _leaves(record: Record, base: int, prefix: str) -> list[tuple[str, Type, int]]:

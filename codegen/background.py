@@ -25,7 +25,7 @@ from dataclasses import dataclass
 # lock, and a job takes the engine's lock within ours.
 from echo_core.codegen.engine import FORK_WAIT_S
 
-MAX_WAITING_JOBS = 256
+MAX_WAITING_JOBS = 4096
 THREAD_NAME = "echo-compiler"
 
 Job = Callable[[], None]

@@ -7,9 +7,9 @@ before it (`compiled.py`), and what that does not handle goes on to it; so every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, overload
 
-from echo_core.codegen.compiled import functions_of
+from echo_core.codegen.compiled import Ways, functions_of
 from echo_core.codegen.conversion import Tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.errors import FormatError
@@ -28,9 +28,18 @@ class Codec(Generic[T]):
     of `sender` to events.
     """
 
-    def __init__(self, cls: type[T], format_: Format, sender: Format, *, lossy: bool, tier: Tier) -> None:
+    def __init__(
+        self,
+        cls: type[T],
+        format_: Format,
+        sender: Format,
+        *,
+        lossy: bool,
+        tier: Tier,
+        ways: Ways = Ways.BOTH,
+    ) -> None:
         self.generic = GenericCodec(cls, format_, sender, lossy=lossy)
-        functions = functions_of(self.generic, tier)
+        functions = functions_of(self.generic, tier, ways)
         self.encode: Callable[[T], bytes] = functions.encode
         self.encode_many: Callable[[Iterable[T]], bytes] = functions.encode_many
         self.decode: Callable[[Data], T] = functions.decode
@@ -83,20 +92,27 @@ def codec(
     Events are encoded as the machine named by `abi` lays them out. `sender` is the format of what is decoded;
     without it that is the same. `lossy` consents to conversions that may lose: a value that does not fit is
     then a ConversionError. `tier` "auto" goes through the layouts until compiled code is ready, "compiled"
-    waits for the code, "interpreted" does without. IncompatibleError says why no path leads from the sender.
+    waits for what code there can be (CompileError: none), "interpreted" does without. IncompatibleError says
+    why no path leads from the sender.
     """
-    if cls is None:
-        if sender is None:
-            msg = "Expected a class or a sender's format, got neither"
-            raise FormatError(msg)
-        cls = sender.record_class()
+    cls = _class_for(cls, sender)
     format_ = format_of(cls, abi=abi)
     return Codec(cls, format_, sender or format_, lossy=lossy, tier=tier)
 
 
+def _class_for(cls: type[Any] | None, sender: Format | None) -> type[Any]:
+    if cls is not None:
+        return cls
+    if sender is None:
+        msg = "Expected a class or a sender's format, got neither"
+        raise FormatError(msg)
+    return sender.record_class()
+
+
 def encoder(cls: type[T], *, abi: str | Abi = "native", tier: Tier = "auto") -> Callable[[T], bytes]:
     """A function from events of `cls` to bytes, in the layout of this machine or of the one named."""
-    return codec(cls, abi=abi, tier=tier).encode
+    format_ = format_of(cls, abi=abi)
+    return Codec(cls, format_, format_, lossy=False, tier=tier, ways=Ways.ENCODE).encode
 
 
 @overload
@@ -122,6 +138,6 @@ def decoder(
 
     The options are those of `codec`.
     """
-    if cls is None and sender is not None:
-        return codec(None, sender=sender, lossy=lossy, tier=tier).decode
-    return codec(cast("type[Any]", cls), sender=sender, lossy=lossy, tier=tier).decode
+    cls = _class_for(cls, sender)
+    format_ = format_of(cls)
+    return Codec(cls, format_, sender or format_, lossy=lossy, tier=tier, ways=Ways.DECODE).decode

@@ -20,24 +20,21 @@ WINDOW = LANE * ROWS
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A run of bytes of each record; `unit` bytes at a time are reversed where that is not 1."""
+    """A run of bytes of each record."""
 
     offset: int
     size: int
-    unit: int = 1
 
     @property
     def is_in_lane(self) -> bool:
         """Whether it is a number within eight bytes that begin at a multiple of eight."""
-        in_one = self.offset % LANE + self.size <= LANE
-        return in_one and self.size in (1, 2, 4, 8) and self.unit in (1, self.size)
+        return self.offset % LANE + self.size <= LANE and self.size in (1, 2, 4, 8)
 
 
-DECLARATIONS = """
-declare i16 @llvm.bswap.i16(i16)
-declare i32 @llvm.bswap.i32(i32)
-declare i64 @llvm.bswap.i64(i64)
-"""
+DECLARATIONS = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
+# Longer fields are copied by a call.
+MAX_UNROLLED_BYTES = 64
 
 
 def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
@@ -53,7 +50,7 @@ def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     with function.loop(rest, []) as loop:
         writer.one(function.add(done, loop.index), list(columns))
     function.do("ret void")
-    return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY]) + "\n"
+    return "\n\n".join([DECLARATIONS, function.text(), LIKELY]) + "\n"
 
 
 class _Writer:
@@ -82,14 +79,16 @@ class _Writer:
         return self._function.at(self._addresses[column], offset)
 
     def _copy(self, column: Column, source: str, target: str) -> None:
-        """The widest integers that fit, each one unit at most where units are reversed."""
+        """The widest integers that fit, or a call."""
+        if column.size > MAX_UNROLLED_BYTES:
+            arguments = f"ptr {target}, ptr {source}, i64 {column.size}, i1 false"
+            self._function.do(f"call void @llvm.memcpy.p0.p0.i64({arguments})")
+            return
         at = 0
         while at < column.size:
-            width = column.unit if column.unit > 1 else _width(column.size - at)
+            width = _width(column.size - at)
             type_ = f"<{width} x i8>" if width > 8 else f"i{8 * width}"
             value = self._function.load(type_, self._function.at(source, at))
-            if column.unit > 1:
-                value = self._function.value(f"call {type_} @llvm.bswap.{type_}({type_} {value})")
             self._function.store(type_, value, self._function.at(target, at))
             at += width
 
@@ -135,8 +134,6 @@ class _Writer:
             lane = function.value(f"lshr <{ROWS} x i64> {lane}, <{amounts}>")
         if bits < 64:
             lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
-        if column.unit > 1:
-            lane = function.value(f"call {type_} @llvm.bswap.v{ROWS}i{bits}({type_} {lane})")
         function.store(type_, lane, self._place(column, first))
 
 

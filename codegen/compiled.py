@@ -7,7 +7,7 @@ afterwards for whatever the code does not handle.
 from __future__ import annotations
 
 import contextlib
-import threading
+import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +18,10 @@ from echo_core.codegen import background, cpython, engine, record_types
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.codegen.object_code import emit
+from echo_core.codegen.objects import runs_post_init
 from echo_core.codegen.shapes import Context, shape_of
 from echo_core.codegen.store import use_code
-from echo_core.errors import CompileError
+from echo_core.errors import CompileError, IncompatibleError
 from echo_core.formats.declare import format_of
 
 
@@ -34,16 +35,15 @@ class ClassCode:
 
 # The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
 _CODE = "__echo_code__"
-_lock = threading.Lock()
 
 
 def code_of(cls: type[Any]) -> ClassCode:
-    """The code of a class, compiled or taken from the cache once; CompileError where there can be none."""
-    with _lock:
-        if _CODE not in vars(cls):  # a parent's is of no use
-            type.__setattr__(cls, _CODE, _make_code(cls))
-        code: ClassCode = vars(cls)[_CODE]
-        return code
+    """The code of a class, compiled or taken from the cache; CompileError where there can be none."""
+    code: ClassCode | None = vars(cls).get(_CODE)  # a parent's is of no use, nor a copy of another class's
+    if code is None or cls not in code.context.objects:
+        code = _make_code(cls)
+        type.__setattr__(cls, _CODE, code)
+    return code
 
 
 def _make_code(cls: type[Any]) -> ClassCode:
@@ -68,48 +68,111 @@ class Functions(NamedTuple):
     decode_many: Callable[[Data], list[Any]]
 
 
-def functions_of(generic: GenericCodec[Any], tier: Tier) -> Functions:
-    """Built-in functions in front of a generic codec's own, where its class can have any."""
+class Ways(enum.Flag):
+    """Which directions a codec is wanted for."""
+
+    ENCODE = enum.auto()
+    DECODE = enum.auto()
+    BOTH = ENCODE | DECODE
+
+
+def functions_of(generic: GenericCodec[Any], tier: Tier, ways: Ways) -> Functions:
+    """Built-in functions in front of a generic codec's own, in the directions that can have any.
+
+    The tier "compiled" waits for them; CompileError says why there are none at all.
+    """
     check_tier(tier)
     functions = Functions(generic.encode, generic.encode_many, generic.decode, generic.decode_many)
-    if tier != "interpreted" and record_types.is_native(generic.cls):
-        return _native_functions(generic, functions, tier)
-    if tier == "interpreted" or shape_of(generic.receiver.record) is None:
-        if tier == "compiled":
-            code_of(generic.cls)  # says why there is no code
+    if tier == "interpreted":
         return functions
-    if generic.format == generic.receiver:
-        encoding = _objects.Codec(generic.encode, generic.format.size_bytes, generic.format.size_bytes)
-        _have_done(partial(_install_encode, encoding, generic.cls), tier)
-        functions = functions._replace(encode=encoding.encode, encode_many=encoding.encode_many)
-    if generic.sender.is_fixed:
-        sizes = generic.receiver.size_bytes, generic.sender.size_bytes
-        decoding = _objects.Codec(generic.decode, *sizes)
-        _have_done(partial(_install_decode, decoding, generic), tier)
-        functions = functions._replace(decode=decoding.decode, decode_many=decoding.decode_many)
+    make = _NativeEvents if record_types.is_native(generic.cls) else _SlottedEvents
+    made = make(generic, tier)
+    refusals: list[CompileError] = []
+    for way, build in ((Ways.ENCODE, made.encoding), (Ways.DECODE, made.decoding)):
+        if way in ways:
+            try:
+                functions = functions._replace(**build())
+            except CompileError as refusal:
+                refusals.append(refusal)
+    if tier == "compiled" and len(refusals) == (2 if ways is Ways.BOTH else 1):
+        raise refusals[0]
     return functions
 
 
-def _native_functions(generic: GenericCodec[Any], functions: Functions, tier: Tier) -> Functions:
-    """Events that hold their record need no code of their own, only that of the conversion."""
-    cls, sender = generic.cls, generic.sender
-    if generic.format == generic.receiver:
-        encoder = record_types.record_encoder(cls, generic.encode, generic.encode_many)
-        functions = functions._replace(encode=encoder.call)
-        if generic.format.is_fixed:
-            functions = functions._replace(encode_many=encoder.call_many)
-    if generic.receiver.is_fixed and sender.is_fixed:
-        decoder = record_types.record_decoder(cls, sender.size_bytes, generic.decode)
+def _no_code(generic: GenericCodec[Any], reason: str) -> CompileError:
+    msg = f"Expected a class and formats that code can be compiled for, got `{generic.cls.__qualname__}`"
+    return CompileError(msg, hint=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _SlottedEvents:
+    """Events whose slots code reads and fills. What is refused here stays with the generic codec."""
+
+    generic: GenericCodec[Any]
+    tier: Tier
+
+    def encoding(self) -> dict[str, Any]:
+        generic = self.generic
+        self._demand_shape()
+        if generic.format != generic.receiver:
+            raise _no_code(generic, "events are compiled into this machine's own layout only")
+        codec = _objects.Codec(generic.encode, generic.format.size_bytes, generic.format.size_bytes)
+        _have_done(partial(_install_encode, codec, generic.cls), self.tier)
+        return {"encode": codec.encode, "encode_many": codec.encode_many}
+
+    def decoding(self) -> dict[str, Any]:
+        generic = self.generic
+        self._demand_shape()
+        if not generic.sender.is_fixed:
+            raise _no_code(generic, "the sender's records have variable parts")
+        if runs_post_init(generic.cls):
+            raise _no_code(generic, "its `__post_init__` has to be called")
+        codec = _objects.Codec(generic.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
+        _have_done(partial(_install_decode, codec, generic), self.tier)
+        return {"decode": codec.decode, "decode_many": codec.decode_many}
+
+    def _demand_shape(self) -> None:
+        if shape_of(self.generic.receiver.record) is None:
+            reason = "its instances need slots of their own and records of one size"
+            raise _no_code(self.generic, cpython.problem() or reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _NativeEvents:
+    """Events that hold their record: they need no code of their own, only that of the conversion."""
+
+    generic: GenericCodec[Any]
+    tier: Tier
+
+    def encoding(self) -> dict[str, Any]:
+        generic = self.generic
+        if generic.format != generic.receiver:
+            raise _no_code(generic, "events hold this machine's own layout only")
+        encoder = record_types.record_encoder(generic.cls, generic.encode, generic.encode_many)
+        made: dict[str, Any] = {"encode": encoder.call}
+        return {**made, "encode_many": encoder.call_many} if generic.format.is_fixed else made
+
+    def decoding(self) -> dict[str, Any]:
+        generic = self.generic
+        if not (generic.receiver.is_fixed and generic.sender.is_fixed):
+            raise _no_code(generic, "records with variable parts are decoded by the generic codec")
+        decoder = record_types.record_decoder(generic.cls, generic.sender.size_bytes, generic.decode)
         if generic.report.is_same:
             decoder.install_copy()
         else:
-            _have_done(partial(_install_conversion, decoder, generic), tier)
-        functions = functions._replace(decode=decoder.call, decode_many=decoder.call_many)
-    return functions
+            _have_done(partial(_install_conversion, decoder, generic), self.tier)
+        return {"decode": decoder.call, "decode_many": decoder.call_many}
+
+
+def _conversion_of(generic: GenericCodec[Any]) -> engine.Loaded:
+    try:
+        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy).loaded()
+    except IncompatibleError as error:  # a default that only the class can make
+        raise CompileError(str(error)) from None
 
 
 def _install_conversion(decoder: _records.Decoder, generic: GenericCodec[Any]) -> None:
-    loaded = Conversion(generic.sender, generic.receiver, lossy=generic.lossy).loaded()
+    loaded = _conversion_of(generic)
     decoder.install_fixed(loaded.addresses["convert_many"], generic.sender.size_bytes, loaded)
 
 
@@ -143,13 +206,9 @@ def _install_encode(codec: _objects.Codec, cls: type[Any]) -> None:
 def _install_decode(codec: _objects.Codec, generic: GenericCodec[Any]) -> None:
     code = code_of(generic.cls)
     addresses, context = code.loaded.addresses, code.context
-    if context.runs_post_init:
-        msg = f"Expected a class without `__post_init__`, got `{generic.cls.__qualname__}`"
-        raise CompileError(msg)
     keep: tuple[object, ...] = (code.loaded,)
     convert = 0
     if not generic.report.is_same:
-        conversion = Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
-        loaded = conversion.loaded()
+        loaded = _conversion_of(generic)
         convert, keep = loaded.addresses["convert_many"], (code.loaded, loaded)
     codec.install(0, 0, addresses["decode"], convert, context.objects, keep, context.runs_python)

@@ -7,7 +7,8 @@ to the interpreter as well, which says why.
 
 from __future__ import annotations
 
-import functools
+import contextlib
+import secrets
 import sys
 from collections.abc import Callable
 from hashlib import blake2b
@@ -52,6 +53,7 @@ _GENERATOR = (
     "codegen/emit_verify",
     "codegen/emit_convert",
     "codegen/emitter",
+    "codegen/conversion",
     "codegen/engine",
 )
 
@@ -70,6 +72,7 @@ class Conversion:
             msg = f"Expected defaults that travel, got one that only its class can make: {self.plan.local}"
             raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
         self.is_fixed = self.plan.is_fixed and not self.verification.operations
+        self._is_waiting = False
         self.routine = Routine(self.interpret)
         self.call: Converter = self.routine.call
 
@@ -78,6 +81,8 @@ class Conversion:
 
     def interpret(self, source: Buffer, target: Buffer | None = None) -> bytes | int:
         """What compiled code does, slowly, and with words for what is wrong."""
+        if self._is_waiting:  # the queue was full: perhaps it no longer is
+            self._is_waiting = not background.submit(self._compile_quietly)
         data = _bytes_of(source)
         if self.is_fixed:
             size = self.sender.size_bytes
@@ -119,11 +124,16 @@ class Conversion:
             return
         if "llvmlite.binding" in sys.modules and self._load_cached():
             return
-        background.submit(self.compile)
+        self._is_waiting = not background.submit(self._compile_quietly)
 
     def compile(self) -> None:
         """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
         self._install(self.loaded())
+
+    def _compile_quietly(self) -> None:
+        """What the compiler refuses stays with the interpreter."""
+        with contextlib.suppress(CompileError):
+            self.compile()
 
     def loaded(self) -> engine.Loaded:
         """The compiled code, from the cache or anew."""
@@ -173,14 +183,23 @@ def check_tier(tier: Tier) -> None:
         raise FormatError(msg)
 
 
-@functools.cache
 def generator_version() -> bytes:
-    """A hash of the modules that make code."""
+    """A hash of the modules that make code, as they were when this process imported them."""
+    return _VERSION
+
+
+def _hash_of_generator() -> bytes:
     folder = Path(__file__).parent.parent
     digest = blake2b(digest_size=16)
-    for name in _GENERATOR:
-        digest.update((folder / f"{name}.py").read_bytes())
+    try:
+        for name in _GENERATOR:
+            digest.update((folder / f"{name}.py").read_bytes())
+    except OSError:
+        return secrets.token_bytes(16)  # without sources nothing is known, and so nothing is shared
     return digest.digest()
+
+
+_VERSION = _hash_of_generator()
 
 
 def _bytes_of(source: Buffer) -> bytes:

@@ -118,7 +118,7 @@ def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
         if len(found) != 1:
             return None
         offsets[name] = found[0]
-    return offsets
+    return offsets if len(set(offsets.values())) == len(names) else None
 
 
 def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
@@ -132,7 +132,10 @@ def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:
         if getattr(cls, name, None) is not getattr(object, name, None)
         and not (is_frozen and name == "__setattr__")
     ]
-    return not touched and all(isinstance(getattr(cls, name, None), member) for name in names)
+    slots: list[Any] = [getattr(cls, name, None) for name in names]
+    return not touched and all(
+        isinstance(slot, member) and slot.__objclass__ in cls.__mro__ for slot in slots
+    )
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from typing import Any
 
 from echo_core.errors import CompileError
 
-MAX_IR_BYTES = 1 << 20
+MAX_IR_BYTES = 4 << 20
 MAX_OBJECT_BYTES = 4 << 20
 LOADS_PER_LINKER = 64
 FORK_WAIT_S = 1.0  # so long does os.fork wait for a compilation; after that the child has no LLVM

@@ -22,7 +22,6 @@ class Context:
 
     objects: list[Any] = field(default_factory=lambda: [float, int, str, True, False])
     runs_python: bool = False  # whether some field is handled by a Python function
-    runs_post_init: bool = False  # whether instances want to be told that they are complete
 
     def add(self, it: object) -> int:
         """The index by which code refers to an object."""
@@ -38,7 +37,6 @@ def shape_of(record: Record) -> tuple[Shape, Context] | None:
     context = Context()
     if cpython.problem() or record.python is None or has_parts(record):
         return None
-    context.runs_post_init = runs_post_init(record.python)
     shape = _shape(record, record.name, context)
     return (shape, context) if shape else None
 
@@ -60,8 +58,12 @@ def _slot(member: Field, at: int, path: str, context: Context) -> Slot:
         return Slot(member, at)
     inner = member.type
     if isinstance(inner, Record) and inner.python is not None and not runs_post_init(inner.python):
-        parts = _shape(inner, path, context)
-        if parts is not None:
+        # Python code that runs midway could take a nested event away, so code goes into those only that need
+        # none; the others are handled by one function as a whole.
+        trial = Context(list(context.objects))
+        parts = _shape(inner, path, trial)
+        if parts is not None and not trial.runs_python:
+            context.objects = trial.objects
             return Slot(member, at, parts)
     context.runs_python = True
     writer, reader = field_functions(member, path)

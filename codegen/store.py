@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from echo_core.codegen import cache, engine
+from echo_core.errors import CompileError
 
 T = TypeVar("T")
 
@@ -27,9 +28,14 @@ def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Cal
 
 
 def use_cached(name: str, identity: bytes | str, use: Callable[[bytes], T]) -> T | None:
-    """The same for code that is in the cache; None where it is not."""
+    """The same for code that is in the cache; None where it is not, or is of no use."""
     code = cache.default_cache().get(_key(name, identity))
-    return None if code is None else use(code)
+    if code is None:
+        return None
+    try:
+        return use(code)
+    except CompileError:
+        return None  # it is compiled again, and what is kept then takes its place
 
 
 def _key(name: str, identity: bytes | str) -> bytes:

@@ -1,4 +1,4 @@
-# What the compiled module offers, for type checkers. The truth is native/records.c.
+# What the compiled module offers, for type checkers. The truth is native/record*.c.
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, final

@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
-from echo_core.codegen.record_types import native_class
 from echo_core.errors import FormatError
 from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
 from echo_core.formats.declare import format_of
+from echo_core.formats.equality import equal_records, holds_arrays
 from echo_core.formats.hints import UnknownNameError
 
 T = TypeVar("T")
@@ -73,11 +73,15 @@ def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[
     one which is not defined yet is checked on first use instead, and is a dataclass with slots.
     """
 
+    from echo_core.codegen.record_types import native_class  # with half of codegen: for who declares events
+
     def decorate(plain: type[T]) -> type[T]:
+        has_own_equality = "__eq__" in vars(plain) or not options.get("eq", True)
         slotted = dataclasses.dataclass(slots=True, **options)(plain)
         made: type[T] = slotted
         with contextlib.suppress(UnknownNameError):
-            format_of(slotted)
+            if holds_arrays(format_of(slotted).record) and not has_own_equality:
+                type.__setattr__(slotted, "__eq__", equal_records)
             made = native_class(slotted, plain)
             format_of(made)
         return made

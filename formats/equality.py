@@ -10,6 +10,21 @@ from typing import Any, cast
 
 import numpy as np
 
+from echo_core.formats.types import Array, Record, Sequence, Type, Wrapper
+
+
+def holds_arrays(record: Record) -> bool:
+    """Whether some field's value is an array, or something that holds one."""
+    for field in record.fields:
+        type_: Type = field.type
+        while isinstance(type_, Wrapper):
+            if isinstance(type_, Array | Sequence) and type_.container is np.ndarray:
+                return True
+            type_ = type_.element
+        if isinstance(type_, Record) and holds_arrays(type_):
+            return True
+    return False
+
 
 def equal_records(first: Any, second: Any) -> bool:
     """Field by field, for two of one class; NotImplemented for two of different ones."""
@@ -21,9 +36,9 @@ def equal_records(first: Any, second: Any) -> bool:
 
 
 def _equal(first: Any, second: Any) -> bool:
-    kinds: tuple[Any, Any] = type(first), type(second)
-    if np.ndarray in kinds:
+    kind: Any = cast("Any", type(first))
+    if np.ndarray in (kind, type(second)):
         return np.array_equal(first, second)
-    if kinds[0] is kinds[1] and kinds[0] in (list, tuple):
+    if kind in (list, tuple) and kind is type(second):
         return len(first) == len(second) and all(map(_equal, first, second))
     return bool(first == second)

@@ -1,6 +1,7 @@
 """Format: a layout with the names by which it is known and the forms that it can take.
 
-The forms are made in modules of their own, each from the layout alone; this one only gathers them.
+The forms are made in modules of their own, each from the layout alone; this one only gathers them. What a
+process may never ask for is imported when it is asked for: together it costs as much as the rest of formats.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.formats import c_declarations, c_header, describe, dtypes, record_class
+from echo_core.formats import dtypes, record_class
 from echo_core.formats.abi import Abi, ByteOrder
 from echo_core.formats.layout import Layout
 from echo_core.formats.token import Token
@@ -31,7 +32,7 @@ class Format:
     @classmethod
     def from_metadata(cls, metadata: bytes) -> Format:
         """The format that a peer's metadata describes, or WireError."""
-        from echo_core.formats.metadata import from_metadata  # imports construct: only when needed
+        from echo_core.formats.metadata import from_metadata
 
         return cls(from_metadata(bytes(metadata)))
 
@@ -43,6 +44,8 @@ class Format:
     @classmethod
     def from_c(cls, text: str, *, name: str | None = None, abi: str | Abi = "native") -> Format:
         """The format of a struct declared in C: the one called `name`, or the last in the text."""
+        from echo_core.formats import c_declarations
+
         return cls(c_declarations.layout_of(text, name, abi))
 
     @property
@@ -78,7 +81,7 @@ class Format:
     @cached_property
     def metadata(self) -> bytes:
         """The description to send to who has never seen this format."""
-        from echo_core.formats.metadata import to_metadata  # imports construct: only when needed
+        from echo_core.formats.metadata import to_metadata
 
         return to_metadata(self.layout)
 
@@ -94,6 +97,8 @@ class Format:
 
     def to_c(self) -> str:
         """A C header whose struct lies in memory exactly so, or does not compile."""
+        from echo_core.formats import c_header
+
         return c_header.header_of(self.layout)
 
     def record_class(self) -> type[Any]:
@@ -102,6 +107,8 @@ class Format:
 
     def describe(self) -> str:
         """A table of the fields for a terminal."""
+        from echo_core.formats import describe
+
         return describe.as_text(self.layout)
 
     def __str__(self) -> str:
@@ -111,4 +118,6 @@ class Format:
         return f"Format({self.name}, {self.size_bytes} bytes, {self.byte_order}, {len(self.fields)} fields)"
 
     def _repr_html_(self) -> str:
+        from echo_core.formats import describe
+
         return describe.as_html(self.layout)

@@ -386,12 +386,35 @@ decode_slowly(Codec *codec, PyObject *data)
     return fall_back(codec, data);
 }
 
+/* A record from any contiguous buffer, which is held meanwhile. Its bytes may change under the code, which
+ * follows nothing that it finds in them. */
+static PyObject *
+decode_buffer(Codec *codec, PyObject *data)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) {
+        PyErr_Clear();
+        return fall_back(codec, data);
+    }
+    int fits = view.len == codec->source_size;
+    PyObject *event = fits ? decode_one(codec, view.buf) : NULL;
+    PyBuffer_Release(&view);
+    if (event == NULL) {
+        return decode_slowly(codec, data);
+    }
+    codec->compiled++;
+    return event;
+}
+
 static PyObject *
 codec_decode(PyObject *self, PyObject *data)
 {
     Codec *codec = (Codec *)self;
-    if (codec->decode == NULL || !PyBytes_CheckExact(data) || PyBytes_Size(data) != codec->source_size) {
+    if (codec->decode == NULL) {
         return fall_back(codec, data);
+    }
+    if (!PyBytes_CheckExact(data) || PyBytes_Size(data) != codec->source_size) {
+        return decode_buffer(codec, data);
     }
     PyObject *event = decode_one(codec, (const uint8_t *)PyBytes_AsString(data));
     if (event == NULL) {
@@ -399,6 +422,23 @@ codec_decode(PyObject *self, PyObject *data)
     }
     codec->compiled++;
     return event;
+}
+
+/* A bytes object of the same content, or NULL without an exception for what is no contiguous buffer. */
+static PyObject *
+bytes_of(PyObject *buffer)
+{
+    Py_buffer view;
+    if (PyBytes_CheckExact(buffer)) {
+        return Py_NewRef(buffer);
+    }
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *data = PyBytes_FromStringAndSize(view.buf, view.len);
+    PyBuffer_Release(&view);
+    return data;
 }
 
 /* The i-th record of a bytes object as an event, by whichever way works. */
@@ -425,9 +465,9 @@ static PyObject *
 codec_decode_many(PyObject *self, PyObject *buffer)
 {
     Codec *codec = (Codec *)self;
-    PyObject *data = PyBytes_CheckExact(buffer) ? Py_NewRef(buffer) : PyBytes_FromObject(buffer);
+    PyObject *data = bytes_of(buffer);
     if (data == NULL) {
-        return NULL;
+        return PyErr_Occurred() ? NULL : fall_back(codec, buffer);
     }
     Py_ssize_t size = PyBytes_Size(data);
     if (codec->source_size == 0 || size % codec->source_size != 0) {

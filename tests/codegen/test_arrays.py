@@ -163,16 +163,12 @@ def test_arrow_takes_columns_without_a_copy() -> None:
 @examples(60)
 @given(st.data())
 def test_columns_of_any_layout_are_right(data: st.DataObject) -> None:
-    """Any number of columns of any width anywhere in a record, also reversed, in code and by hand."""
+    """Any number of columns of any width anywhere in a record, in code and by hand."""
     stride = data.draw(st.integers(8, 200))
     places = data.draw(
-        st.lists(st.tuples(st.integers(0, stride - 1), st.integers(1, 24)), min_size=1, max_size=6)
+        st.lists(st.tuples(st.integers(0, stride - 1), st.integers(1, 90)), min_size=1, max_size=6)
     )
-    columns = tuple(Column(at, min(size, stride - at), 1) for at, size in places)
-    units = [
-        column.size if column.size in (2, 4, 8) and data.draw(st.booleans()) else 1 for column in columns
-    ]
-    columns = tuple(dict.fromkeys(Column(c.offset, c.size, u) for c, u in zip(columns, units, strict=True)))
+    columns = tuple(dict.fromkeys(Column(at, min(size, stride - at)) for at, size in places))
     count = data.draw(st.integers(0, 20))
     memory = np.frombuffer(np.random.default_rng(count).bytes(stride * count), np.uint8).reshape(
         count, stride
@@ -180,8 +176,6 @@ def test_columns_of_any_layout_are_right(data: st.DataObject) -> None:
     for by_vectors in (True, False):
         for column, got in zip(columns, split_by_code(columns, memory, by_vectors), strict=True):
             wanted = memory[:, column.offset : column.offset + column.size]
-            if column.unit > 1:
-                wanted = wanted[:, ::-1]
             assert got == wanted.tobytes()
 
 

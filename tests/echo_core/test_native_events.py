@@ -29,7 +29,6 @@ from echo_core.codegen.record_types import RecordCodec, is_native, record_codec
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout
-from tests.echo_core import native
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
 T = TypeVar("T")
@@ -46,19 +45,19 @@ class Level(enum.IntEnum):
     HIGH = 70000
 
 
-@native.event
+@echo.event
 class Point:
     x: float
     y: float = 0.0
 
 
-@native.event(frozen=True, order=True)
+@echo.event(frozen=True, order=True)
 class Version:
     major: int
     minor: echo.UInt8 = 0
 
 
-@native.event
+@echo.event
 class Fixed:
     """A field of every kind that has no variable parts."""
 
@@ -89,7 +88,7 @@ class Fixed:
     points: echo.Array[Point, 2] = echo.field(default_factory=lambda: [Point(1.0), Point(2.0)])
 
 
-@native.event
+@echo.event
 class Varied:
     """Fields of every kind that has variable parts, beside a fixed one."""
 
@@ -201,7 +200,7 @@ def test_frozen_event_refuses_assignment() -> None:
 def test_asdict_and_astuple() -> None:
     """Nested events included."""
 
-    @native.event
+    @echo.event
     class Line:
         begin: Point
         label: str
@@ -250,7 +249,7 @@ def test_copy_shares_and_deepcopy_does_not() -> None:
 def test_child_has_the_fields_of_its_parent() -> None:
     """The record grows where the parent's ends; what the parent declares works on the child."""
 
-    @native.event
+    @echo.event
     class Child(Point):
         z: echo.Int32 = 0
 
@@ -271,11 +270,11 @@ def test_child_has_the_fields_of_its_parent() -> None:
 def test_child_may_add_variable_parts() -> None:
     """To a parent that has none, and its own child may add fields again."""
 
-    @native.event
+    @echo.event
     class Labelled(Point):
         label: str = ""
 
-    @native.event
+    @echo.event
     class Timed(Labelled):
         at: float = 0.0
         more: list[int] = dataclasses.field(default_factory=list[int])
@@ -289,12 +288,12 @@ def test_child_may_add_variable_parts() -> None:
 def test_parents_descriptor_finds_the_childs_field() -> None:
     """Wherever the child keeps it: `super().x` is the value."""
 
-    @native.event
+    @echo.event
     class Base:
         label: str = "base"
         n: int = 1
 
-    @native.event
+    @echo.event
     class Moved(Base):
         more: int = 2
 
@@ -360,15 +359,15 @@ def test_plain_mixins_are_bases() -> None:
         @abc.abstractmethod
         def name(self) -> str: ...
 
-    @native.event
+    @echo.event
     class A(WithDict):
         x: float
 
-    @native.event
+    @echo.event
     class B(Light, Generic[T]):
         x: float
 
-    @native.event
+    @echo.event
     class C(Abstract):
         x: float
 
@@ -389,7 +388,7 @@ def test_weak_references_where_a_base_has_them() -> None:
     class Weak:
         __slots__ = ("__weakref__",)
 
-    @native.event
+    @echo.event
     class Referred(Weak):
         x: int
 
@@ -402,7 +401,7 @@ def test_weak_references_where_a_base_has_them() -> None:
 def test_methods_say_super() -> None:
     """Without arguments, in methods, properties and class methods."""
 
-    @native.event
+    @echo.event
     class Base:
         x: int = 1
 
@@ -417,7 +416,7 @@ def test_methods_say_super() -> None:
         def make(cls) -> Any:
             return cls(5)
 
-    @native.event
+    @echo.event
     class Child(Base):
         y: int = 0
 
@@ -439,7 +438,7 @@ def test_methods_say_super() -> None:
 def test_post_init_and_init_var() -> None:
     """`__post_init__` is given what is no field."""
 
-    @native.event
+    @echo.event
     class Made:
         x: int
         scale: InitVar[int] = 2
@@ -456,7 +455,7 @@ def test_post_init_and_init_var() -> None:
 def test_decoder_calls_post_init() -> None:
     """Once per event, when it is complete; its errors are the caller's."""
 
-    @native.event
+    @echo.event
     class Counted:
         x: int
 
@@ -479,7 +478,7 @@ def test_decoder_calls_post_init() -> None:
 def test_defaults_factories_kw_only_and_init_false() -> None:
     """All that `dataclasses.field` offers."""
 
-    @native.event(kw_only=True)
+    @echo.event(kw_only=True)
     class Made:
         a: int = 1
         b: list[int] = dataclasses.field(default_factory=list[int])
@@ -506,7 +505,7 @@ def test_subclass_hooks_are_called() -> None:
         def __set_name__(self, owner: type[Any], name: str) -> None:
             named.append((owner, name))
 
-    @native.event
+    @echo.event
     class Made(Hook):
         x: int
         it: ClassVar[Any] = Descriptor()
@@ -518,11 +517,11 @@ def test_subclass_hooks_are_called() -> None:
 def test_name_that_is_not_defined_yet() -> None:
     """The class stays a dataclass with slots, and is checked on first use."""
 
-    @native.event
+    @echo.event
     class Early:
         late: Late
 
-    @native.event
+    @echo.event
     class Late:
         x: int
 
@@ -544,7 +543,7 @@ def test_attributes_that_were_not_declared_are_refused() -> None:
 def test_class_of_another_layout_cannot_be_assigned() -> None:
     """Not even where the record is as large."""
 
-    @native.event
+    @echo.event
     class Other:
         a: int
         b: int
@@ -710,7 +709,7 @@ def test_array_field_is_a_view() -> None:
 def test_array_field_of_a_frozen_event_is_read_only() -> None:
     """Or it would not be frozen."""
 
-    @native.event(frozen=True)
+    @echo.event(frozen=True)
     class Frozen:
         position: echo.Array[echo.Float64, 2]
 
@@ -736,11 +735,11 @@ def test_nested_event_is_one_object() -> None:
 def test_structured_array_is_checked_when_it_is_sent() -> None:
     """It is written to by numpy, which knows no UTF-8."""
 
-    @native.event
+    @echo.event
     class Tag:
         text: echo.Chars[2]
 
-    @native.event
+    @echo.event
     class Tags:
         tags: echo.Array[Tag, 2]
 
@@ -874,7 +873,7 @@ def test_hostile_values_are_refused_when_they_arrive() -> None:
 def test_foreign_truth_is_made_ours() -> None:
     """A true may be any number but 0 where it comes from; here it is 1."""
 
-    @native.event
+    @echo.event
     class Flags:
         a: bool
         b: int | None = None
@@ -965,7 +964,7 @@ def test_values_keep_no_record_alive_but_arrays_do() -> None:
     class Weak:
         __slots__ = ("__weakref__",)
 
-    @native.event
+    @echo.event
     class Kept(Weak):
         x: float
         tag: echo.Chars[4]
@@ -1000,7 +999,7 @@ def test_cycle_through_a_kept_value_is_collected() -> None:
     class Weak:
         __slots__ = ("__weakref__",)
 
-    @native.event
+    @echo.event
     class Cyclic(Weak):
         many: list[str] = dataclasses.field(default_factory=list[str])
 
@@ -1016,7 +1015,7 @@ def test_class_is_collected_with_its_codec() -> None:
     """A class made at run time leaves nothing behind."""
 
     def made() -> weakref.ref[type[Any]]:
-        @native.event
+        @echo.event
         class Passing:
             x: int
             names: list[str] = dataclasses.field(default_factory=list[str])
@@ -1037,7 +1036,7 @@ def test_class_is_collected_with_its_codec() -> None:
 def test_record_with_too_many_checks_stays_a_dataclass() -> None:
     """Its decoder would walk a list as long as the record."""
 
-    @native.event
+    @echo.event
     class Many:
         names: echo.Array[echo.Chars[1], 5000]
 
@@ -1056,7 +1055,7 @@ def slots_and_native(layout: Layout) -> tuple[type[Any], type[Any]]:
         body = {"__annotations__": annotations, "__module__": __name__, **fields}
         return type(layout.record.name, (), body)
 
-    return dataclasses.dataclass(slots=True)(bare()), native.event(bare())
+    return dataclasses.dataclass(slots=True)(bare()), echo.event(bare())
 
 
 @st.composite

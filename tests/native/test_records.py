@@ -19,7 +19,6 @@ import echo_core as echo
 from echo_core import _records
 from echo_core.codegen.record_types import RecordCodec, record_codec, record_decoder
 from echo_core.errors import EncodeError, WireError
-from tests.echo_core import native
 
 ROUNDS = 100_000
 
@@ -29,12 +28,12 @@ class Color(enum.Enum):
     BLUE = 2
 
 
-@native.event
+@echo.event
 class Inner:
     x: float = 0.0
 
 
-@native.event
+@echo.event
 class Fixed:
     n: int = 0
     flag: bool = False
@@ -44,7 +43,7 @@ class Fixed:
     color: Color = Color.RED
 
 
-@native.event
+@echo.event
 class Holding:
     """A fixed record of which some values are kept as objects."""
 
@@ -52,7 +51,7 @@ class Holding:
     inner: Inner = dataclasses.field(default_factory=Inner)
 
 
-@native.event
+@echo.event
 class Varied:
     n: int = 0
     text: str = ""
@@ -218,7 +217,7 @@ def test_cycles_through_slots_are_collected() -> None:
 def test_descriptor_outlives_its_class_harmlessly() -> None:
     """It keeps the class alive, as those of Python do."""
 
-    @native.event
+    @echo.event
     class Passing:
         x: int
 
@@ -252,7 +251,7 @@ def test_every_length_is_refused_but_one() -> None:
 CONVERT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
 
 
-@native.event
+@echo.event
 class Pair:
     a: int
     b: int
@@ -277,7 +276,7 @@ swap = CONVERT(swap_in_python)
 def fallback(data: Any) -> Any:
     """Slow, and with words for what is wrong."""
     raw = bytes(data)
-    if len(raw) != 16 or raw[0] == 13:
+    if len(raw) != 16 or struct.unpack("qq", raw)[0] == 13:
         msg = "Expected something else"
         raise WireError(msg)
     first, second = struct.unpack("qq", raw)
@@ -322,7 +321,7 @@ def test_code_is_kept_alive_until_it_is_replaced() -> None:
 def test_code_may_be_replaced_while_it_runs() -> None:
     """The call in progress goes on with what it began with."""
 
-    @native.event
+    @echo.event
     class Replacing:
         a: int
         b: int
