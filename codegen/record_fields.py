@@ -1,9 +1,9 @@
 """How each field of an event class lies in its instances, and what makes and checks its values.
 
-Numbers, bools and chars are handled in C (native/records.c). For anything else this module gives two Python
-functions: `read` makes a value from the field's bytes, `write` gives the bytes of a value or says with the
-field's path why it has none. Both follow `values.py` and `objects.py`, so that an assignment is refused where
-encoding would refuse it.
+Numbers, bools and chars are handled in C (native/record_reading.c, record_writing.c). For anything else this
+module gives two Python functions: `read` makes a value from the field's bytes, `write` gives the bytes of a
+value or says with the field's path why it has none. Both follow `values.py` and `objects.py`, so that an
+assignment is refused where encoding would refuse it.
 
 A value that can be changed after it was read is never made twice: it is kept in a slot, so that the change is
 seen by the next reader and by the encoder. Arrays in the record need no slot: they are views of its memory.
@@ -52,7 +52,7 @@ from echo_core.formats.values import (
     unpack,
 )
 
-# One check of a received record, as native/records.c wants it: what, at, size, count, known numbers.
+# One check of a received record, as native/record_shapes.c wants it: what, at, size, count, known numbers.
 Check = tuple[str, int, int, int, tuple[int, ...]]
 
 # A record that needs more checks than these is not decoded natively.
@@ -60,7 +60,7 @@ MAX_CHECKS = 4096
 
 _WORD = struct.Struct("=Q" if NATIVE.pointer_size == 8 else "=I")
 
-# The letters are those of `enum form` in native/records.c.
+# The letters are those of `enum form` in native/records.h.
 _INLINE: dict[tuple[Kind, int], str] = {
     (Kind.BOOL, 1): "?",
     (Kind.INT, 1): "b",

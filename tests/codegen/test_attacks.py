@@ -163,7 +163,11 @@ def test_cached_code_that_does_not_load_is_made_anew(damage: bytes, tmp_path: Pa
 
 
 @needs_code
-@pytest.mark.parametrize("wrong", [[1, 2, 3], "text", 5, None, memoryview(bytes(112))[::2]], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [[1, 2, 3], "text", 5, None, memoryview(bytes(112))[::2]],
+    ids=lambda it: type(it).__name__,
+)
 def test_what_is_no_contiguous_buffer_is_no_records(wrong: Any) -> None:
     """In every tier and for one record or many."""
 
