@@ -77,7 +77,8 @@ def _check_counts(record: Record, plain: dict[str, Plain], path: str) -> None:
 
 def _plain_elements(type_: Array | Sequence, value: Any, path: str) -> Plain:
     dimensions = len(type_.shape)
-    array = as_array(np.asarray(value) if isinstance(value, memoryview) else value)
+    untyped: Any = value  # a memoryview of nobody knows what
+    array = as_array(np.asarray(untyped) if isinstance(value, memoryview) else value)
     if array is not None:
         if array.ndim != dimensions:
             msg = f"Expected an array of {dimensions} dimensions, got {array.ndim}"
