@@ -153,8 +153,11 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     if array.dtype.kind not in _SOURCES[scalar.kind]:
         msg = f"Expected an array of `{scalar}`, got one of `{array.dtype}`"
         raise EncodeError(msg, path=path)
-    with np.errstate(over="ignore"):  # an overflow is found below
-        converted = array.astype(target)
+    try:
+        with np.errstate(over="ignore"):  # an overflow is found below
+            converted = array.astype(target)
+    except OverflowError:  # from numpy 2.5 on, for a time that is too far away
+        raise _outside(scalar, next(it for it in array.flat if _is_too_far(it, target)), path) from None
     if array.dtype.kind in "fc":
         lost = _overflowed(array, converted)
     elif scalar.kind in (Kind.FLOAT, Kind.COMPLEX):
@@ -165,10 +168,20 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     else:
         lost = converted != array
     if np.any(lost):
-        first = array[np.unravel_index(int(np.argmax(lost)), array.shape)]
-        msg = f"Expected numbers within the range of `{scalar}`, got {first}"
-        raise EncodeError(msg, path=path)
+        raise _outside(scalar, array[np.unravel_index(int(np.argmax(lost)), array.shape)], path)
     return converted
+
+
+def _outside(scalar: Scalar, number: object, path: str) -> EncodeError:
+    return EncodeError(f"Expected numbers within the range of `{scalar}`, got {number}", path=path)
+
+
+def _is_too_far(time: Any, target: np.dtype[Any]) -> bool:
+    try:
+        time.astype(target)
+    except OverflowError:
+        return True
+    return False
 
 
 def _overflowed(array: Any, converted: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ from bench.report import Row, as_text
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", sorted(SUITES))
 def test_a_suite_runs_and_writes_its_figures(suite: str, tmp_path: Path) -> None:
-    """A quick run of each suite yields figures that are positive numbers beside their goals."""
+    """A quick run of each suite yields figures beside their goals; noise may take a difference below 0."""
     file = tmp_path / "figures.json"
     main([suite, "--quick", "--json", str(file)])
     figures = json.loads(file.read_text())
     assert figures
-    assert all(row["measured"] > 0 and row["goal"] > 0 for row in figures)
+    assert all(math.isfinite(row["measured"]) and row["goal"] > 0 for row in figures)
 
 
 def test_a_missed_goal_is_said() -> None:

@@ -311,7 +311,7 @@ REFUSED = [
     Refused("when", 0, "Expected `timestamp`, got `int`"),
     Refused("when", OLD, "within 292 years"),
     Refused("when", dt.datetime.max.replace(tzinfo=dt.UTC), "within 292 years"),
-    Refused("when", np.datetime64("NaT"), "within 292 years"),
+    Refused("when", np.datetime64("NaT", "s"), "within 292 years"),
     Refused("when", np.datetime64(10**12, "s"), "within 292 years"),
     Refused("when", np.timedelta64(1, "s"), "Expected `timestamp`, got `timedelta64`"),
     Refused("span", dt.timedelta.max, "within 292 years"),
