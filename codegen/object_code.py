@@ -69,7 +69,7 @@ def is_direct(type_: Type) -> bool:
 
 def emit(shape: Shape) -> str:
     """The module for a class."""
-    functions = [_encode(shape), _encode_many(shape.size), _decode(shape)]
+    functions = [_encode(shape), _encode_many(shape), _decode(shape)]
     return "\n\n".join([DECLARATIONS.strip(), *(f.text() for f in functions), LIKELY]) + "\n"
 
 
@@ -84,9 +84,7 @@ def _reference(function: Function, index: int) -> str:
 
 def _encode(shape: Shape) -> Function:
     function = Function("i32 @encode(ptr %event, ptr noalias %target, ptr %context)", failure="i32 -1")
-    if _covered(shape) < shape.size:
-        function.do(f"call void @llvm.memset.p0.i64(ptr %target, i8 0, i64 {shape.size}, i1 false)")
-    _Encoder(function).shape(shape, "%event", 0)
+    _Encoder(function).event(shape, "%event", "%target")
     function.do("ret i32 0")
     return function
 
@@ -95,23 +93,23 @@ def _covered(shape: Shape) -> int:
     return sum(_covered(slot.parts) if slot.parts else slot.field.type.size for slot in shape.slots)
 
 
-def _encode_many(size: int) -> Function:
-    function = Function(
-        "i64 @encode_many(ptr %events, i64 %count, ptr noalias %target, ptr %context)", failure="i64 0"
-    )
+def _encode_many(shape: Shape) -> Function:
+    function = Function("i64 @encode_many(ptr %events, i64 %count, ptr noalias %target, ptr %context)")
+    encoder = _Encoder(function)
+    encoder.load_references(shape)  # once for all events
     with function.loop("%count", []) as loop:
+        function.failure = f"i64 {loop.index}"
         place = function.at("%events", function.multiply(loop.index, cpython.POINTER))
         event = function.value(f"load ptr, ptr {place}, align 8")
-        target = function.at("%target", function.multiply(loop.index, size))
-        failed = function.value(f"call i32 @encode(ptr {event}, ptr {target}, ptr %context)")
-        is_done = function.value(f"icmp eq i32 {failed}, 0")
-        onward, stop = function.name("on"), function.name("stop")
-        function.do(f"br i1 {is_done}, label %{onward}, label %{stop}, !prof !0")
-        function.label(stop)
-        function.do(f"ret i64 {loop.index}")
-        function.label(onward)
+        encoder.event(shape, event, function.at("%target", function.multiply(loop.index, shape.size)))
     function.do("ret i64 %count")
     return function
+
+
+def _classes(shape: Shape) -> list[int]:
+    """The references of a class and those inside it."""
+    nested = (index for slot in shape.slots if slot.parts for index in _classes(slot.parts))
+    return [shape.index, *nested]
 
 
 class _Encoder:
@@ -119,20 +117,36 @@ class _Encoder:
 
     def __init__(self, function: Function) -> None:
         self._function = function
-        self._references: dict[str, str] = {}
+        # At the start: in a loop it would be another one each time.
+        self._overflow = function.value("alloca i32, align 4")
+        self._references: dict[int, str] = {}
+        self._target = ""
 
-    def shape(self, shape: Shape, event: str, base: int) -> None:
-        self._demand_type(event, _reference(self._function, shape.index))
+    def load_references(self, shape: Shape) -> None:
+        """Has at hand what every event needs, wherever the code for it stands."""
+        for index in (*_INDEX.values(), *_classes(shape)):
+            self._reference(index)
+
+    def event(self, shape: Shape, event: str, target: str) -> None:
+        """One event's record."""
+        self._target = target
+        if _covered(shape) < shape.size:
+            size = f"i64 {shape.size}"
+            self._function.do(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, {size}, i1 false)")
+        self._shape(shape, event, 0)
+
+    def _shape(self, shape: Shape, event: str, base: int) -> None:
+        self._demand_type(event, self._reference(shape.index))
         for slot in shape.slots:
             value = self._function.value(f"load ptr, ptr {self._function.at(event, slot.at)}, align 8")
             self._function.fail_unless(self._function.value(f"icmp ne ptr {value}, null"))
             self._slot(slot, value, base + slot.field.offset)
 
     def _slot(self, slot: Slot, value: str, at: int) -> None:
-        target = self._function.at("%target", at)
+        target = self._function.at(self._target, at)
         type_ = slot.field.type
         if slot.parts is not None:
-            self.shape(slot.parts, value, at)
+            self._shape(slot.parts, value, at)
         elif not isinstance(type_, Scalar) or not is_direct(type_):
             self._by_python(slot, value, target)
         elif type_.kind is Kind.BOOL:
@@ -145,10 +159,13 @@ class _Encoder:
             self._int(type_, value, target)
 
     def _common(self, name: str) -> str:
-        """A reference that every context has, loaded once."""
-        if name not in self._references:
-            self._references[name] = _reference(self._function, _INDEX[name])
-        return self._references[name]
+        return self._reference(_INDEX[name])
+
+    def _reference(self, index: int) -> str:
+        """What stands in the context at an index, loaded once."""
+        if index not in self._references:
+            self._references[index] = _reference(self._function, index)
+        return self._references[index]
 
     def _demand_type(self, value: str, cls: str) -> None:
         function = self._function
@@ -157,7 +174,7 @@ class _Encoder:
 
     def _by_python(self, slot: Slot, value: str, target: str) -> None:
         function = self._function
-        writer = _reference(function, slot.writer)
+        writer = self._reference(slot.writer)
         arguments = f"ptr {writer}, ptr {value}, ptr {target}, i64 {slot.field.type.size}"
         failed = function.value(f"call i32 {self._common('WRITE_FIELD')}({arguments})")
         function.fail_unless(function.value(f"icmp eq i32 {failed}, 0"))
@@ -213,9 +230,8 @@ class _Encoder:
         before, large, end = function.block, function.name("large"), function.name("whole")
         function.do(f"br i1 {is_small}, label %{end}, label %{large}, !prof !0")
         function.label(large)
-        overflow = function.value("alloca i32, align 4")
-        asked = function.value(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {value}, ptr {overflow})")
-        flag = function.load("i32", overflow)
+        asked = function.value(f"call i64 @PyLong_AsLongLongAndOverflow(ptr {value}, ptr {self._overflow})")
+        flag = function.load("i32", self._overflow)
         function.fail_unless(function.value(f"icmp eq i32 {flag}, 0"))
         after = function.block
         function.do(f"br label %{end}")

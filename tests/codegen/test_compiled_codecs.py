@@ -302,6 +302,19 @@ def test_many_events_come_from_any_iterable() -> None:
         compiled.encode_many(3)  # type: ignore[arg-type]
 
 
+def test_large_ints_of_many_events_take_no_stack() -> None:
+    """What CPython is asked for an int leaves nothing behind."""
+
+    @dataclasses.dataclass(slots=True)
+    class Large:
+        a: int
+        b: int
+
+    codec, _ = both(Large)
+    count = 600_000  # by 32 bytes each, more than a stack
+    assert codec.encode_many([Large(2**40, -(2**50))] * count) == codec.encode(Large(2**40, -(2**50))) * count
+
+
 def test_a_list_that_shrinks_while_it_is_encoded_is_taken_as_it_was() -> None:
     """A fallback may run any Python code, even such that changes the list."""
     events: list[Any] = []
