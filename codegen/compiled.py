@@ -155,13 +155,27 @@ class _NativeEvents:
     def decoding(self) -> dict[str, Any]:
         generic = self.generic
         if not (generic.receiver.is_fixed and generic.sender.is_fixed):
-            raise _no_code(generic, "records with variable parts are decoded by the generic codec")
+            return {"decode": self._holding()}
         decoder = record_types.record_decoder(generic.cls, generic.sender.size_bytes, generic.decode)
         if generic.report.is_same:
             decoder.install_copy()
         else:
             _have_done(partial(_install_conversion, decoder, generic), self.tier)
         return {"decode": decoder.call, "decode_many": decoder.call_many}
+
+    def _holding(self) -> Callable[[Data], Any]:
+        """What has variable parts is verified and converted at once, and read when a field is."""
+        generic = self.generic
+        codec = record_types.record_codec(generic.cls)
+        assert codec is not None
+        hold = codec.decode
+        try:
+            conversion = Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
+        except IncompatibleError as error:  # a default that only the class can make
+            raise _no_code(generic, str(error)) from None
+        conversion.begin(self.tier)
+        convert = conversion.call
+        return lambda data: hold(convert(data))
 
 
 def _conversion_of(generic: GenericCodec[Any]) -> engine.Loaded:

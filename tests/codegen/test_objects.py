@@ -219,10 +219,17 @@ def test_empty_rows_are_as_long_as_declared(value: Any) -> None:
 
 
 def test_received_array_is_the_receivers_own() -> None:
-    """It can be written to."""
-    array = there_and_back("floats", [1.0])
+    """A plain dataclass has a copy to write to; an event that holds its record shows what it got."""
+
+    @dataclasses.dataclass
+    class Floats:
+        values: echo.Array[float, ...]
+
+    given: Any = [1.0]
+    array = echo.decoder(Floats)(echo.encoder(Floats)(Floats(given))).values
     array[0] = 2
     assert array[0] == 2
+    assert not there_and_back("floats", [1.0]).flags.writeable
 
 
 def test_structured_array_is_taken_for_a_list_of_records() -> None:
