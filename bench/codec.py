@@ -7,16 +7,19 @@ Cold data costs everyone a cache miss for each object, beside which the differen
 from __future__ import annotations
 
 import gc
+import pickle
 import statistics
 import timeit
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import echo_core as echo
 from bench.peers import FIELDS, Peer, peers, protobuf_messages, values
 from bench.report import Row
-from bench.workload import Particle, particle
+from bench.workload import Message, Particle, particle
 
 
 @dataclass(slots=True)
@@ -73,7 +76,7 @@ def measure(*, quick: bool) -> list[Row]:
                 if goal is not None:
                     what = f"{name}: {operation}, {1e9 * mine:.3g} ns each, faster than {peer}"
                     rows.append(Row(what, other / mine, goal, "x", at_least=True))
-    return [*rows, *_parse_only(quick), *_attribute(quick)]
+    return [*rows, *_parse_only(quick), *_attribute(quick), *_variable(quick)]
 
 
 def _round(quick: bool) -> dict[str, list[float]]:
@@ -132,6 +135,40 @@ def _parse_only(quick: bool) -> Iterator[Row]:
     parsing = _each(many.FromString, many(particles=messages).SerializeToString(), COUNT, quick)
     ours = _our_times(Particle, quick)[3]
     yield Row("@echo.event: decode 1000, faster than protobuf's parse", parsing / ours, 4, "x", at_least=True)
+
+
+def _variable(quick: bool) -> Iterator[Row]:
+    """Reading a field of a record beside a slot, in a function as the goal has it and alone."""
+    message = Message(7, "a name of some length", np.arange(10.0), ["one", "two"])
+    plain = PlainMessage(message.id, message.name, message.values, message.tags)
+    pickled = pickle.dumps(plain, 5)
+    theirs = _each(lambda it: pickle.dumps(it, 5), plain, 1, quick), _each(pickle.loads, pickled, 1, quick)
+    codec = echo.codec(Message, tier="compiled")
+    data = codec.encode(message)
+    assert codec.decode(data) == message
+
+    def read(data: bytes) -> object:
+        event = codec.decode(data)
+        return event.id, event.name, event.values, event.tags
+
+    for what, ours, other in (
+        ("decode", _each(codec.decode, data, 1, quick), theirs[1]),
+        ("decode and read every field", _each(read, data, 1, quick), theirs[1]),
+        ("encode what was received", _each(codec.encode, codec.decode(data), 1, quick), theirs[0]),
+        ("encode what was made here", _each(codec.encode, message, 1, quick), theirs[0]),
+    ):
+        what = f"variable parts: {what}, {1e9 * ours:.3g} ns, faster than pickle"
+        yield Row(what, other / ours, 1, "x", at_least=True)
+
+
+@dataclass
+class PlainMessage:
+    """The same for pickle."""
+
+    id: int
+    name: str
+    values: np.ndarray[Any, Any]
+    tags: list[str]
 
 
 def _attribute(quick: bool) -> Iterator[Row]:

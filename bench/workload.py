@@ -52,6 +52,16 @@ class Odd:
     values: echo.Array[echo.Float32, "n"]  # noqa: F821 - a dimension, not a type
 
 
+@echo.event
+class Message:
+    """Variable parts of the commonest kinds."""
+
+    id: int
+    name: str
+    values: echo.Array[echo.Float64, ...]
+    tags: list[str]
+
+
 def particle(i: int = 7) -> Particle:
     """A particle whose fields all depend on `i`."""
     third = i / 3

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from echo_core.codegen.objects import plain_of, value_of
-from echo_core.codegen.records import as_array, read, write
+from echo_core.codegen.records import as_array, read, read_field, write
 from echo_core.errors import WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
@@ -277,8 +277,8 @@ def _shape_in(type_: Sequence, field: Field, record: Record, source: bytes) -> t
 
 
 def _read_any(field: Field, layout: Layout, path: str, source: bytes) -> Any:
-    """By way of the whole record, whose parts can only be found one after another."""
-    return value_of(field.type, read(source, layout)[field.name], path)
+    """What was verified when it came, so that its parts are where its slots say."""
+    return value_of(field.type, read_field(source, layout, field), path)
 
 
 # ---------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from echo_core.formats.types import (
     Array,
     Blob,
     Enumeration,
+    Field,
     Kind,
     Nullable,
     Record,
@@ -130,6 +131,13 @@ def read(data: bytes | memoryview, layout: Layout) -> dict[str, Plain]:
     return plain
 
 
+def read_field(data: bytes | memoryview, layout: Layout, field: Field) -> Plain:
+    """The plain value of one field of a record that has been verified; its parts alone are looked at."""
+    if isinstance(required(field.type), Text | Blob | Sequence):
+        return _Reader(data, layout).alone(field, layout.record)
+    return read(data, layout)[field.name]  # it has several slots, or none: they are found on the way
+
+
 class _Reader:
     """Follows the slots in the writer's order; `_end` is where the next variable part may begin."""
 
@@ -148,14 +156,17 @@ class _Reader:
             raise WireError(msg, path=path)
 
     def record(self, record: Record, at: int, path: str) -> dict[str, Plain]:
-        plain: dict[str, Plain] = {}
-        for field in record.fields:
-            where = f"{path}.{field.name}"
-            type_ = field.type
-            counted = required(type_)
-            counts = self._counts(counted, record, at) if isinstance(counted, Sequence) else {}
-            plain[field.name] = self._value(type_, at + field.offset, where, counts)
-        return plain
+        return {field.name: self._field(field, record, at, f"{path}.{field.name}") for field in record.fields}
+
+    def _field(self, field: Field, record: Record, at: int, path: str) -> Plain:
+        counted = required(field.type)
+        counts = self._counts(counted, record, at) if isinstance(counted, Sequence) else {}
+        return self._value(field.type, at + field.offset, path, counts)
+
+    def alone(self, field: Field, record: Record) -> Plain:
+        """One field of the outermost record, whose first part may be anywhere."""
+        self._end = self._word(field.offset)
+        return self._field(field, record, 0, f"{record.name}.{field.name}")
 
     def _counts(self, type_: Sequence, record: Record, at: int) -> dict[str, int]:
         """The lengths that other fields of the record hold, wherever they stand in it."""

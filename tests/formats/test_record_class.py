@@ -23,7 +23,19 @@ from echo_core.formats.record_class import (
     default_value,
     sequence_container,
 )
-from echo_core.formats.types import Array, Default, Field, Kind, Nullable, Record, Scalar, Sequence, Text
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Default,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+)
 from tests.formats.samples import Cell, Rich, Small
 from tests.formats.strategies import layouts
 
@@ -170,3 +182,30 @@ def test_containers_are_arrays_for_numbers_and_lists_for_the_rest() -> None:
     assert sequence_container(Sequence(Text(8), (None,), 8)) is list
     assert sequence_container(Sequence(INT, (None,), 8, tuple)) is tuple
     assert annotation_of(Sequence(Text(8), (None,), 8)) == list[str]
+
+
+@pytest.mark.parametrize(
+    ("type_", "blank"),
+    [
+        (Text(8), ""),
+        (Blob(8), b""),
+        (Nullable(Text(8)), None),
+        (Scalar(Kind.INT, 4), 0),
+        (Scalar(Kind.CHARS, 4), ""),
+        (Enumeration("Colour", 4, (("RED", 3), ("BLUE", 1))), "RED"),
+        (Array(Scalar(Kind.INT, 4), (2, 3)), [[0, 0, 0], [0, 0, 0]]),
+        (Array(Text(8), (2, 2)), [["", ""], ["", ""]]),
+        (Sequence(Text(8), (None,), 8), []),
+        (Sequence(Scalar(Kind.FLOAT, 8), (None, 3), 8), []),
+        (Record("Inner", 4, 4, (Field("x", Scalar(Kind.INT, 4)),)), 0),
+    ],
+    ids=str,
+)
+def test_a_default_that_nobody_here_can_make_is_blank(type_: Any, blank: Any) -> None:
+    """Nothing, zeros, or the first member."""
+    value = blank_value(type_)
+    if isinstance(value, enum.Enum):
+        value = value.name
+    elif isinstance(type_, Record):
+        value = value.x
+    assert (value.tolist() if isinstance(value, np.ndarray) else value) == blank
