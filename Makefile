@@ -7,6 +7,7 @@ VENV        ?= .venv
 PYTHON      ?=
 TEST_JOBS   ?= 2
 PYTEST_ARGS ?=
+export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
 
 BIN       := $(VENV)/bin

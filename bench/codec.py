@@ -6,6 +6,7 @@ Cold data costs everyone a cache miss for each object, beside which the differen
 
 from __future__ import annotations
 
+import functools
 import gc
 import pickle
 import statistics
@@ -142,7 +143,8 @@ def _variable(quick: bool) -> Iterator[Row]:
     message = Message(7, "a name of some length", np.arange(10.0), ["one", "two"])
     plain = PlainMessage(message.id, message.name, message.values, message.tags)
     pickled = pickle.dumps(plain, 5)
-    theirs = _each(lambda it: pickle.dumps(it, 5), plain, 1, quick), _each(pickle.loads, pickled, 1, quick)
+    dumps = functools.partial(pickle.dumps, protocol=5)
+    theirs = _each(dumps, plain, 1, quick), _each(pickle.loads, pickled, 1, quick)
     codec = echo.codec(Message, tier="compiled")
     data = codec.encode(message)
     assert codec.decode(data) == message
