@@ -6,6 +6,7 @@ Cold data costs everyone a cache miss for each object, beside which the differen
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import gc
 import pickle
@@ -22,28 +23,10 @@ from bench.peers import FIELDS, Peer, peers, protobuf_messages, values
 from bench.report import Row
 from bench.workload import Message, Particle, particle
 
-
-@dataclass(slots=True)
-class Slots:
-    """The particle as a plain dataclass with the event's own types."""
-
-    id: int
-    x: float
-    y: float
-    z: float
-    vx: echo.Float32
-    vy: echo.Float32
-    vz: echo.Float32
-    temp: echo.Float32
-    cell: echo.Int32
-    kind: echo.Int16
-    flags: echo.UInt8
-    active: bool
-    mass: float
-    charge: float
-    tag: echo.Chars[16]
-    owner: echo.UInt32
-
+# The particle as a plain dataclass with the event's own types.
+Slots: Any = dataclasses.make_dataclass(
+    "Slots", [(name, Particle.__annotations__[name]) for name in FIELDS], slots=True
+)
 
 COUNT = 1000
 

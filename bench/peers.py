@@ -26,51 +26,20 @@ descriptor_pool: Any = importlib.import_module("google.protobuf.descriptor_pool"
 message_factory: Any = importlib.import_module("google.protobuf.message_factory")
 
 
-@dataclass(slots=True)
-class Plain:
-    """The particle as any dataclass library sees it."""
-
-    id: int
-    x: float
-    y: float
-    z: float
-    vx: float
-    vy: float
-    vz: float
-    temp: float
-    cell: int
-    kind: int
-    flags: int
-    active: bool
-    mass: float
-    charge: float
-    tag: str
-    owner: int
+FIELDS = tuple(field.name for field in dataclasses.fields(Particle))
+WHOLE = ("id", "cell", "kind", "flags", "owner")
 
 
-FIELDS = tuple(field.name for field in dataclasses.fields(Plain))
+def field_type(name: str) -> type[Any]:
+    """The Python type of a field, which is all that other codecs know of it."""
+    return {"active": bool, "tag": str}.get(name) or (int if name in WHOLE else float)
 
 
-class Row(msgspec.Struct, array_like=True, gc=False):
-    """The particle as msgspec likes it best: an array without names."""
+MEMBERS: list[Any] = [(name, field_type(name)) for name in FIELDS]
 
-    id: int
-    x: float
-    y: float
-    z: float
-    vx: float
-    vy: float
-    vz: float
-    temp: float
-    cell: int
-    kind: int
-    flags: int
-    active: bool
-    mass: float
-    charge: float
-    tag: str
-    owner: int
-
+# The particle as any dataclass library sees it, and as msgspec likes it best: an array without names.
+Plain: Any = dataclasses.make_dataclass("Plain", MEMBERS, slots=True, namespace={"__module__": __name__})
+Row: Any = msgspec.defstruct("Row", MEMBERS, array_like=True, gc=False)
 
 values: Callable[[Any], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # of a particle of whatever class
 
@@ -95,7 +64,7 @@ class Peer:
         assert values(self.decode(self.encode(given[3]))) == values(particles[3])
 
 
-def plain(particle: Particle) -> Plain:
+def plain(particle: Particle) -> Any:
     """The same in a plain dataclass."""
     return Plain(*values(particle))
 
@@ -116,16 +85,16 @@ def _msgpack() -> Peer:
     """The fastest that msgpack does with a class: its values as an array, and its constructor."""
     packer = msgpack.Packer()
 
-    def encode(it: Plain) -> Any:
+    def encode(it: Any) -> Any:
         return packer.pack(values(it))
 
-    def decode(data: Any) -> Plain:
+    def decode(data: Any) -> Any:
         return Plain(*msgpack.unpackb(data))
 
-    def encode_list(given: list[Plain]) -> Any:
+    def encode_list(given: list[Any]) -> Any:
         return packer.pack([values(it) for it in given])
 
-    def decode_list(data: Any) -> list[Plain]:
+    def decode_list(data: Any) -> list[Any]:
         return [Plain(*row) for row in msgpack.unpackb(data)]
 
     return Peer("msgpack", plain, encode, decode, encode_list, decode_list)
@@ -147,7 +116,7 @@ def _protobuf() -> Peer:
     """Messages made from dataclasses and back; `parse_only` below leaves the objects out."""
     one, many = protobuf_messages()
 
-    def message(it: Plain) -> Any:
+    def message(it: Any) -> Any:
         return one(
             id=it.id,
             x=it.x,
@@ -167,13 +136,13 @@ def _protobuf() -> Peer:
             owner=it.owner,
         )
 
-    def encode_list(given: list[Plain]) -> Any:
+    def encode_list(given: list[Any]) -> Any:
         return many(particles=[message(it) for it in given]).SerializeToString()
 
-    def decode(data: Any) -> Plain:
+    def decode(data: Any) -> Any:
         return Plain(*values(one.FromString(data)))
 
-    def decode_list(data: Any) -> list[Plain]:
+    def decode_list(data: Any) -> list[Any]:
         return [Plain(*values(it)) for it in many.FromString(data).particles]
 
     return Peer(
@@ -188,7 +157,7 @@ def protobuf_messages() -> tuple[Any, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="particle.proto", package="bench", syntax="proto3")
     one = file.message_type.add(name="Particle")
     for number, name in enumerate(FIELDS, 1):
-        type_ = types[_field_type(name)]
+        type_ = types[field_type(name)]
         one.field.add(name=name, number=number, type=type_, label=kinds.LABEL_OPTIONAL)
     many = file.message_type.add(name="Particles")
     many.field.add(
@@ -205,24 +174,18 @@ def protobuf_messages() -> tuple[Any, Any]:
     return first, second
 
 
-def _field_type(name: str) -> type[Any]:
-    return {"active": bool, "tag": str}.get(name) or (
-        int if name in ("id", "cell", "kind", "flags", "owner") else float
-    )
-
-
 def _xml() -> Peer:
-    def element(it: Plain) -> ElementTree.Element:
+    def element(it: Any) -> ElementTree.Element:
         root = ElementTree.Element("particle")
         for name in FIELDS:
             ElementTree.SubElement(root, name).text = repr(getattr(it, name)) if name != "tag" else it.tag
         return root
 
-    def back(root: ElementTree.Element) -> Plain:
+    def back(root: ElementTree.Element) -> Any:
         texts = {child.tag: child.text or "" for child in root}
         return Plain(*(_from_text(name, texts[name]) for name in FIELDS))
 
-    def encode_list(given: list[Plain]) -> bytes:
+    def encode_list(given: list[Any]) -> bytes:
         root = ElementTree.Element("particles")
         root.extend(map(element, given))
         return ElementTree.tostring(root)
@@ -238,5 +201,5 @@ def _xml() -> Peer:
 
 
 def _from_text(name: str, text: str) -> Any:
-    type_ = _field_type(name)
+    type_ = field_type(name)
     return text == "True" if type_ is bool else type_(text)
