@@ -8,7 +8,8 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 
 # echo_core._NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
-    "objects": ["native/objects.c"],
+    "code": ["native/code.c"],
+    "objects": sorted(glob("native/object*.c")),
     "records": sorted(glob("native/record*.c")),
     "routines": ["native/routines.c"],
 }

@@ -1,4 +1,4 @@
-"""Object code on disk, so that a conversion is compiled once for each machine. Knows no LLVM.
+"""Machine code on disk, so that a conversion is compiled once for each machine. Knows no LLVM.
 
 **What is read here is run as machine code.** So an entry counts only when the folder and the file belong to
 this user, no one else may write to them, neither is a symlink, and the digest fits. Owner and permissions
@@ -12,9 +12,9 @@ An entry is a file, named by its key in hexadecimal, little endian:
          0     8  magic "echo.obj"
          8     4  version
         12    32  key
-        44     8  length of the object code
-        52    32  BLAKE2b of the object code
-        84     -  object code
+        44     8  length of the code
+        52    32  BLAKE2b of the code
+        84     -  code, as the engine makes it
 
 Entries are written beside their place and renamed, so two processes never see each other's halves; whoever
 comes last wins, with the same code. Nothing here raises for what is on the disk: a cache that cannot be used
@@ -87,7 +87,7 @@ def key_of(*parts: bytes | str) -> bytes:
 
 
 class Cache:
-    """Object code by key, in a folder of this user; without a folder it keeps nothing.
+    """Machine code by key, in a folder of this user; without a folder it keeps nothing.
 
     Processes and threads may share a folder. Each keeps it within the limit, so that several may exceed it by
     a sixteenth each, for a while. `now_ns` dates the use of entries.
@@ -107,7 +107,7 @@ class Cache:
         self._statistics = CacheStatistics()
 
     def get(self, key: bytes) -> bytes | None:
-        """The object code that was put under this key, if it is all there and can be trusted."""
+        """The code that was put under this key, if it is all there and can be trusted."""
         _check_key(key)
         found = None
         try:
@@ -121,12 +121,12 @@ class Cache:
         self._count("misses" if found is None else "hits")
         return found
 
-    def put(self, key: bytes, object_code: bytes) -> None:
-        """Keep object code, over whatever there is under this key, if the folder can be trusted."""
+    def put(self, key: bytes, code: bytes) -> None:
+        """Keep code, over whatever there is under this key, if the folder can be trusted."""
         _check_key(key)
         if self.folder is None:
             return
-        entry = _entry(key, object_code)
+        entry = _entry(key, code)
         if len(entry) > MAX_ENTRY_BYTES or _price(len(entry)) > self.limit_bytes:
             self._count("failed")
             return
@@ -174,16 +174,16 @@ def _check_key(key: bytes) -> None:
         raise EchoError(msg, hint="make it with key_of")
 
 
-def _digest(object_code: bytes) -> bytes:
-    return blake2b(object_code, digest_size=32).digest()
+def _digest(code: bytes) -> bytes:
+    return blake2b(code, digest_size=32).digest()
 
 
 def _price(size: int) -> int:
     return max(1, -(-size // BLOCK_BYTES)) * BLOCK_BYTES
 
 
-def _entry(key: bytes, object_code: bytes) -> bytes:
-    return _HEADER.pack(_MAGIC, _VERSION, key, len(object_code), _digest(object_code)) + object_code
+def _entry(key: bytes, code: bytes) -> bytes:
+    return _HEADER.pack(_MAGIC, _VERSION, key, len(code), _digest(code)) + code
 
 
 @contextmanager
@@ -209,14 +209,16 @@ def _opened(
 
 def _read(folder: int, key: bytes, now_ns: int) -> bytes:
     with _opened(key.hex(), 0, stat.S_ISREG, folder) as descriptor:
-        with open(descriptor, "rb", closefd=False) as file:
-            entry = file.read(MAX_ENTRY_BYTES + 1)
-        object_code = entry[_HEADER.size :]
-        if len(entry) > MAX_ENTRY_BYTES or entry != _entry(key, object_code):
+        size = os.fstat(descriptor).st_size
+        if size > MAX_ENTRY_BYTES:  # room for the largest would take longer than all the rest
+            raise _UntrustedError
+        entry = os.read(descriptor, size + 1)
+        code = entry[_HEADER.size :]
+        if entry != _entry(key, code):
             raise _UntrustedError
         with suppress(OSError):  # a folder that is only read has no use for dates of use
             os.utime(descriptor, ns=(now_ns, now_ns))
-        return object_code
+        return code
 
 
 def _write(folder: int, name: str, entry: bytes, now_ns: int) -> None:

@@ -8,11 +8,7 @@ to the interpreter as well, which says why.
 from __future__ import annotations
 
 import contextlib
-import secrets
-import sys
 from collections.abc import Callable
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,10 +17,10 @@ from echo_core._routines import Routine
 from echo_core.codegen import background, engine, interpreter
 from echo_core.codegen.convert import convert_record
 from echo_core.codegen.emit_records import Machine
-from echo_core.codegen.emitter import emit, is_emittable
+from echo_core.codegen.emitter import emit
 from echo_core.codegen.planner import plan
 from echo_core.codegen.records import read
-from echo_core.codegen.store import use_cached, use_code
+from echo_core.codegen.store import use_cached, use_code, version_of
 from echo_core.codegen.verification import verification
 from echo_core.errors import CompileError, ConversionError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
@@ -37,7 +33,7 @@ Buffer = Any  # what the buffer protocol serves; typing has a name for it from 3
 # What a sender's bytes are turned into; into a buffer of the caller's, the number of bytes written.
 Converter = Callable[..., Any]
 
-# Whose source decides what the emitted code is; a change of any of them makes other cache keys.
+# Whose source decides what the emitted text is; a change of any of them makes other cache keys.
 _GENERATOR = (
     "formats/compare",
     "formats/conversions",
@@ -48,13 +44,14 @@ _GENERATOR = (
     "codegen/verification",
     "codegen/ir",
     "codegen/casts",
+    "codegen/halves",
     "codegen/shuffles",
     "codegen/emit_records",
     "codegen/emit_verify",
     "codegen/emit_convert",
     "codegen/emitter",
+    "codegen/column_code",
     "codegen/conversion",
-    "codegen/engine",
 )
 
 
@@ -119,16 +116,15 @@ class Conversion:
             self.start()
 
     def start(self) -> None:
-        """Has it compiled some time later. Cached code is taken at once where LLVM is at hand already."""
-        if not self.is_compilable:
-            return
-        if "llvmlite.binding" in sys.modules and self._load_cached():
-            return
-        self._is_waiting = not background.submit(self._compile_quietly)
+        """Has it compiled some time later. Cached code is taken at once, unless that would import LLVM."""
+        if not self._load_cached():
+            self._is_waiting = not background.submit(self._compile_quietly)
 
-    def compile(self) -> None:
+    def compile(self) -> engine.Loaded:
         """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
-        self._install(self.loaded())
+        loaded = self.loaded()
+        self._install(loaded)
+        return loaded
 
     def _compile_quietly(self) -> None:
         """What the compiler refuses stays with the interpreter."""
@@ -137,15 +133,7 @@ class Conversion:
 
     def loaded(self) -> engine.Loaded:
         """The compiled code, from the cache or anew."""
-        if not self.is_compilable:
-            msg = "Expected a conversion that can be compiled, got one with 16-bit floats"
-            raise CompileError(msg, path=self.receiver.name)
         return use_code("conversion", self._identity(), self.ir, self._load)
-
-    @property
-    def is_compilable(self) -> bool:
-        """Whether code can be made for this pair."""
-        return is_emittable(self.plan)
 
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
@@ -153,7 +141,7 @@ class Conversion:
         return emit(self.plan, self.verification, machine)
 
     def _load_cached(self) -> bool:
-        loaded = use_cached("conversion", self._identity(), self._load)
+        loaded = use_cached("conversion", self._identity(), self._load, at_once=True)
         if loaded is not None:
             self._install(loaded)
         return loaded is not None
@@ -188,18 +176,7 @@ def generator_version() -> bytes:
     return _VERSION
 
 
-def _hash_of_generator() -> bytes:
-    folder = Path(__file__).parent.parent
-    digest = blake2b(digest_size=16)
-    try:
-        for name in _GENERATOR:
-            digest.update((folder / f"{name}.py").read_bytes())
-    except OSError:
-        return secrets.token_bytes(16)  # without sources nothing is known, and so nothing is shared
-    return digest.digest()
-
-
-_VERSION = _hash_of_generator()
+_VERSION = version_of(_GENERATOR)
 
 
 def _bytes_of(source: Buffer) -> bytes:

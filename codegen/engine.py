@@ -1,17 +1,19 @@
 """LLVM IR text to machine code, and machine code to addresses. Knows no formats and no plans.
 
 The only module that talks to llvmlite, which is imported on first use: it costs 33-50 ms and 47 MB.
-Every call of it happens under one lock. Measured with llvmlite 0.50 (LLVM 22) on x86-64 Linux:
+Every call of it happens under one lock. Code that is laid out as one block (flat.py), which is nearly all,
+is loaded without it: copied to pages of its own, read-write until they are read-execute. The rest is linked
+by LLVM. Measured with llvmlite 0.50 (LLVM 22) on x86-64 Linux:
 
 - llvmlite calls LLVM through ctypes.CDLL, so the GIL is free in the parser, the optimiser and the code
   generator alike; what other threads lose is described in background.py.
 - A LLVM "fatal error" aborts the process. Code generation at level 0 does so for llvm.get.active.lane.mask
   with AVX-512, so the level is 2. Text must come from our own emitter: names of a peer never reach it.
-- Objects are position-independent, small code model, linked by JITLink. RuntimeDyld, llvmlite's default,
-  maps each section by itself and cuts a relocation of more than 2 GiB short without a word; JITLink maps
-  an object's sections side by side, and refuses what is out of reach. It also keeps no copy for gdb: 43 KiB
-  for each loaded object instead of 51. ORC maps code read-execute and constants read-only, never both
-  writable and executable.
+- Objects are position-independent, small code model; what LLVM links, JITLink does. RuntimeDyld, llvmlite's
+  default, maps each section by itself and cuts a relocation of more than 2 GiB short without a word; JITLink
+  maps an object's sections side by side, and refuses what is out of reach. It also keeps no copy for gdb: 43
+  KiB for each loaded object instead of 51; a block takes a page. ORC maps code read-execute and constants
+  read-only, never both writable and executable.
 - llvmlite frees the code of an unloaded object but not its (empty) JITDylib: 10 KB each, 10 MB after a
   thousand. So a LLJIT takes LOADS_PER_LINKER objects and is then left to die with the last of them.
 """
@@ -31,11 +33,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from echo_core import _code
+from echo_core.codegen import flat
 from echo_core.errors import CompileError
 
 MAX_IR_BYTES = 4 << 20
 MAX_OBJECT_BYTES = 4 << 20
 LOADS_PER_LINKER = 64
+KEPT_MACHINES = 4  # targets that the compiler stays ready for; a process has one, tests have some
 FORK_WAIT_S = 1.0  # so long does os.fork wait for a compilation; after that the child has no LLVM
 EXIT_WAIT_S = 5.0  # so long does the exit wait for a compilation; text of MAX_IR_BYTES took 1.6 s
 
@@ -78,15 +83,18 @@ class EngineStatistics:
     compiled: int = 0
     loaded: int = 0
     unloaded: int = 0
+    linked: int = 0  # of the loaded, by LLVM
+    mapped_bytes: int = 0  # by the others that are not unloaded; what LLVM maps it does not say
 
 
 class Loaded:
     """Callable machine code. It stays mapped while this object lives: whoever holds an address holds it."""
 
-    __slots__ = ("__weakref__", "addresses")
+    __slots__ = ("__weakref__", "_block", "addresses")
 
-    def __init__(self, addresses: dict[str, int]) -> None:
+    def __init__(self, addresses: dict[str, int], block: _code.Block | None = None) -> None:
         self.addresses = addresses
+        self._block = block  # unmapped with this object; what LLVM has linked has a finalizer instead
 
     def __repr__(self) -> str:
         return f"Loaded({', '.join(self.addresses)})"
@@ -97,7 +105,7 @@ _llvm: Any = None
 _linker: Any = None  # a LLJIT, shared by the objects that it has loaded
 _linker_loads = 0
 _names = itertools.count()  # of JIT libraries, never used twice
-_statistics = EngineStatistics()
+_statistics = EngineStatistics()  # of LLVM alone
 _unloading: deque[Any] = deque()  # resource trackers that no one needs; appending takes no lock
 _lock = threading.RLock()  # holds for all of the above but _unloading, and for every call into LLVM
 _forking = threading.local()  # held: whether the thread that forks has the lock
@@ -134,11 +142,25 @@ def compiler_version() -> str:
 
 def statistics() -> EngineStatistics:
     """Counts since the process began."""
-    return _statistics
+    linked = _statistics
+    mapped, unmapped, mapped_bytes = _code.statistics()
+    return replace(
+        linked,
+        loaded=linked.loaded + mapped,
+        unloaded=linked.unloaded + unmapped,
+        linked=linked.loaded,
+        mapped_bytes=mapped_bytes,
+    )
 
 
 def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
-    """Object code, for `load` or for a cache.
+    """Code for `load` or for a cache: a block, or where it cannot be made one, object code."""
+    object_code = compile_object(text, target, optimise=optimise)
+    return flat.flatten(object_code) or object_code
+
+
+def compile_object(text: str, target: Target, *, optimise: bool = False) -> bytes:
+    """Object code in ELF.
 
     Shuffles need no optimiser: 2 to 3 times the time for code that is no faster. `optimise` runs the O2
     pipeline, which pays for loops over scalars (it vectorises them).
@@ -155,19 +177,47 @@ def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
         return object_code
 
 
-def load(object_code: bytes, names: Iterable[str]) -> Loaded:
-    """Map object code into the process; `names` are the functions whose addresses are wanted.
+def load(code: bytes, names: Iterable[str]) -> Loaded:
+    """Map code into the process; `names` are the functions whose addresses are wanted.
 
     It may call what is found in the process, so all of the C library. It is run as it is: it must come from
     `compile_ir` for this machine, or from a cache that checks what it reads.
     """
     exported = tuple(names)
+    _limited(code)
+    return _mapped(code, exported) if flat.is_flat(code) else _linked(code, exported)
+
+
+def is_loaded_at_once(code: bytes) -> bool:
+    """Whether `load` need not import LLVM for it."""
+    return flat.is_flat(code) or _llvm is not None
+
+
+def _mapped(block: bytes, names: tuple[str, ...]) -> Loaded:
+    machine, image, exports, imports = flat.parse(block)
+    if machine != _code.MACHINE:
+        msg = f"Expected code for machine {_code.MACHINE}, got code for {machine}"
+        raise CompileError(msg)
+    missing = [name for name in names if name not in exports]
+    if missing:
+        msg = f"Expected code with {', '.join(missing)}, got {', '.join(exports)}"
+        raise CompileError(msg)
+    try:
+        mapped = _code.Block(image, tuple(imports.items()))
+    except (LookupError, OSError, ValueError) as refused:
+        msg = f"Expected code that can be mapped: {refused}"
+        raise CompileError(msg) from refused
+    start = mapped.address
+    return Loaded({name: start + exports[name] for name in names}, mapped)
+
+
+def _linked(object_code: bytes, names: tuple[str, ...]) -> Loaded:
     with _compiler() as llvm:
-        library = llvm.JITLibraryBuilder().add_object_img(_limited(object_code))
-        for name in exported:
+        library = llvm.JITLibraryBuilder().add_object_img(object_code)
+        for name in names:
             library.export_symbol(name)
         tracker = library.link(_linker_with_room(llvm), f"echo{next(_names)}")
-        loaded = Loaded({name: tracker[name] for name in exported})
+        loaded = Loaded({name: tracker[name] for name in names})
         # Not at exit: other threads may still be running the code, and the process takes it along.
         weakref.finalize(loaded, _unload, tracker).atexit = False
         _count("loaded")
@@ -187,19 +237,23 @@ def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> byt
         if module.triple not in ("", target.triple):
             msg = f"Expected IR for {target.triple}, got IR for {module.triple}"
             raise CompileError(msg)
-        with _machine(llvm, target) as machine:
-            module.triple = target.triple
-            module.data_layout = str(machine.target_data)
-            module.verify()
-            if optimise:
-                _optimise(llvm, module, machine)
-            code: bytes = machine.emit_object(module)
-            return code
+        machine = _machine(target)
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        if optimise:
+            _optimise(llvm, module, machine)
+        code: bytes = machine.emit_object(module)
+        return code
 
 
-def _machine(llvm: Any, target: Target) -> Any:
-    """A TargetMachine for one call; some of LLVM's compilers take ownership of theirs, so none is shared."""
-    return llvm.Target.from_triple(target.triple).create_target_machine(
+@functools.lru_cache(maxsize=KEPT_MACHINES)
+def _machine(target: Target) -> Any:
+    """A TargetMachine, never to be given to a compiler of LLVM's that takes ownership (MCJIT).
+
+    A new one takes 0.5 ms to learn what its CPU can do.
+    """
+    return _llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="small"
     )
 

@@ -1,18 +1,21 @@
-"""Object code put to use: from the cache on disk, or compiled and then kept there."""
+"""Machine code put to use: from the cache on disk, or compiled and then kept there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
 from typing import TypeVar
 
-from echo_core.codegen import cache, engine
+from echo_core.codegen import cache, engine, host
 from echo_core.errors import CompileError
 
 T = TypeVar("T")
 
 
 def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Callable[[bytes], T]) -> T:
-    """What `use` makes of the object code of a text, on this machine.
+    """What `use` makes of the machine code of a text, on this machine.
 
     `identity` says wholly what the text is, so that it need not be made to look for its code; `name` keeps
     different uses apart. CompileError where the compiler refuses. What is compiled is used before it is kept,
@@ -27,10 +30,15 @@ def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Cal
     return used
 
 
-def use_cached(name: str, identity: bytes | str, use: Callable[[bytes], T]) -> T | None:
-    """The same for code that is in the cache; None where it is not, or is of no use."""
+def use_cached(
+    name: str, identity: bytes | str, use: Callable[[bytes], T], *, at_once: bool = False
+) -> T | None:
+    """The same for code that is in the cache; None where it is not, or is of no use.
+
+    `at_once` leaves code alone for which LLVM would have to be imported.
+    """
     code = cache.default_cache().get(_key(name, identity))
-    if code is None:
+    if code is None or (at_once and not engine.is_loaded_at_once(code)):
         return None
     try:
         return use(code)
@@ -39,6 +47,19 @@ def use_cached(name: str, identity: bytes | str, use: Callable[[bytes], T]) -> T
 
 
 def _key(name: str, identity: bytes | str) -> bytes:
-    target = engine.native_target()
-    machine = target.triple, target.cpu, target.features
-    return cache.key_of(name, identity, *machine, engine.compiler_version())
+    return cache.key_of(name, identity, _COMPILER, *host.identity())
+
+
+def version_of(modules: Iterable[str]) -> bytes:
+    """A hash of the source of modules ("codegen/ir"): what they made is of use as long as it is the same."""
+    folder = Path(__file__).parent.parent
+    digest = blake2b(digest_size=16)
+    try:
+        for name in modules:
+            digest.update((folder / f"{name}.py").read_bytes())
+    except OSError:
+        return secrets.token_bytes(16)  # without sources nothing is known, and so nothing is shared
+    return digest.digest()
+
+
+_COMPILER = version_of(("codegen/engine", "codegen/elf", "codegen/flat"))

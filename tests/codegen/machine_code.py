@@ -57,15 +57,22 @@ def levels() -> tuple[Level, ...]:
 
 
 class Code:
-    """The functions of one plan's module. A `shift` puts source and target at odd addresses."""
+    """The functions of one plan's module. A `shift` puts source and target at odd addresses.
 
-    def __init__(self, plan: Plan, verification: Plan, level: Level | None = None) -> None:
+    `is_linked` has LLVM's linker load them, though our own loader could.
+    """
+
+    def __init__(
+        self, plan: Plan, verification: Plan, level: Level | None = None, *, is_linked: bool = False
+    ) -> None:
         level = level or levels()[-1]
         self.plan = plan
         self.is_many = plan.is_fixed and not verification.operations
         self.ir = emit(plan, verification, level.machine)
         names = ["convert_many"] if self.is_many else ["verify", "measure", "convert"]
-        self.loaded: Loaded = engine.load(engine.compile_ir(self.ir, level.target), names)
+        compile_ = engine.compile_object if is_linked else engine.compile_ir
+        self.code = compile_(self.ir, level.target)
+        self.loaded: Loaded = engine.load(self.code, names)
 
     def verify(self, message: bytes, *, shift: int = 0) -> bool:
         """Whether the slots of a message may be followed; of a record without any, whether it is one."""
