@@ -158,7 +158,7 @@ def _complex(plain: Plain, receiver: Scalar, path: str) -> complex:
 
 def _rounded(plain: float, size: int, receiver: Scalar, path: str) -> float:
     """The nearest number that a float of that size holds; rounding to infinity is an overflow."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # a signalling NaN of 16 bits is one still
         rounded = np.array(plain).astype(f"f{size}")
     if math.isfinite(plain) and not np.isfinite(rounded):
         msg = f"Expected a number within the range of `{receiver}`, got {plain}"

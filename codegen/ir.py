@@ -6,6 +6,7 @@ round a loop or in a branch is carried, and comes out as a new name.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,6 +90,10 @@ class Function:
     def store(self, type_: str, value: str, pointer: str) -> None:
         self.do(f"store {type_} {value}, ptr {pointer}, align 1")
 
+    def stream(self, type_: str, value: str, pointer: str, alignment: int) -> None:
+        """A store past the caches, in order with nothing before the next fence; the module needs STREAMED."""
+        self.do(f"store {type_} {value}, ptr {pointer}, align {alignment}, !nontemporal !1")
+
     # -----------------------------------------------------------------------
     # Control
 
@@ -143,10 +148,27 @@ class Function:
 
 LIKELY = '!0 = !{!"branch_weights", i32 10000, i32 1}'
 
+STREAMED = "!1 = !{i32 1}"
+
 
 def vector(elements: list[int | str], type_: str = "i8") -> str:
     """A vector constant."""
     return "<" + ", ".join(f"{type_} {element}" for element in elements) + ">"
+
+
+def splat(element: int | str, type_: str, lanes: int) -> str:
+    """A constant that is the same in every lane; itself where there are no lanes."""
+    return vector([element] * lanes, type_) if lanes else str(element)
+
+
+def float_constant(number: float) -> str:
+    """A constant of any float type that has the number exactly."""
+    return f"0x{float_bits(number, 8):016X}"
+
+
+def float_bits(number: float, size: int) -> int:
+    """The bits of a float of 4 or 8 bytes."""
+    return int.from_bytes(struct.pack({4: ">f", 8: ">d"}[size], number), "big")
 
 
 def mask(indices: list[int | None]) -> str:

@@ -7,6 +7,8 @@ bytes. Sign extension is a shuffle that puts a number at the top of its lane, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from echo_core.codegen.ir import Function, mask, vector
@@ -165,20 +167,28 @@ def owned_by_one_chunk(sign: Sign, chunks: list[Chunk]) -> bool:
 
 
 class Shuffler:
-    """Writes the instructions for one record of a map."""
+    """Writes the instructions for one record of a map.
 
-    def __init__(self, function: Function, bytes_: ByteMap, vector_bytes: int) -> None:
+    Streamed, it is in vectors of `streamed_bytes`: the record is a number of these, and begins at one.
+    """
+
+    def __init__(
+        self, function: Function, bytes_: ByteMap, vector_bytes: int, *, streamed_bytes: int = 0
+    ) -> None:
         self._function = function
         self._map = bytes_
-        self._chunks = chunks_of(len(bytes_.sources), vector_bytes)
+        self._streamed_bytes = streamed_bytes
+        self._chunks = chunks_of(len(bytes_.sources), streamed_bytes or vector_bytes)
         self._load_bytes = 8
         while 2 * self._load_bytes <= min(vector_bytes, bytes_.source_size):
             self._load_bytes *= 2
+        self._shared = self._windows_over(bytes_.sources)
+        self._windows = {chunk: self._windows_of(chunk) for chunk in self._chunks}
 
     @property
     def fits(self) -> bool:
         """Whether every vector can be made of few loads, and every sign lies on a lane."""
-        few = all(len(self._windows(chunk)) <= MAX_WINDOWS for chunk in self._chunks)
+        few = all(len(windows) <= MAX_WINDOWS for windows in self._windows.values())
         return few and all(owned_by_one_chunk(sign, self._chunks) for sign in self._map.signs)
 
     def write(self, source: str, target: str) -> None:
@@ -186,12 +196,23 @@ class Shuffler:
         loaded: dict[int, str] = {}
         vectors = [self._shifted(self._gathered(chunk, source, loaded), chunk) for chunk in self._chunks]
         for chunk, value in zip(self._chunks, vectors, strict=True):
-            place = self._function.at(target, chunk.start)
-            self._function.store(f"<{chunk.width} x i8>", value, place)
+            place, type_ = self._function.at(target, chunk.start), f"<{chunk.width} x i8>"
+            if self._streamed_bytes:
+                self._function.stream(type_, value, place, chunk.width)
+            else:
+                self._function.store(type_, value, place)
 
-    def _windows(self, chunk: Chunk) -> list[int]:
-        """Where to load from, so that all bytes of the chunk are loaded, and none beyond the record."""
-        wanted = sorted(s for s in self._sources(chunk) if isinstance(s, int))
+    def _windows_of(self, chunk: Chunk) -> list[int]:
+        """Where to load from: where others do, as a load serves all, unless its own would be fewer."""
+        sources = self._sources(chunk)
+        own = self._windows_over(sources)
+        wanted = (s for s in sources if isinstance(s, int))
+        shared = sorted({self._shared[bisect_right(self._shared, s - self._load_bytes)] for s in wanted})
+        return shared if len(shared) <= len(own) else own
+
+    def _windows_over(self, sources: tuple[int | bytes | None, ...]) -> list[int]:
+        """Where to load from, so that all these bytes are loaded, and none beyond the record."""
+        wanted = sorted(s for s in sources if isinstance(s, int))
         windows: list[int] = []
         for byte in wanted:
             if not windows or byte >= windows[-1] + self._load_bytes:
@@ -202,10 +223,18 @@ class Shuffler:
         return self._map.sources[chunk.start : chunk.start + chunk.width]
 
     def _gathered(self, chunk: Chunk, source: str, loaded: dict[int, str]) -> str:
-        """The chunk's bytes: from each two windows a vector, these into one, the constants last."""
+        """The chunk's bytes: from each two windows a vector, these into one, the constants last.
+
+        One window and the constants are two vectors as well.
+        """
         sources = self._sources(chunk)
-        windows = self._windows(chunk)
+        windows = self._windows[chunk]
         constants = vector([s[0] if isinstance(s, bytes) else 0 for s in sources])
+        has_constants = not all(isinstance(s, int) for s in sources)
+        if not windows:
+            return constants
+        if len(windows) == 1 and has_constants and chunk.width == self._load_bytes:
+            return self._from_one(windows[0], sources, self._load(windows[0], source, loaded), constants)
         merged = ""
         for pair in (windows[i : i + 2] for i in range(0, len(windows), 2)):
             part = self._from_pair(pair, sources, source, loaded)
@@ -213,24 +242,28 @@ class Shuffler:
                 isinstance(s, int) and any(w <= s < w + self._load_bytes for w in pair) for s in sources
             ]
             merged = part if not merged else self._blend(chunk.width, part, merged, inside)
-        if not windows:
-            return constants
-        if all(isinstance(s, int) for s in sources):
+        if not has_constants:
             return merged
         return self._blend(chunk.width, merged, constants, [isinstance(s, int) for s in sources])
+
+    def _load(self, window: int, source: str, loaded: dict[int, str]) -> str:
+        if window not in loaded:
+            place = self._function.at(source, window)
+            loaded[window] = self._function.load(f"<{self._load_bytes} x i8>", place)
+        return loaded[window]
+
+    def _from_one(
+        self, window: int, sources: tuple[int | bytes | None, ...], first: str, constants: str
+    ) -> str:
+        size = self._load_bytes
+        indices = [s - window if isinstance(s, int) else size + i for i, s in enumerate(sources)]
+        return self._shuffle(size, first, constants, indices)
 
     def _from_pair(
         self, pair: list[int], sources: tuple[int | bytes | None, ...], source: str, loaded: dict[int, str]
     ) -> str:
-        size = self._load_bytes
-        for window in pair:
-            if window not in loaded:
-                place = self._function.at(source, window)
-                loaded[window] = self._function.load(f"<{size} x i8>", place)
-        indices = [self._index(byte, pair) for byte in sources]
-        first, second = loaded[pair[0]], loaded[pair[-1]]
-        type_ = f"<{size} x i8>"
-        return self._function.value(f"shufflevector {type_} {first}, {type_} {second}, {mask(indices)}")
+        first, second = (self._load(window, source, loaded) for window in (pair[0], pair[-1]))
+        return self._shuffle(self._load_bytes, first, second, [self._index(byte, pair) for byte in sources])
 
     def _index(self, byte: int | bytes | None, pair: list[int]) -> int | None:
         if isinstance(byte, int):
@@ -240,9 +273,12 @@ class Shuffler:
         return None
 
     def _blend(self, width: int, first: str, second: str, is_first: list[bool]) -> str:
-        indices: list[int | None] = [i if chosen else width + i for i, chosen in enumerate(is_first)]
+        indices = [i if chosen else width + i for i, chosen in enumerate(is_first)]
+        return self._shuffle(width, first, second, indices)
+
+    def _shuffle(self, width: int, first: str, second: str, indices: Sequence[int | None]) -> str:
         type_ = f"<{width} x i8>"
-        return self._function.value(f"shufflevector {type_} {first}, {type_} {second}, {mask(indices)}")
+        return self._function.value(f"shufflevector {type_} {first}, {type_} {second}, {mask([*indices])}")
 
     def _shifted(self, value: str, chunk: Chunk) -> str:
         """Signed numbers that grew come down from the top of their lanes, their sign filling it."""

@@ -89,7 +89,7 @@ class Pair:
 
 def pair_from(data: st.DataObject, *, abi: Abi | None = None, is_lossy: bool | None = None) -> Pair:
     """A random sender and a receiver of any machine, or of the one given; some need consent."""
-    sender = Format(data.draw(layouts(depth=2)))
+    sender = _with_float(data, data.draw(abis()))
     abi = abi or data.draw(abis())
     lossy = data.draw(st.booleans()) if is_lossy is None else is_lossy
     if not lossy:
@@ -99,6 +99,16 @@ def pair_from(data: st.DataObject, *, abi: Abi | None = None, is_lossy: bool | N
     receiver = Format(Layout(abi.byte_order, abi.pointer_size, record))
     assume(compare(sender, receiver, lossy=True).is_accepted)
     return Pair(sender, receiver)
+
+
+def _with_float(data: st.DataObject, abi: Abi) -> Format:
+    """A random format; to many a float is added, as half of these are of a size that casts do by hand."""
+    layout = data.draw(layouts(abi, depth=2))
+    if data.draw(st.booleans()):
+        float_ = Field("float", data.draw(st.sampled_from((FLOAT16, FLOAT16, FLOAT32, FLOAT64))))
+        record = place(layout.record.name, [*layout.record.fields, float_], abi)
+        layout = replace(layout, record=record)
+    return Format(layout)
 
 
 def messages(pair: Pair) -> st.SearchStrategy[bytes]:
@@ -128,6 +138,8 @@ def _narrowed(data: st.DataObject, type_: Type, abi: Abi) -> Type:
             return _narrowed_elements(data, type_, abi)
         case Text() | Blob() if data.draw(st.booleans()):
             return type(type_)(abi.pointer_size)
+        case Scalar(kind=Kind.FLOAT | Kind.INT) if not data.draw(st.integers(0, 3)):
+            return FLOAT16
         case _:
             is_kept = not isinstance(type_, Text | Blob) and data.draw(st.booleans())
             return type_ if is_kept else data.draw(lossy_kin(type_, abi))
@@ -149,11 +161,15 @@ def _narrowed_elements(data: st.DataObject, type_: Array | Sequence, abi: Abi) -
 
 
 def _with_counts(data: st.DataObject, members: list[Field]) -> list[Field]:
-    """The members, some sequences counted by one field that they share."""
+    """The members, some sequences counted by one field that they share.
+
+    None of lists of lists: where these have no elements, they say nothing of their other lengths.
+    """
     counted: list[Field] = []
     for member in members:
         type_ = member.type.element if isinstance(member.type, Nullable) else member.type
-        if isinstance(type_, Sequence) and None in type_.shape and data.draw(st.booleans()):
+        if _tells_lengths(type_) and data.draw(st.booleans()):
+            assert isinstance(type_, Sequence)
             at = type_.shape.index(None)
             held = replace(type_, shape=(*type_.shape[:at], "total", *type_.shape[at + 1 :]))
             optional = isinstance(member.type, Nullable)
@@ -163,3 +179,10 @@ def _with_counts(data: st.DataObject, members: list[Field]) -> list[Field]:
     if counted == members:
         return members
     return [*counted, Field("total", data.draw(st.sampled_from((UINT8, INT8, INT32, UINT32, INT64))))]
+
+
+def _tells_lengths(type_: Type) -> bool:
+    """Whether it is a sequence of varying length, whose every value has all its lengths."""
+    if not isinstance(type_, Sequence) or None not in type_.shape:
+        return False
+    return len(type_.shape) == 1 or is_numeric(type_.element)

@@ -15,6 +15,7 @@ from echo_core.formats.conversions import Loss, judge
 from echo_core.formats.types import Scalar
 from tests.codegen.pairs import (
     BOOL,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -27,7 +28,7 @@ from tests.codegen.pairs import (
     UINT64,
 )
 
-NUMBERS = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64)
+NUMBERS = (BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT16, FLOAT32, FLOAT64)
 
 
 def written(
@@ -60,6 +61,7 @@ def written(
         (FLOAT64, INT8, "fptosi double %v2 to i8"),
         (FLOAT32, UINT64, "fptoui float %v2 to i64"),
         (BOOL, INT32, "zext i1 %v2 to i32"),
+        (INT64, FLOAT16, "sitofp i64 %v1 to float"),
     ],
     ids=str,
 )
@@ -99,6 +101,9 @@ def test_cast_is_one_instruction(sender: Scalar, receiver: Scalar, instruction: 
             ["fcmp ogt float %v2, 0xBFF0000000000000", "fcmp olt float %v2, 0x4070000000000000"],
         ),
         (INT64, FLOAT32, []),
+        (INT8, FLOAT16, []),
+        (UINT16, FLOAT16, ["icmp ule i16 %v1, 65519"]),
+        (INT64, FLOAT16, ["icmp sge i64 %v1, -65519", "icmp sle i64 %v1, 65519"]),
         (INT8, INT16, []),
         (FLOAT32, FLOAT64, []),
     ],
@@ -109,7 +114,8 @@ def test_cast_checks_what_may_not_fit_and_no_more(
 ) -> None:
     """Both ends of a float's range, with the number next beyond excluded; ordered, so that no NaN passes."""
     text = written(sender, receiver)
-    found = [line.partition(" = ")[2] for line in text.splitlines() if "cmp" in line]
+    pairs = itertools.pairwise(text.splitlines())
+    found = [line.partition(" = ")[2] for line, following in pairs if "label %fail" in following]
     assert found == checks
     assert text.count("label %fail") == len(checks)
 
@@ -148,7 +154,14 @@ def test_float_is_loaded_and_stored_as_its_bits() -> None:
 
 @pytest.mark.parametrize(
     ("scalar", "expected"),
-    [(BOOL, "i8"), (UINT16, "i16"), (INT64, "i64"), (FLOAT32, "float"), (FLOAT64, "double")],
+    [
+        (BOOL, "i8"),
+        (UINT16, "i16"),
+        (INT64, "i64"),
+        (FLOAT16, "i16"),
+        (FLOAT32, "float"),
+        (FLOAT64, "double"),
+    ],
 )
 def test_number_has_an_ir_type(scalar: Scalar, expected: str) -> None:
     """Integers have no sign there."""
@@ -162,6 +175,8 @@ def test_number_has_an_ir_type(scalar: Scalar, expected: str) -> None:
         (INT16, INT32, 64, "sext <16 x i16>"),
         (UINT8, UINT64, 32, "zext <4 x i8>"),
         (FLOAT32, FLOAT64, 32, "fpext <4 x float>"),
+        (FLOAT16, FLOAT32, 32, "zext <8 x i16>"),
+        (FLOAT16, FLOAT64, 64, "fpext <8 x float>"),
     ],
     ids=str,
 )

@@ -237,6 +237,14 @@ def test_bytes_from_more_windows_are_blended() -> None:
     assert sum("shufflevector" in line for line in lines) == 6
 
 
+def test_loads_serve_all_stores() -> None:
+    """The record's own windows, where a store needs no more of them than of windows of its own."""
+    moves = (Move(8, 0, 8), Move(40, 8, 8), Move(0, 16, 8), Move(24, 24, 8))
+    assert loads_of(shuffled(mapped(*moves, sizes=(48, 32)), 16)) == [(0, 16), (32, 16), (24, 16)]
+    lines = shuffled(mapped(Move(4, 0, 16), Move(0, 16, 4), sizes=(32, 32)), 16)
+    assert loads_of(lines) == [(4, 16), (0, 16)]
+
+
 def test_record_scattered_over_too_many_windows_does_not_fit() -> None:
     """Single values are cheaper then."""
     moves = [Move(64 * i, 2 * i, 2) for i in range(8)]
