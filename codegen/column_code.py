@@ -1,17 +1,22 @@
 """LLVM IR that takes records apart: many records of one size to a contiguous column for each field.
 
-    void @columns(ptr records, ptr columns, i64 count)        columns: an array of their addresses
+    void @columns(ptr records, ptr columns, i64 count, i64 is_streamed)   columns: an array of their addresses
 
 Eight records are taken at a time. Sixty-four bytes of each are eight lanes; turned round, they are the same
 lane of eight records, which is what stands side by side in a column. A narrower field is a part of its lane.
 What does not lie in a lane (text, arrays) is copied record by record, and so are the last few records.
+
+Beside so many streams of stores the CPU does not see that the records are one stream of loads, so these are
+asked for ahead of time: 4.8 ns a record of 96 bytes instead of 6.3, in memory, where a memcpy takes 4.1. What
+is streamed, columns of whole lanes, is written past the caches, where lines need not be read before they are
+written: 4.1 ns. Such columns must begin at a line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echo_core.codegen.ir import LIKELY, Function, mask
+from echo_core.codegen.ir import LIKELY, STREAMED, Function, mask
 
 LANE = 8
 ROWS = 8
@@ -30,16 +35,37 @@ class Column:
         """Whether it is a number within eight bytes that begin at a multiple of eight."""
         return self.offset % LANE + self.size <= LANE and self.size in (1, 2, 4, 8)
 
+    @property
+    def is_lane(self) -> bool:
+        """Whether eight records fill a line of it."""
+        return self.is_in_lane and self.size == LANE
 
-DECLARATIONS = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
+DECLARATIONS = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+"""
+
+LINE = 64
+
+# How far ahead of the loads records are asked for; half and twice as much were no worse by 2 %.
+AHEAD = 4096
 
 # Longer fields are copied by a call.
 MAX_UNROLLED_BYTES = 64
 
 
+def lead_of(columns: tuple[Column, ...], places: list[int]) -> int | None:
+    """After how many records all columns of whole lanes are at a line, so that the rest may be streamed."""
+    beside = {place % LINE for place, column in zip(places, columns, strict=True) if column.is_lane}
+    if len(beside) != 1 or (at := beside.pop()) % LANE:
+        return None
+    return -at % LINE // LANE
+
+
 def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     """The module for records of `stride` bytes."""
-    function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count)")
+    function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count, i64 %is_streamed)")
     writer = _Writer(function, columns, stride)
     done = "0"
     if by_vectors and stride >= WINDOW:
@@ -49,12 +75,16 @@ def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     rest = function.value(f"sub i64 %count, {done}")
     with function.loop(rest, []) as loop:
         writer.one(function.add(done, loop.index), list(columns))
+    with function.when(writer.is_streamed, []):
+        function.do("fence seq_cst")  # what is streamed is in order with nothing else until then
     function.do("ret void")
-    return "\n\n".join([DECLARATIONS, function.text(), LIKELY]) + "\n"
+    return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY, STREAMED]) + "\n"
 
 
 class _Writer:
     def __init__(self, function: Function, columns: tuple[Column, ...], stride: int) -> None:
+        self.is_streamed = function.value("icmp ne i64 %is_streamed, 0")
+        self._is_plain = function.value("icmp eq i64 %is_streamed, 0")
         self._function = function
         self._columns = columns
         self._stride = stride
@@ -94,17 +124,27 @@ class _Writer:
 
     def eight(self, first: str) -> None:
         """All columns of eight records, from the one numbered `first`."""
+        self._ask_ahead(self._record(first))
         waiting = [column for column in self._columns if column.is_in_lane]
         for start in _windows(waiting, self._stride):
             inside = [c for c in waiting if start <= c.offset and c.offset + c.size <= start + WINDOW]
             waiting = [c for c in waiting if c not in inside]
             lanes = self._turned(first, start)
+            lane_of = {column: lanes[(column.offset - start) // LANE] for column in inside}
             for column in inside:
-                self._store_lane(column, lanes[(column.offset - start) // LANE], first)
+                if not column.is_lane:
+                    self._store_part(column, lane_of[column], first)
+            self._store_lanes([column for column in inside if column.is_lane], lane_of, first)
         # What no window reaches is in the last few bytes of a record whose size is no multiple of a lane.
         others = [column for column in self._columns if not column.is_in_lane] + waiting
         for row in range(ROWS) if others else ():
             self.one(self._function.add(first, row), others)
+
+    def _ask_ahead(self, record: str) -> None:
+        """Asking never fails, beyond the last record either."""
+        for at in range(0, ROWS * self._stride, LINE):
+            place = self._function.at(record, AHEAD + at)
+            self._function.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def _turned(self, first: str, start: int) -> list[str]:
         """Lane by lane what eight records hold in a window: three rounds of exchanges between rows."""
@@ -124,7 +164,17 @@ class _Writer:
             rows = exchanged
         return rows
 
-    def _store_lane(self, column: Column, lane: str, first: str) -> None:
+    def _store_lanes(self, columns: list[Column], lane_of: dict[Column, str], first: str) -> None:
+        """Columns of whole lanes, in one of two ways."""
+        function, type_ = self._function, f"<{ROWS} x i64>"
+        with function.when(self._is_plain, []):
+            for column in columns:
+                function.store(type_, lane_of[column], self._place(column, first))
+        with function.when(self.is_streamed, []):
+            for column in columns:
+                function.stream(type_, lane_of[column], self._place(column, first), LINE)
+
+    def _store_part(self, column: Column, lane: str, first: str) -> None:
         function = self._function
         bits = 8 * column.size
         type_ = f"<{ROWS} x i{bits}>"
@@ -132,8 +182,7 @@ class _Writer:
         if shift:
             amounts = ", ".join([f"i64 {shift}"] * ROWS)
             lane = function.value(f"lshr <{ROWS} x i64> {lane}, <{amounts}>")
-        if bits < 64:
-            lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
+        lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
         function.store(type_, lane, self._place(column, first))
 
 

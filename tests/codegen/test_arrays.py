@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen import background, engine
-from echo_core.codegen.column_code import Column, emit
+from echo_core.codegen import arrays, background, engine
+from echo_core.codegen.column_code import LINE, Column, emit, lead_of
 from tests.formats.strategies import examples
 
 
@@ -173,25 +173,102 @@ def test_columns_of_any_layout_are_right(data: st.DataObject) -> None:
     memory = np.frombuffer(np.random.default_rng(count).bytes(stride * count), np.uint8).reshape(
         count, stride
     )
-    for by_vectors in (True, False):
-        for column, got in zip(columns, split_by_code(columns, memory, by_vectors), strict=True):
+    for by_vectors, is_streamed in ((True, False), (True, True), (False, False)):
+        found = split_by_code(columns, memory, by_vectors, is_streamed)
+        for column, got in zip(columns, found, strict=True):
             wanted = memory[:, column.offset : column.offset + column.size]
             assert got == wanted.tobytes()
 
 
-def split_by_code(columns: tuple[Column, ...], memory: Any, by_vectors: bool) -> list[bytes]:
+def aligned(size: int, beside: int = 0) -> np.ndarray[Any, Any]:
+    """Room that begins so many bytes behind the start of a cache line."""
+    room = np.full(size + 2 * LINE, 0xA5, np.uint8)
+    return room[-room.ctypes.data % LINE + beside :][:size]
+
+
+def split_by_code(
+    columns: tuple[Column, ...], memory: Any, by_vectors: bool, is_streamed: bool
+) -> list[bytes]:
     """The columns' bytes, with a guard after each that must stay as it was."""
     import ctypes
 
     count, stride = memory.shape
     text = emit(columns, stride, by_vectors=by_vectors)
     loaded = engine.load(engine.compile_ir(text, engine.native_target()), ["columns"])
-    rooms = [np.full(count * column.size + 64, 0xA5, np.uint8) for column in columns]
+    rooms = [aligned(count * column.size + 64, 0 if is_streamed else 3) for column in columns]
     addresses = (ctypes.c_void_p * len(rooms))(*(room.ctypes.data for room in rooms))
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
-    prototype(loaded.addresses["columns"])(memory.ctypes.data, addresses, count)
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
+    prototype(loaded.addresses["columns"])(memory.ctypes.data, addresses, count, is_streamed)
     assert all((room[-64:] == 0xA5).all() for room in rooms)
     return [room[:-64].tobytes() for room in rooms]
+
+
+LANES = (Column(0, 8), Column(8, 4), Column(16, 8))
+
+
+@pytest.mark.parametrize(
+    ("columns", "places", "expected"),
+    [
+        (LANES, [64, 4, 128], 0),
+        (LANES, [16, 4, 80], 6),
+        (LANES, [56, 4, 120], 1),
+        (LANES, [64, 4, 80], None),
+        (LANES, [4, 4, 68], None),
+        (LANES[1:2], [64], None),
+    ],
+)
+def test_columns_of_whole_lanes_are_streamed_from_a_line_on(
+    columns: tuple[Column, ...], places: list[int], expected: int | None
+) -> None:
+    """Where all of them get to one after the same number of records; there must be one at least."""
+    assert lead_of(columns, places) == expected
+
+
+def test_records_are_asked_for_ahead() -> None:
+    """Every line of eight records, once a round; without vectors the CPU sees for itself."""
+    assert emit(LANES, 96, by_vectors=True).count("call void @llvm.prefetch") == 12
+    assert "call void @llvm.prefetch" not in emit(LANES, 96, by_vectors=False)
+
+
+def test_only_columns_of_whole_lanes_are_streamed() -> None:
+    """A narrower one has parts of lines, which would be written one by one."""
+    text = emit(LANES, 96, by_vectors=True)
+    assert text.count("align 64, !nontemporal") == 2
+    assert text.count("fence seq_cst") == 1
+
+
+@pytest.mark.parametrize("beside", [0, 16, 24, 4])
+@pytest.mark.parametrize("count", [0, 3, 5, 6, 14, 1003])
+def test_batch_beyond_the_caches_is_streamed(
+    count: int, beside: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever its columns begin, and however few records there are."""
+    monkeypatch.setattr(arrays, "cache_bytes", lambda: 0)
+    split = echo.column_decoder(Reading, tier="compiled")
+    array = records(Reading, count)
+    rooms = {name: aligned(dtype.itemsize * count + LINE, beside) for name, dtype in split.dtypes.items()}
+    columns = {
+        name: np.ndarray((count, *dtype.shape), dtype.base, buffer=rooms[name])
+        for name, dtype in split.dtypes.items()
+    }
+    assert split.into(array, columns) == count
+    for name, column in columns.items():
+        assert (rooms[name][-LINE:] == 0xA5).all()
+        if not column.dtype.names:
+            assert column.tobytes() == by_name(array, name).tobytes()
+
+
+def test_new_columns_take_the_memory_that_earlier_ones_have_left() -> None:
+    """But never that of columns which someone still has."""
+    split = echo.column_decoder(Small, tier="compiled")
+    array = records(Small, 100_000)
+    first = split(array)
+    place, kept = first["x"].ctypes.data, first["y"]
+    del first
+    second = split(array[::-1].copy())
+    assert second["x"].ctypes.data == place
+    assert not np.may_share_memory(second["y"], kept)
+    assert kept.tobytes() == array["y"].tobytes()
 
 
 # ---------------------------------------------------------------------------
@@ -219,10 +296,56 @@ def test_foreign_records_become_native_ones(tier: Any) -> None:
     assert array["x"].tolist() == [event.x for event in events]
 
 
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+def test_many_foreign_records_are_read_only_like_few(tier: Any) -> None:
+    """Large arrays are in memory that is used again, but not as long as someone has them."""
+    data = echo.codec(Small, abi="s390x").encode_many([Small(i / 7, i) for i in range(1000)])
+    decode = echo.array_decoder(Small, sender=echo.format_of(Small, abi="s390x"), tier=tier)
+    few, many, others = decode(data), decode(data * 10), decode(data * 10)
+    assert not few.flags.writeable
+    assert not many.flags.writeable
+    assert not np.may_share_memory(many, others)
+    assert many.tobytes() == others.tobytes() == few.tobytes() * 10
+    place, part = many.ctypes.data, others["x"]
+    del many, others
+    assert decode(data * 10).ctypes.data == place
+    assert part.tolist() == few["x"].tolist() * 10
+
+
+@dataclasses.dataclass
+class Spread:
+    """32 bytes, with numbers that grow; and more than a vector in another layout."""
+
+    a: int
+    b: echo.Long
+    c: echo.Array[echo.Int16, 4]
+    d: float
+
+
+@pytest.mark.parametrize("tier", ["compiled", "auto", "interpreted"])
+@pytest.mark.parametrize("abi", ["s390x", "ppc", "i386"])
+def test_foreign_records_beyond_the_caches_are_streamed(
+    abi: str, tier: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By code of its own, once it is there; byte for byte the same."""
+    events = [Spread(i << 40, -i, np.arange(i, i + 4), i / 7) for i in range(997)] * 5
+    data = echo.codec(Spread, abi=abi).encode_many(events)
+    sender = echo.format_of(Spread, abi=abi)
+    expected = echo.array_decoder(Spread, sender=sender, tier="interpreted")(data)
+    monkeypatch.setattr(arrays, "cache_bytes", lambda: 0)
+    decode = echo.array_decoder(Spread, sender=sender, tier=tier)
+    for _ in range(2):
+        assert decode(data).tobytes() == expected.tobytes()
+        assert background.drain(30)
+    with pytest.raises(echo.WireError):
+        decode(data + b"\0")
+
+
 def test_no_records_are_an_empty_array() -> None:
     """From a native and a foreign sender."""
     assert len(echo.array_decoder(Small)(b"")) == 0
-    assert len(echo.array_decoder(Small, sender=echo.format_of(Small, abi="m68k"))(b"")) == 0
+    decode = echo.array_decoder(Small, sender=echo.format_of(Small, abi="m68k"))
+    assert len(decode(b"")) == len(decode(np.empty((0, 2), "u1"))) == 0
 
 
 @pytest.mark.parametrize("abi", ["native", "s390x"])
@@ -241,3 +364,31 @@ def test_variable_parts_are_refused() -> None:
         echo.array_decoder(Small, sender=sender)
     with pytest.raises(echo.FormatError):
         echo.column_decoder(Worded)
+
+
+def test_an_array_is_encoded_without_a_copy() -> None:
+    for array in (records(Small, 5), records(Small, 0), records(Small, 6).reshape(2, 3)):
+        data = echo.array_encoder(Small)(array)
+        assert data.readonly
+        assert bytes(data) == array.tobytes()
+        assert array.size == 0 or np.shares_memory(np.frombuffer(data, np.uint8), array)
+        assert np.array_equal(echo.array_decoder(Small)(data), array.reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (records(Small, 4)[::2], "one piece"),
+        (records(Cell, 4), "dtype"),
+        (records(Small, 4).astype(echo.format_of(Small, abi="s390x").dtype), "dtype"),
+        (b"bytes", "`bytes`"),
+    ],
+)
+def test_what_would_have_to_be_copied_is_not_encoded(array: Any, message: str) -> None:
+    with pytest.raises(echo.EncodeError, match=message):
+        echo.array_encoder(Small)(array)
+
+
+def test_arrays_hold_no_variable_parts() -> None:
+    with pytest.raises(echo.FormatError):
+        echo.array_encoder(Worded)

@@ -47,6 +47,7 @@ NAMES = [
     "Verdict",
     "WireError",
     "array_decoder",
+    "array_encoder",
     "codec",
     "column_decoder",
     "compare",
