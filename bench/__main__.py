@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from bench import codec, columns, compiling, convert, formats
+from bench import codec, columns, compiling, convert, formats, memory
 from bench.report import Row, as_text
 
-SUITES = {
+SUITES: dict[str, Callable[..., Iterable[Row]]] = {
     "codec": codec.measure,
     "columns": columns.measure,
     "compile": compiling.measure,
     "convert": convert.measure,
     "formats": formats.measure,
+    "memory": memory.measure,
 }
 
 
@@ -26,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
-    rows: list[Row] = SUITES[options.suite](quick=options.quick)
+    rows = list(SUITES[options.suite](quick=options.quick))
     print(as_text(rows))
     if options.json:
         options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=1) + "\n")

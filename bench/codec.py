@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
-import pickle
-import statistics
 import timeit
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import echo_core as echo
-from bench.peers import FIELDS, Peer, peers, protobuf_messages, values
+from bench import messages
+from bench.peer import FIELDS, Peer, Task, values
+from bench.peers import peers
 from bench.report import Row
-from bench.workload import Message, Particle, particle
+from bench.schema_peers import protobuf_messages
+from bench.timing import medians_in_turn, seconds_each
+from bench.workload import Particle, particle
 
 # The particle as a plain dataclass with the event's own types.
 Slots: Any = dataclasses.make_dataclass(
@@ -29,131 +27,107 @@ Slots: Any = dataclasses.make_dataclass(
 )
 
 COUNT = 1000
+ENCODE, ENCODE_LIST, DECODE, DECODE_LIST = OPERATIONS = (
+    "encode",
+    f"encode {COUNT}",
+    "decode",
+    f"decode {COUNT}",
+)
 
-# How many times faster than each peer: encode one, encode a list, decode one, decode a list. None: no goal.
-DATACLASS: dict[str, tuple[float | None, ...]] = {
-    "pickle": (50, 100, 15, 5),
-    "msgpack": (12, 35, 3, None),
-    "msgspec": (6, 20, 3, None),
-    "msgspec array_like": (2.5, 4, 1.5, None),
-    "protobuf": (40, None, None, None),
-    "XML": (60, None, None, None),
+# How many times faster than each peer. A peer that is not named has no goal, and a row all the same.
+GOALS: dict[tuple[str, str], dict[str, float]] = {
+    ("dataclass", ENCODE): {
+        "pickle": 50,
+        "msgpack": 12,
+        "msgspec": 6,
+        "msgspec array_like": 2.5,
+        "protobuf": 40,
+        "XML by ElementTree": 60,
+        "XML by expat": 60,
+    },
+    ("dataclass", ENCODE_LIST): {"pickle": 100, "msgpack": 35, "msgspec": 20, "msgspec array_like": 4},
+    ("dataclass", DECODE): {"pickle": 15, "msgpack": 3, "msgspec": 3, "msgspec array_like": 1.5},
+    ("dataclass", DECODE_LIST): {"pickle": 5},
+    ("@echo.event", DECODE): {"pickle": 60, "msgpack": 12, "msgspec array_like": 5},
+    ("@echo.event", DECODE_LIST): {"pickle": 70, "msgspec array_like": 15, "protobuf, parsing alone": 4},
 }
-RECORD: dict[str, tuple[float | None, ...]] = {
-    "pickle": (None, None, 60, 70),
-    "msgpack": (None, None, 12, None),
-    "msgspec array_like": (None, None, 5, 15),
-}
-OPERATIONS = ("encode", f"encode {COUNT}", "decode", f"decode {COUNT}")
 
 
 def measure(*, quick: bool) -> list[Row]:
     """All figures of the table "Codec"."""
-    rounds = [_round(quick) for _ in range(1 if quick else 5)]
-    theirs = {name: _medians([times[name] for times in rounds]) for name in rounds[0]}
-    rows: list[Row] = []
-    for cls, goals in ((Slots, DATACLASS), (Particle, RECORD)):
-        ours = theirs[cls.__name__]
-        name = "dataclass" if cls is Slots else "@echo.event"
-        for peer, wanted in goals.items():
-            for operation, mine, other, goal in zip(OPERATIONS, ours, theirs[peer], wanted, strict=True):
-                if goal is not None:
-                    what = f"{name}: {operation}, {1e9 * mine:.3g} ns each, faster than {peer}"
-                    rows.append(Row(what, other / mine, goal, "x", at_least=True))
-    return [*rows, *_parse_only(quick), *_attribute(quick), *_variable(quick)]
+    return [*_particles_rows(quick), *_attribute(quick), *messages.measure(quick=quick)]
 
 
-def _round(quick: bool) -> dict[str, list[float]]:
-    """Everyone once, in turn: what slows the machine down for a while slows all of them."""
-    times = {peer.name: _peer_times(peer, quick) for peer in peers()}
-    return {**times, "Slots": _our_times(Slots, quick), "Particle": _our_times(Particle, quick)}
-
-
-def _medians(rounds: list[list[float]]) -> list[float]:
-    return [statistics.median(column) for column in zip(*rounds, strict=True)]
-
-
-def _particles() -> list[Particle]:
+def particles() -> list[Particle]:
+    """What everyone encodes."""
     return [particle(i) for i in range(COUNT)]
 
 
-def _our_times(cls: type[Any], quick: bool) -> list[float]:
+def ours() -> list[Peer]:
+    """Our two kinds of classes as codecs like the others."""
+    return [_codec("dataclass", Slots), _codec("@echo.event", Particle)]
+
+
+def _codec(name: str, cls: type[Any]) -> Peer:
     codec = echo.codec(cls, tier="compiled")
-    events = [cls(*values(it)) for it in _particles()]
-    data, many = codec.encode(events[3]), codec.encode_many(events)
-    assert values(codec.decode(data)) == values(events[3])
-    assert list(map(values, codec.decode_many(many))) == list(map(values, events))
-    assert many == b"".join(map(echo.encoder(cls, tier="interpreted"), events))
-    return [
-        _each(codec.encode, events[3], 1, quick),
-        _each(codec.encode_many, events, COUNT, quick),
-        _each(codec.decode, data, 1, quick),
-        _each(codec.decode_many, many, COUNT, quick),
-    ]
+
+    def made(it: Particle) -> Any:
+        return cls(*values(it))
+
+    return Peer(name, made, (codec.encode, codec.decode), (codec.encode_many, codec.decode_many))
 
 
-def _peer_times(peer: Peer, quick: bool) -> list[float]:
-    peer.check(_particles())
-    given = [peer.made(it) for it in _particles()]
-    data, many = peer.encode(given[3]), peer.encode_list(given)
-    return [
-        _each(peer.encode, given[3], 1, quick),
-        _each(peer.encode_list, given, COUNT, quick),
-        _each(peer.decode, data, 1, quick),
-        _each(peer.decode_list, many, COUNT, quick),
-    ]
+def checked_tasks() -> dict[str, dict[str, Task]]:
+    """What everyone is timed at, by name and operation, after each was checked to keep every value."""
+    events = particles()
+    everyone = [*ours(), *peers()]
+    for peer in everyone:
+        peer.check(events)
+    _check_bytes(events)
+    return {peer.name: peer.tasks(events) for peer in everyone} | {
+        "protobuf, parsing alone": {DECODE_LIST: _parsing(events)}
+    }
 
 
-def _each(call: Any, argument: Any, count: int, quick: bool) -> float:
-    """Seconds for each of `count` events that one call does: the best of several runs."""
-    timer = timeit.Timer("f(x)", globals={"f": call, "x": argument})
-    calls = max(1, int((0.002 if quick else 0.02) / max(timer.timeit(3) / 3, 1e-9)))
-    gc.collect()
-    return min(timer.repeat(5 if quick else 9, calls)) / calls / count
+def _check_bytes(events: list[Particle]) -> None:
+    """Compiled code writes what the interpreter writes, padding included."""
+    for cls in (Slots, Particle):
+        given = [cls(*values(it)) for it in events]
+        expected = b"".join(map(echo.encoder(cls, tier="interpreted"), given))
+        assert echo.codec(cls, tier="compiled").encode_many(given) == expected
 
 
-def _parse_only(quick: bool) -> Iterator[Row]:
+def _parsing(events: list[Particle]) -> Task:
     """protobuf without making Python objects, beside records that are objects already."""
     one, many = protobuf_messages()
-    messages = [one(**dict(zip(FIELDS, values(it), strict=True))) for it in _particles()]
-    parsing = _each(many.FromString, many(particles=messages).SerializeToString(), COUNT, quick)
-    ours = _our_times(Particle, quick)[3]
-    yield Row("@echo.event: decode 1000, faster than protobuf's parse", parsing / ours, 4, "x", at_least=True)
+    messages_ = [one(**dict(zip(FIELDS, values(it), strict=True))) for it in events]
+    data = many(particles=messages_).SerializeToString()
+    assert len(many.FromString(data).particles) == len(events)
+    return Task(many.FromString, data, len(events))
 
 
-def _variable(quick: bool) -> Iterator[Row]:
-    """Reading a field of a record beside a slot, in a function as the goal has it and alone."""
-    message = Message(7, "a name of some length", np.arange(10.0), ["one", "two"])
-    plain = PlainMessage(message.id, message.name, message.values, message.tags)
-    pickled = pickle.dumps(plain, 5)
-    dumps = functools.partial(pickle.dumps, protocol=5)
-    theirs = _each(dumps, plain, 1, quick), _each(pickle.loads, pickled, 1, quick)
-    codec = echo.codec(Message, tier="compiled")
-    data = codec.encode(message)
-    assert codec.decode(data) == message
-
-    def read(data: bytes) -> object:
-        event = codec.decode(data)
-        return event.id, event.name, event.values, event.tags
-
-    for what, ours, other in (
-        ("decode", _each(codec.decode, data, 1, quick), theirs[1]),
-        ("decode and read every field", _each(read, data, 1, quick), theirs[1]),
-        ("encode what was received", _each(codec.encode, codec.decode(data), 1, quick), theirs[0]),
-        ("encode what was made here", _each(codec.encode, message, 1, quick), theirs[0]),
-    ):
-        what = f"variable parts: {what}, {1e9 * ours:.3g} ns, faster than pickle"
-        yield Row(what, other / ours, 1, "x", at_least=True)
+def _particles_rows(quick: bool) -> Iterator[Row]:
+    tasks = checked_tasks()
+    for operation in OPERATIONS:
+        timed = {
+            name: functools.partial(
+                seconds_each, its[operation].call, its[operation].argument, its[operation].count, quick=quick
+            )
+            for name, its in tasks.items()
+            if operation in its
+        }
+        taken = medians_in_turn(timed, 1 if quick else 5)
+        mine = {peer: taken.pop(peer) for peer in ("dataclass", "@echo.event")}
+        for name, seconds in mine.items():
+            yield from _beside(name, operation, seconds, taken)
 
 
-@dataclass
-class PlainMessage:
-    """The same for pickle."""
-
-    id: int
-    name: str
-    values: np.ndarray[Any, Any]
-    tags: list[str]
+def _beside(name: str, operation: str, mine: float, theirs: dict[str, float]) -> Iterator[Row]:
+    group = f"{name}: {operation}, {1e9 * mine:.3g} ns each"
+    goals = GOALS.get((name, operation), {})
+    for peer, seconds in theirs.items():
+        what = f"faster than {peer}, {1e9 * seconds:.4g} ns"
+        yield Row(what, seconds / mine, goals.get(peer), "x", at_least=True, group=group)
 
 
 def _attribute(quick: bool) -> Iterator[Row]:
@@ -167,5 +141,5 @@ def _attribute(quick: bool) -> Iterator[Row]:
             names = {"e": event, "f": lambda event=event: event.x}
             taken.append(min(timeit.repeat(read, globals=names, number=number, repeat=repeat)))
     for read, what in (("f()", "in a function"), ("e.x", "alone")):
-        ours, slot = times[read]
-        yield Row(f"@echo.event: read an attribute {what}, against a slot", ours / slot, 1.8, "x")
+        record, slot = times[read]
+        yield Row(f"{what}, against a slot", record / slot, 1.8, "x", group="@echo.event: read an attribute")

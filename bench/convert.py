@@ -1,99 +1,98 @@
-"""Conversions from foreign layouts, beside memcpy of the same bytes and numpy doing the same."""
+"""Conversions from foreign layouts, beside memcpy of the same bytes and numpy doing the same.
+
+The parts of this suite that want more room than a function have modules of their own: an extra field, FFS,
+what is in native form already, and the checks.
+"""
 
 from __future__ import annotations
 
-import timeit
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import echo_core as echo
+from bench import bounds, extra_field, ffs, native_form
 from bench.loops import convert_ns, copy_ns
 from bench.report import Row
-from bench.workload import Particle, particle
+from bench.senders import PARTICLE, aligned, check, many, particles, placed, senders
+from bench.timing import Call, all_timed, best_in_turn, timed
+from bench.workload import Particle
 from echo_core.codegen.conversion import Conversion
 
-ILP32 = """
-struct Particle {
-    long id; double x, y, z; float vx, vy, vz, temp; int cell; short kind; unsigned char flags; _Bool active;
-    double mass, charge; char tag[16]; unsigned owner;
-};
-"""
-EXTRA_AND_REORDERED = """
-struct Particle {
-    double charge, mass; long long extra1; char tag[16]; long long id; float temp, vz, vy, vx; double extra2;
-    double z, y, x; unsigned owner; int cell; short kind; unsigned char flags; _Bool active; double extra3;
-};
-"""
-DTYPE = echo.format_of(Particle).dtype
 IN_CACHE, IN_MEMORY = (10, 100, 1000), (100_000, 1_000_000)
-
-
-def senders() -> dict[str, tuple[echo.Format, float, float]]:
-    """Foreign layouts of Particle, with the goals in cache and beyond: how many times memcpy."""
-    return {
-        "big-endian": (echo.format_of(Particle, abi="s390x"), 1.5, 1.1),
-        "32-bit, widened": (echo.Format.from_c(ILP32, abi="i386"), 1.5, 1.1),
-        "32-bit big-endian, widened": (echo.Format.from_c(ILP32, abi="ppc"), 1.5, 1.1),
-        "extra and reordered fields": (echo.Format.from_c(EXTRA_AND_REORDERED), 1.75, 1.5),
-    }
 
 
 def measure(*, quick: bool) -> list[Row]:
     """All figures of the table "Conversion"."""
-    return [*_records(quick), *_arrays(quick), *_calls(quick), *_views(quick)]
+    return [
+        *_records(quick),
+        *extra_field.measure(quick=quick),
+        *ffs.measure(quick=quick),
+        *_arrays(quick),
+        *_calls(quick),
+        *_views(quick),
+        *native_form.measure(quick=quick),
+        *bounds.measure(quick=quick),
+    ]
+
+
+def timed_records(sender: echo.Format, count: int) -> dict[str, Callable[[], float]]:
+    """Seconds for so many records by us, by memcpy and by numpy; what they make is checked at once."""
+    conversion = Conversion(sender, PARTICLE)
+    loaded = conversion.loaded()
+    source = placed(many(sender, count))
+    target, floor = (aligned(count * PARTICLE.size_bytes) for _ in range(2))
+    calls = max(1, 100_000 // count)
+
+    def ours() -> float:
+        address = loaded.addresses["convert_many"]  # `loaded` keeps the code there
+        return 1e-9 * convert_ns(address, source, target, count, calls=calls, repeats=1)
+
+    def copied() -> float:
+        return 1e-9 * copy_ns(target, floor, calls=calls, repeats=1)
+
+    ours()
+    check(target.tobytes(), count)
+    by_numpy = timed(record_calls(sender, count)["numpy"], max(1, 1000 // count))
+    return {"ours": ours, "memcpy": copied, "numpy": by_numpy}
+
+
+def record_calls(sender: echo.Format, count: int) -> dict[str, Call]:
+    """So many records as a call from Python, into room that is there; each is checked."""
+    convert = echo.converter(sender, PARTICLE, tier="compiled")
+    data = many(sender, count)
+    ours, floor, theirs = (aligned(count * PARTICLE.size_bytes) for _ in range(3))
+    into, source = theirs.view(PARTICLE.dtype), np.frombuffer(data, sender.dtype)
+    pairs = [(into[name], source[name]) for name in PARTICLE.dtype.names or ()]
+    calls: dict[str, Call] = {
+        "ours": (convert, data, ours),
+        "memcpy": (np.copyto, floor, ours),
+        "numpy": (_copy_fields, pairs),
+    }
+    for function, *arguments in calls.values():
+        function(*arguments)
+    for made in (ours, floor, theirs):
+        check(made.tobytes(), count)
+    return calls
+
+
+def _copy_fields(pairs: list[tuple[Any, Any]]) -> None:
+    """numpy's astype would make a new array, and goes by position."""
+    for into, source in pairs:
+        np.copyto(into, source)
 
 
 def _records(quick: bool) -> Iterator[Row]:
-    receiver = echo.format_of(Particle)
     for name, (sender, cached, beyond) in senders().items():
-        conversion = Conversion(sender, receiver)
-        loaded = conversion.loaded()  # holds the code
-        address = loaded.addresses["convert_many"]
         for count in IN_CACHE + IN_MEMORY[: 1 if quick else 2]:
-            data = _many(sender, count)
-            source, target, floor = (
-                aligned(size) for size in (len(data), *[count * receiver.size_bytes] * 2)
-            )
-            source[:] = np.frombuffer(data, np.uint8)
-            calls = max(1, 100_000 // count)
-            repeats = 5 if quick else 15
-            taken = convert_ns(address, source, target, count, calls=calls, repeats=repeats)
-            _check(target.tobytes(), count)
-            copied = copy_ns(target, floor, calls=calls, repeats=repeats)
+            taken = best_in_turn(timed_records(sender, count), 5 if quick else 15)
+            ours = taken["ours"]
             goal = cached if count in IN_CACHE else beyond
-            yield Row(f"{name}, {count} records", taken / copied, goal, "x memcpy")
-
-
-def aligned(size: int) -> np.ndarray[Any, Any]:
-    """Room on a cache line of its own: memcpy is twice as fast or slow by where its ends lie."""
-    room = np.zeros(size + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    return room[start : start + size]
-
-
-def _many(sender: echo.Format, count: int) -> bytes:
-    """So many records of a sender: a thousand different ones, over and over."""
-    native = particles()
-    rows = np.zeros(len(native), sender.dtype)
-    for name in native.dtype.names or ():
-        rows[name] = native[name]
-    whole, rest = divmod(count, len(rows))
-    return rows.tobytes() * whole + rows[:rest].tobytes()
-
-
-def particles() -> np.ndarray[Any, Any]:
-    """A thousand particles as native records."""
-    data = echo.codec(Particle, tier="compiled").encode_many([particle(i) for i in range(1000)])
-    return np.frombuffer(data, echo.format_of(Particle).dtype)
-
-
-def _check(converted: bytes, count: int) -> None:
-    """Every value is the one that the sender meant."""
-    native = particles().tobytes()
-    whole, rest = divmod(count, 1000)
-    assert converted == native * whole + native[: rest * echo.format_of(Particle).size_bytes]
+            what = f"{count} records, {1e9 * ours / count:.3g} ns each"
+            yield Row(what, ours / taken["memcpy"], goal, "x memcpy", group=name)
+            what = f"{count} records, faster than numpy"
+            yield Row(what, taken["numpy"] / ours, None, "x", at_least=True, group=name)
 
 
 @echo.event
@@ -111,50 +110,74 @@ class Floats:
 
 
 def _arrays(quick: bool) -> Iterator[Row]:
-    """Swapped arrays of numbers: the call from C, with its slot, as a conversion makes it."""
-    for cls, dtype in ((Doubles, "f8"), (Floats, "f4")):
-        conversion = Conversion(echo.format_of(cls, abi="s390x"), echo.format_of(cls))
-        convert = echo.converter(conversion.sender, conversion.receiver, tier="compiled")
-        encode = echo.encoder(cls, abi="s390x")
-        for kib in (16, 256, 4096):
-            values = np.arange(kib * 1024 // int(dtype[1]), dtype=dtype)
-            data = encode(cls(values))
-            target = np.zeros(len(data), np.uint8)
-            floor = np.zeros(len(data), np.uint8)
-            source = np.frombuffer(data, np.uint8)
-            assert convert(data) == echo.encoder(cls)(cls(values))
-            calls, repeat = max(1, 20_000 // kib), 5 if quick else 15
-            taken = _best("f(x, y)", calls, repeat, f=convert, x=data, y=target)
-            copied = _best("f(x, y)", calls, repeat, f=np.copyto, x=floor, y=source)
-            yield Row(f"swapped {dtype}[], {kib} KiB, from Python", taken / copied, 1.1, "x memcpy")
+    """Swapped arrays of numbers: the call from Python, beside numpy's copy and its swap."""
+    for cls, dtype in ARRAYS:
+        for kib in ARRAY_KIB:
+            calls = all_timed(array_calls(cls, dtype, kib), max(1, 20_000 // kib))
+            taken = best_in_turn(calls, 5 if quick else 15)
+            group = f"swapped {dtype}[], from Python"
+            yield Row(f"{kib} KiB", taken["ours"] / taken["memcpy"], 1.1, "x memcpy", group=group)
+            what = f"{kib} KiB, faster than numpy"
+            yield Row(what, taken["numpy"] / taken["ours"], None, "x", at_least=True, group=group)
+
+
+ARRAYS = ((Doubles, "f8"), (Floats, "f4"))
+ARRAY_KIB = (16, 256, 4096)
+
+
+def array_calls(cls: type[Any], dtype: str, kib: int) -> dict[str, Call]:
+    """One array by us, by memcpy and by numpy, into room that is there; each is checked."""
+    convert = echo.converter(echo.format_of(cls, abi="s390x"), echo.format_of(cls), tier="compiled")
+    values = np.arange(kib * 1024 // int(dtype[1]), dtype=dtype)
+    data = echo.encoder(cls, abi="s390x")(cls(values))
+    source, swapped, native = np.frombuffer(data, np.uint8), values.astype(f">{dtype}"), np.zeros_like(values)
+    target, floor = np.zeros(len(data), np.uint8), np.zeros(len(data), np.uint8)
+    calls: dict[str, Call] = {
+        "ours": (convert, data, target),
+        "memcpy": (np.copyto, floor, source),
+        "numpy": (np.copyto, native, swapped),
+    }
+    for function, *arguments in calls.values():
+        function(*arguments)
+    assert target.tobytes() == echo.encoder(cls)(cls(values))
+    assert floor.tobytes() == data
+    assert np.array_equal(native, values)
+    return calls
+
+
+def one_record_calls() -> dict[str, Call]:
+    """One record, the whole call from Python, beside one that does nothing; each is checked."""
+    sender = echo.format_of(Particle, abi="s390x")
+    convert = echo.converter(sender, PARTICLE, tier="compiled")
+    data, target = many(sender, 1), bytearray(96)
+
+    def by_numpy(data: bytes) -> Any:
+        return np.frombuffer(data, sender.dtype).astype(PARTICLE.dtype)
+
+    convert(data, target)
+    check(bytes(target), 1)
+    assert by_numpy(data).tolist() == particles()[:1].tolist()
+    return {"empty": (callable, data), "ours": (convert, data, target), "numpy": (by_numpy, data)}
 
 
 def _calls(quick: bool) -> Iterator[Row]:
-    """One record, the whole call from Python."""
-    sender = echo.format_of(Particle, abi="s390x")
-    convert = echo.converter(sender, echo.format_of(Particle), tier="compiled")
-    data, target = _many(sender, 1), bytearray(96)
-    convert(data, target)
-    _check(bytes(target), 1)
-    number, repeat = (20_000, 5) if quick else (200_000, 15)
-
-    empty = _best("f(x)", number, repeat, f=callable, x=data)  # makes nothing
-    whole = _best("f(x, y)", number, repeat, f=convert, x=data, y=target)
-    by_numpy = _best("f(x, d).astype(t)", number, repeat, f=np.frombuffer, x=data, d=sender.dtype, t=DTYPE)
-    yield Row("one record, call from Python over an empty call", 1e9 * (whole - empty), 40, "ns")
-    yield Row("one record, faster than numpy", by_numpy / whole, 50, "x", at_least=True)
+    taken = best_in_turn(all_timed(one_record_calls(), 5000), 10 if quick else 100)
+    group = "one record, whole call from Python"
+    yield Row("over an empty call", 1e9 * (taken["ours"] - taken["empty"]), 40, "ns", group=group)
+    what = f"faster than numpy, {1e9 * taken['numpy']:.4g} ns"
+    yield Row(what, taken["numpy"] / taken["ours"], 50, "x", at_least=True, group=group)
 
 
-def _best(call: str, number: int, repeat: int, **names: object) -> float:
-    """Seconds for one call."""
-    return min(timeit.repeat(call, globals=names, number=number, repeat=repeat)) / number
-
-
-def _views(quick: bool) -> Iterator[Row]:
-    """A sender of the same layout is not converted at all."""
+def view_calls() -> dict[str, Call]:
+    """A sender of the same layout is not converted at all: records in two sizes."""
     decode = echo.array_decoder(Particle)
     small, large = particles().tobytes(), particles().tobytes() * 1000
     assert decode(large).shape == (1_000_000,)
-    calls, repeat = 1000, 5 if quick else 15
-    times = [_best("f(x)", calls, repeat, f=decode, x=data) for data in (small, large)]
-    yield Row("same layout, a million records over a thousand", times[1] / times[0], 1.5, "x")
+    assert np.shares_memory(decode(large), np.frombuffer(large, np.uint8))
+    return {"1000": (decode, small), "1000000": (decode, large)}
+
+
+def _views(quick: bool) -> Iterator[Row]:
+    taken = best_in_turn(all_timed(view_calls(), 1000), 5 if quick else 15)
+    what = "a view: a million records over a thousand"
+    yield Row(what, taken["1000000"] / taken["1000"], 1.5, "x", group="same layout")

@@ -1,0 +1,76 @@
+"""What is timed is checked first: conversions, their peers, and FFS where it is there. Sizes are tiny."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.bounds import timed_fixed, timed_record
+from bench.columns import into_arrays, new_arrays
+from bench.convert import Doubles, array_calls, one_record_calls, record_calls, timed_records
+from bench.extra_field import LATER_ODD, timed_many, timed_odd
+from bench.ffs import SENDERS, Sender, timed
+from bench.ffs_library import library
+from bench.memory import allocated_bytes, growth_kib
+from bench.native_form import other_ways, our_ways
+from bench.senders import check, odd, particles, senders, senders_with_and_without
+from bench.workload import Odd
+
+
+@pytest.mark.parametrize("name", senders())
+def test_records_are_checked(name: str) -> None:
+    """By us, by memcpy and by numpy, from Python and in loops of C."""
+    sender = senders()[name][0]
+    assert set(record_calls(sender, 7)) == set(timed_records(sender, 7)) == {"ours", "memcpy", "numpy"}
+
+
+def test_a_wrong_byte_is_found() -> None:
+    """The check that all conversions of particles go through."""
+    native = bytearray(particles()[:3].tobytes())
+    check(bytes(native), 3)
+    native[100] ^= 1
+    with pytest.raises(AssertionError):
+        check(bytes(native), 3)
+
+
+def test_calls_are_checked() -> None:
+    """One record, an array, and what needs no conversion at all."""
+    assert one_record_calls()
+    assert array_calls(Doubles, "f8", 1)
+    assert our_ways()
+    assert other_ways()
+
+
+@pytest.mark.parametrize("name", senders_with_and_without())
+def test_an_extra_field_changes_nothing_else(name: str) -> None:
+    """Each run is checked before it is timed."""
+    for sender in senders_with_and_without()[name]:
+        assert timed_many(sender, 3)() > 0
+    for cls in (Odd, LATER_ODD):
+        assert timed_odd(cls, 8)[0]() > 0
+
+
+def test_checked_and_unchecked_conversions_agree() -> None:
+    """Of records of fixed size and of records with variable parts."""
+    for timed_ in (timed_fixed(2), timed_record(Odd, odd(8))):
+        assert all(run() > 0 for run in timed_.values())
+
+
+@pytest.mark.parametrize("sender", SENDERS, ids=lambda sender: sender.name)
+def test_ffs_converts_what_we_convert(sender: Sender) -> None:
+    """Its particles are ours; where it is not there, its stated figures stand in."""
+    expected = {"ours", "memcpy", "FFS"} if library() else {"ours", "memcpy"}
+    assert set(timed(sender, 3)) == expected
+
+
+def test_columns_are_checked() -> None:
+    """By whoever makes them."""
+    records = particles()[:20]
+    assert set(into_arrays(records)) == {"ours", "memcpy", "numpy"}
+    assert set(new_arrays(records)) == {"ours", "memcpy", "numpy", "pyarrow"}
+
+
+def test_what_is_kept_is_counted() -> None:
+    """A result of a thousand bytes is one, and calls that keep all they make are seen to grow."""
+    assert 1000 <= allocated_bytes(bytes, 1000) <= 1100
+    kept: list[bytes] = []
+    assert growth_kib(lambda: kept.append(bytes(100_000)), 100) > 5000

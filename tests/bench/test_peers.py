@@ -1,0 +1,63 @@
+"""Every codec that we are measured beside gives every value back, and one that does not is found out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bench.codec import ours
+from bench.messages import MessageCodec, message, message_codecs
+from bench.peer import Peer
+from bench.peers import peers
+from bench.workload import particle
+
+PARTICLES = [particle(i) for i in range(12)]
+
+
+@pytest.mark.parametrize("peer", [*ours(), *peers()], ids=lambda peer: peer.name)
+def test_particles_come_back(peer: Peer) -> None:
+    """Alone and in a list, and of the types that they had."""
+    peer.check(PARTICLES)
+
+
+@pytest.mark.parametrize("codec", message_codecs(), ids=lambda codec: codec.name)
+def test_messages_come_back(codec: MessageCodec) -> None:
+    """Numbers as an array of doubles, whatever the codec makes of them on the way."""
+    codec.check(message())
+
+
+@pytest.mark.parametrize("field", ["id", "vx", "active", "tag"])
+def test_a_codec_that_loses_a_value_is_found_out(field: str) -> None:
+    """In a list as well as alone."""
+    peer = peers()[0]
+
+    def lossy(it: Any) -> Any:
+        setattr(it, field, type(getattr(it, field))())
+        return it
+
+    with pytest.raises(AssertionError):
+        _changed(peer, lossy).check(PARTICLES)
+
+
+def test_a_codec_that_changes_a_type_is_found_out() -> None:
+    """1 is True to ==, and not to a program that reads it."""
+    peer = peers()[0]
+
+    def untyped(it: Any) -> Any:
+        it.active = int(it.active)
+        return it
+
+    with pytest.raises(AssertionError):
+        _changed(peer, untyped).check(PARTICLES)
+
+
+def _changed(peer: Peer, change: Callable[[Any], Any]) -> Peer:
+    encode, decode = peer.many
+
+    def decode_and_change(data: Any) -> list[Any]:
+        return [change(it) for it in decode(data)]
+
+    return dataclasses.replace(peer, many=(encode, decode_and_change))
