@@ -34,7 +34,10 @@ class Format:
         """The format that a peer's metadata describes, or WireError."""
         from echo_core.formats.metadata import from_metadata
 
-        return cls(from_metadata(bytes(metadata)))
+        data = bytes(metadata)
+        made = cls(from_metadata(data))
+        vars(made)["metadata"] = data  # what was read would be written like this
+        return made
 
     @classmethod
     def from_dtype(cls, dtype: np.dtype[Any] | type[Any] | str, *, name: str = "Record") -> Format:
