@@ -13,6 +13,7 @@ from echo_core.codegen import background, engine
 from echo_core.codegen.column_code import Column, emit, lead_of
 from echo_core.codegen.column_memory import MIN_BYTES, Spare, cache_bytes
 from echo_core.codegen.conversion import Buffer, Conversion, Tier, check_tier, generator_version
+from echo_core.codegen.records import as_array
 from echo_core.codegen.store import use_code
 from echo_core.codegen.streaming import Stream
 from echo_core.errors import EncodeError, FormatError, WireError
@@ -109,20 +110,16 @@ def array_encoder(cls: type[Any]) -> ArrayEncoder:
     return partial(_encoded, dtype, cls.__qualname__)
 
 
-def _encoded(dtype: np.dtype[Any], path: str, array: Array_) -> memoryview:
-    given: Any = array  # the annotation does not keep others out
-    if not isinstance(given, np.ndarray) or given.dtype != dtype:
-        kind = (
-            f"an array of `{given.dtype}`"
-            if isinstance(given, np.ndarray)
-            else f"`{type(given).__qualname__}`"
-        )
+def _encoded(dtype: np.dtype[Any], path: str, given: Any) -> memoryview:
+    array = as_array(given)
+    if array is None or array.dtype != dtype:
+        kind = f"`{type(given).__qualname__}`" if array is None else f"one of `{array.dtype}`"
         msg = f"Expected a numpy array of `format_of({path}).dtype`, got {kind}"
         raise EncodeError(msg, path=path, hint="`astype` makes one")
-    if not given.flags.c_contiguous:
+    if not array.flags.c_contiguous:
         msg = "Expected an array in one piece, got one with strides"
         raise EncodeError(msg, path=path, hint="`numpy.ascontiguousarray` makes one")
-    return given.reshape(-1).view(_BYTE).data.toreadonly()
+    return array.reshape(-1).view(_BYTE).data.toreadonly()
 
 
 def column_decoder(

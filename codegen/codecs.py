@@ -1,7 +1,8 @@
 """Encoders and decoders of one event class: what components call.
 
-The generic codec (`generic.py`) handles every declaration. For classes of fixed layout compiled code stands
-before it (`compiled.py`), and what that does not handle goes on to it; so every error has one wording.
+The generic codec (`generic.py`) handles every declaration and every value. Before it stands C code that walks
+a tree of values, and before that, for classes with slots and records of one size, code compiled for the class
+(`compiled.py`). What one does not handle goes on to the next; so every error has one wording.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class Codec(Generic[T]):
-    """The four functions of one class and one sender; built-in ones where code can be compiled for them.
+    """The four functions of one class and one sender; built-in ones but for a few classes.
 
     `encode` and `encode_many` go from events to records of `format`, `decode` and `decode_many` from records
     of `sender` to events.
@@ -91,9 +92,9 @@ def codec(
 
     Events are encoded as the machine named by `abi` lays them out. `sender` is the format of what is decoded;
     without it that is the same. `lossy` consents to conversions that may lose: a value that does not fit is
-    then a ConversionError. `tier` "auto" goes through the layouts until compiled code is ready, "compiled"
-    waits for what code there can be (CompileError: none), "interpreted" does without. IncompatibleError says
-    why no path leads from the sender.
+    then a ConversionError. `tier` "auto" does without compiled code until it is ready, "compiled" waits for
+    what code there can be (CompileError: there is only the generic codec), "interpreted" takes that codec.
+    IncompatibleError says why no path leads from the sender.
     """
     cls = _class_for(cls, sender)
     format_ = format_of(cls, abi=abi)

@@ -1,7 +1,7 @@
-"""Compiled code for the codec of one class: made in the background, kept on disk, put in front.
+"""Native code before the generic codec of one class: walking a tree of values, and compiled for the class.
 
-Each direction of a codec becomes a built-in function that calls the generic one until code is installed, and
-afterwards for whatever the code does not handle.
+Each direction of a codec becomes a built-in function. It walks at once; compiled code is made in the
+background, kept on disk and put in front. What neither handles goes to the generic codec.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from echo_core.codegen import background, cpython, engine, record_types
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.generic import Data, GenericCodec
 from echo_core.codegen.object_code import emit
-from echo_core.codegen.objects import runs_post_init
 from echo_core.codegen.shapes import Context, shape_of
 from echo_core.codegen.store import use_code
+from echo_core.codegen.value_trees import tree_of
 from echo_core.errors import CompileError, IncompatibleError
 from echo_core.formats.declare import format_of
 
@@ -85,7 +85,7 @@ def functions_of(generic: GenericCodec[Any], tier: Tier, ways: Ways) -> Function
     functions = Functions(generic.encode, generic.encode_many, generic.decode, generic.decode_many)
     if tier == "interpreted":
         return functions
-    make = _NativeEvents if record_types.is_native(generic.cls) else _SlottedEvents
+    make = _NativeEvents if record_types.is_native(generic.cls) else _PlainEvents
     made = make(generic, tier)
     refusals: list[CompileError] = []
     for way, build in ((Ways.ENCODE, made.encoding), (Ways.DECODE, made.decoding)):
@@ -104,37 +104,60 @@ def _no_code(generic: GenericCodec[Any], reason: str) -> CompileError:
     return CompileError(msg, hint=reason)
 
 
+def _conversion(generic: GenericCodec[Any]) -> Conversion:
+    """What verifies a sender's records and makes them ours."""
+    try:
+        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
+    except IncompatibleError as error:  # a default that only the class can make
+        raise _no_code(generic, str(error)) from None
+
+
+def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) -> _objects.Walker:
+    tree = tree_of(generic.receiver.record)
+    if tree is None:
+        raise _no_code(generic, "it has lists of several dimensions, or members of equal numbers")
+    convert = None if conversion is None else conversion.call
+    return _objects.Walker(tree, convert, generic.encode, generic.decode)
+
+
+def _demand_own_layout(generic: GenericCodec[Any]) -> None:
+    if generic.format != generic.receiver:
+        raise _no_code(generic, "events are encoded in C into this machine's own layout only")
+
+
 @dataclass(frozen=True, slots=True)
-class _SlottedEvents:
-    """Events whose slots code reads and fills. What is refused here stays with the generic codec."""
+class _PlainEvents:
+    """Events whose fields are attributes: walked, unless there is code, for slots and records of one size."""
 
     generic: GenericCodec[Any]
     tier: Tier
 
     def encoding(self) -> dict[str, Any]:
         generic = self.generic
-        self._demand_shape()
-        if generic.format != generic.receiver:
-            raise _no_code(generic, "events are compiled into this machine's own layout only")
-        codec = _objects.Codec(generic.encode, generic.format.size_bytes, generic.format.size_bytes)
-        _have_done(partial(_install_encode, codec, generic.cls), self.tier)
+        _demand_own_layout(generic)
+        walker = _walker(generic)
+        if not generic.format.is_fixed:
+            return {"encode": walker.encode}
+        codec = _objects.Codec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
+        if shape_of(generic.receiver.record) is not None:
+            _have_done(partial(_install_encode, codec, generic.cls), self.tier)
         return {"encode": codec.encode, "encode_many": codec.encode_many}
 
     def decoding(self) -> dict[str, Any]:
         generic = self.generic
-        self._demand_shape()
-        if not generic.sender.is_fixed:
-            raise _no_code(generic, "the sender's records have variable parts")
-        if runs_post_init(generic.cls):
-            raise _no_code(generic, "its `__post_init__` has to be called")
-        codec = _objects.Codec(generic.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
-        _have_done(partial(_install_decode, codec, generic), self.tier)
+        conversion = None if generic.report.is_same else _conversion(generic)
+        walker = _walker(generic, conversion)
+        is_fixed = generic.receiver.is_fixed and generic.sender.is_fixed
+        found = shape_of(generic.receiver.record)
+        has_code = is_fixed and found is not None and not found[1].has_after
+        if conversion is not None and not has_code:
+            conversion.begin(self.tier)
+        if not is_fixed:
+            return {"decode": walker.decode}
+        codec = _objects.Codec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
+        if has_code:
+            _have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
         return {"decode": codec.decode, "decode_many": codec.decode_many}
-
-    def _demand_shape(self) -> None:
-        if shape_of(self.generic.receiver.record) is None:
-            reason = "its instances need slots of their own and records of one size"
-            raise _no_code(self.generic, cpython.problem() or reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +169,10 @@ class _NativeEvents:
 
     def encoding(self) -> dict[str, Any]:
         generic = self.generic
-        if generic.format != generic.receiver:
-            raise _no_code(generic, "events hold this machine's own layout only")
-        encoder = record_types.record_encoder(generic.cls, generic.encode, generic.encode_many)
+        _demand_own_layout(generic)
+        tree = tree_of(generic.receiver.record)
+        encode = generic.encode if tree is None else _walker(generic).encode
+        encoder = record_types.record_encoder(generic.cls, encode, generic.encode_many)
         made: dict[str, Any] = {"encode": encoder.call}
         return {**made, "encode_many": encoder.call_many} if generic.format.is_fixed else made
 
@@ -160,44 +184,32 @@ class _NativeEvents:
         if generic.report.is_same:
             decoder.install_copy()
         else:
-            _have_done(partial(_install_conversion, decoder, generic), self.tier)
+            _have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
         return {"decode": decoder.call, "decode_many": decoder.call_many}
 
     def _holding(self) -> Callable[[Data], Any]:
         """What has variable parts is verified and converted at once, and read when a field is."""
-        generic = self.generic
-        codec = record_types.record_codec(generic.cls)
+        codec = record_types.record_codec(self.generic.cls)
         assert codec is not None
-        hold = codec.decode
-        try:
-            conversion = Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
-        except IncompatibleError as error:  # a default that only the class can make
-            raise _no_code(generic, str(error)) from None
+        conversion = _conversion(self.generic)
         conversion.begin(self.tier)
-        convert = conversion.call
+        hold, convert = codec.decode, conversion.call
         return lambda data: hold(convert(data))
 
 
-def _conversion_of(generic: GenericCodec[Any]) -> engine.Loaded:
-    try:
-        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy).loaded()
-    except IncompatibleError as error:  # a default that only the class can make
-        raise CompileError(str(error)) from None
+def _install_conversion(decoder: _records.Decoder, conversion: Conversion) -> None:
+    loaded = conversion.loaded()
+    decoder.install_fixed(loaded.addresses["convert_many"], conversion.sender.size_bytes, loaded)
 
 
-def _install_conversion(decoder: _records.Decoder, generic: GenericCodec[Any]) -> None:
-    loaded = _conversion_of(generic)
-    decoder.install_fixed(loaded.addresses["convert_many"], generic.sender.size_bytes, loaded)
-
-
-def _have_done(job: Callable[[], None], tier: Tier) -> None:
+def _have_done(job: Callable[[], object], tier: Tier) -> None:
     if tier == "compiled":
         job()
     else:
         background.submit(partial(_unless_refused, job))
 
 
-def _unless_refused(job: Callable[[], None]) -> None:
+def _unless_refused(job: Callable[[], object]) -> None:
     """What the compiler refuses stays with the generic codec."""
     with contextlib.suppress(CompileError):
         job()
@@ -217,12 +229,12 @@ def _install_encode(codec: _objects.Codec, cls: type[Any]) -> None:
     )
 
 
-def _install_decode(codec: _objects.Codec, generic: GenericCodec[Any]) -> None:
-    code = code_of(generic.cls)
+def _install_decode(codec: _objects.Codec, cls: type[Any], conversion: Conversion | None) -> None:
+    code = code_of(cls)
     addresses, context = code.loaded.addresses, code.context
     keep: tuple[object, ...] = (code.loaded,)
     convert = 0
-    if not generic.report.is_same:
-        loaded = _conversion_of(generic)
+    if conversion is not None:
+        loaded = conversion.compile()
         convert, keep = loaded.addresses["convert_many"], (code.loaded, loaded)
     codec.install(0, 0, addresses["decode"], convert, context.objects, keep, context.runs_python)

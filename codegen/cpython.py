@@ -109,15 +109,15 @@ def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
     if not _has_plain_slots(cls, names):
         return None
     instance = object.__new__(cls)
+    words = (ctypes.c_uint64 * (cls.__basicsize__ // POINTER)).from_address(id(instance))
     offsets: dict[str, int] = {}
     for name in names:
         mark = object()
         object.__setattr__(instance, name, mark)
-        places = range(2 * POINTER, cls.__basicsize__ - POINTER + 1, POINTER)
-        found = [offset for offset in places if _word(instance, offset) == id(mark)]
-        if len(found) != 1:
+        held = words[2:]  # behind the object's head
+        if held.count(id(mark)) != 1:
             return None
-        offsets[name] = found[0]
+        offsets[name] = POINTER * (2 + held.index(id(mark)))
     return offsets if len(set(offsets.values())) == len(names) else None
 
 

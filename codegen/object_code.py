@@ -18,7 +18,7 @@ from echo_core.codegen.ir import LIKELY, Function
 from echo_core.formats.types import Field, Kind, Scalar, Type
 from echo_core.formats.values import integer_range
 
-# What every context begins with: functions of native/objects.c, then objects; a class's own come after them.
+# What every context begins with: functions of native/object_*.c, then objects; a class's own come after them.
 FUNCTIONS = ("WRITE_TEXT", "READ_TEXT", "WRITE_FIELD", "READ_FIELD")
 OBJECTS = ("float", "int", "str", "True", "False")
 _INDEX = {name: i for i, name in enumerate(FUNCTIONS + OBJECTS)}
@@ -41,27 +41,27 @@ declare double @llvm.fabs.f64(double)
 class Slot:
     """A field, where an instance keeps it, and what its values need beyond code.
 
-    `parts` describe the class of a nested record; `writer` and `reader` are the indices of Python functions.
+    `parts` describe the class of a nested record; `tree` is the index of what walks any other value.
     """
 
     field: Field
     at: int
     parts: Shape | None = None
-    writer: int = 0
-    reader: int = 0
+    tree: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A class as code sees it: which reference of the context it is, and its slots."""
+    """A class as code sees it: its reference in the context, its slots, and what else is in its record."""
 
     index: int
     slots: tuple[Slot, ...]
     size: int
+    gaps: tuple[tuple[int, int], ...]
 
 
 def is_direct(type_: Type) -> bool:
-    """Whether code handles a type's values by itself; others take a Python function each way."""
+    """Whether code handles a type's values by itself; others are left to a tree of values."""
     if not isinstance(type_, Scalar):
         return False
     return type_.kind in _DIRECT or (type_.kind is Kind.FLOAT and type_.size > 2)
@@ -87,10 +87,6 @@ def _encode(shape: Shape) -> Function:
     _Encoder(function).event(shape, "%event", "%target")
     function.do("ret i32 0")
     return function
-
-
-def _covered(shape: Shape) -> int:
-    return sum(_covered(slot.parts) if slot.parts else slot.field.type.size for slot in shape.slots)
 
 
 def _encode_many(shape: Shape) -> Function:
@@ -130,9 +126,6 @@ class _Encoder:
     def event(self, shape: Shape, event: str, target: str) -> None:
         """One event's record."""
         self._target = target
-        if _covered(shape) < shape.size:
-            size = f"i64 {shape.size}"
-            self._function.do(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, {size}, i1 false)")
         self._shape(shape, event, 0)
 
     def _shape(self, shape: Shape, event: str, base: int) -> None:
@@ -141,6 +134,9 @@ class _Encoder:
             value = self._function.value(f"load ptr, ptr {self._function.at(event, slot.at)}, align 8")
             self._function.fail_unless(self._function.value(f"icmp ne ptr {value}, null"))
             self._slot(slot, value, base + slot.field.offset)
+        for at, size in shape.gaps:
+            place = self._function.at(self._target, base + at)
+            self._function.do(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
 
     def _slot(self, slot: Slot, value: str, at: int) -> None:
         target = self._function.at(self._target, at)
@@ -148,7 +144,7 @@ class _Encoder:
         if slot.parts is not None:
             self._shape(slot.parts, value, at)
         elif not isinstance(type_, Scalar) or not is_direct(type_):
-            self._by_python(slot, value, target)
+            self._by_tree(slot, value, target)
         elif type_.kind is Kind.BOOL:
             self._bool(value, target)
         elif type_.kind is Kind.FLOAT:
@@ -172,10 +168,9 @@ class _Encoder:
         type_ = function.value(f"load ptr, ptr {function.at(value, cpython.TYPE_OFFSET)}, align 8")
         function.fail_unless(function.value(f"icmp eq ptr {type_}, {cls}"))
 
-    def _by_python(self, slot: Slot, value: str, target: str) -> None:
+    def _by_tree(self, slot: Slot, value: str, target: str) -> None:
         function = self._function
-        writer = self._reference(slot.writer)
-        arguments = f"ptr {writer}, ptr {value}, ptr {target}, i64 {slot.field.type.size}"
+        arguments = f"ptr {self._reference(slot.tree)}, ptr {value}, ptr {target}"
         failed = function.value(f"call i32 {self._common('WRITE_FIELD')}({arguments})")
         function.fail_unless(function.value(f"icmp eq i32 {failed}, 0"))
 
@@ -307,8 +302,8 @@ class _Decoder:
         source = function.at("%record", at)
         type_ = slot.field.type
         if not isinstance(type_, Scalar) or not is_direct(type_):
-            reader, read = _reference(function, slot.reader), _reference(function, _INDEX["READ_FIELD"])
-            return function.value(f"call ptr {read}(ptr {reader}, ptr {source}, i64 {type_.size})")
+            tree, read = _reference(function, slot.tree), _reference(function, _INDEX["READ_FIELD"])
+            return function.value(f"call ptr {read}(ptr {tree}, ptr {source})")
         match type_.kind:
             case Kind.BOOL:
                 return self._bool(source)

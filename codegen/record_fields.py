@@ -11,7 +11,6 @@ seen by the next reader and by the encoder. Arrays in the record need no slot: t
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +19,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from echo_core.codegen import value_trees
 from echo_core.codegen.objects import plain_of, value_of
 from echo_core.codegen.records import as_array, read, read_field, write
-from echo_core.errors import WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.layout import Layout
@@ -40,16 +39,14 @@ from echo_core.formats.types import (
     Text,
     Type,
     has_parts,
+    required,
 )
 from echo_core.formats.values import (
-    decode_text,
-    from_plain,
     is_numeric,
     number_by_member,
     pack,
     scalar_dtype,
     to_plain,
-    unpack,
 )
 
 # One check of a received record, as native/record_shapes.c wants it: what, at, size, count, known numbers.
@@ -57,23 +54,6 @@ Check = tuple[str, int, int, int, tuple[int, ...]]
 
 # A record that needs more checks than these is not decoded natively.
 MAX_CHECKS = 4096
-
-_WORD = struct.Struct("=Q" if NATIVE.pointer_size == 8 else "=I")
-
-# The letters are those of `enum form` in native/records.h.
-_INLINE: dict[tuple[Kind, int], str] = {
-    (Kind.BOOL, 1): "?",
-    (Kind.INT, 1): "b",
-    (Kind.INT, 2): "h",
-    (Kind.INT, 4): "i",
-    (Kind.INT, 8): "q",
-    (Kind.UINT, 1): "B",
-    (Kind.UINT, 2): "H",
-    (Kind.UINT, 4): "I",
-    (Kind.UINT, 8): "Q",
-    (Kind.FLOAT, 4): "f",
-    (Kind.FLOAT, 8): "d",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +93,7 @@ def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
 def _leaf_form(type_: Type, path: str) -> Form:
     letter = "v"
     if isinstance(type_, Scalar):
-        letter = "s" if type_.kind is Kind.CHARS else _INLINE.get((type_.kind, type_.size), "v")
+        letter = "s" if type_.kind is Kind.CHARS else value_trees.LEAVES.get((type_.kind, type_.size), "v")
     return Form(letter, False, _reader(type_, path), _writer(type_, path))
 
 
@@ -136,14 +116,10 @@ def _window_reader(type_: Array) -> Callable[[Any], Any]:
 
 
 def _reader(type_: Type, path: str) -> Callable[[bytes], Any]:
-    match type_:
-        case Enumeration():
-            return _member_reader(type_, path)
-        case Scalar():
-            return lambda data: from_plain(type_, unpack(type_, data, NATIVE.byte_order, path), path)
-        case _:
-            layout = _layout_of_one(type_)
-            return lambda data: value_of(type_, read(data, layout)["value"], path)
+    if isinstance(type_, Enumeration):
+        return value_trees.reader(type_, _member_reader(type_, path))
+    layout = _layout_of_one(type_)
+    return value_trees.reader(type_, lambda data: value_of(type_, read(data, layout)["value"], path))
 
 
 def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any]:
@@ -196,23 +172,20 @@ def _check_array(type_: Sequence, path: str, value: Any) -> object:
 
 def _part_form(field: Field, layout: Layout, path: str) -> Form:
     type_ = field.type
-    check = _checker(type_, path)
-    direct = type_.element if isinstance(type_, Nullable) else type_
-    match direct:
-        case Text() | Blob():
-            letter = "o"
-            if NATIVE.pointer_size == 8 and direct is type_:
-                letter = "t" if isinstance(type_, Text) else "y"
-            return Form(letter, False, partial(_read_string, direct, field, path), check)
-        case Sequence() if _is_view(direct):
-            return Form("o", False, partial(_read_array, direct, field, layout.record, path), check)
-        case _:
-            return Form("o", not _is_immutable(type_), partial(_read_any, field, layout, path), check)
+    is_view, is_shared = _is_view(required(type_)), not _is_immutable(type_)
+    letter = "o"
+    if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
+        letter = "t" if isinstance(type_, Text) else "y"
+    slow = partial(_read_view if is_view else _read_any, field, layout, path)
+    read_part = value_trees.part_reader(field, layout.record, slow, is_view=is_view)
+    return Form(letter, is_shared and not is_view, read_part, _checker(type_, path))
 
 
-def _is_view(type_: Sequence) -> bool:
+def _is_view(type_: Type) -> bool:
     """Whether the value can be a view of the received bytes; a foreign bool may be any number."""
-    if sequence_container(type_) is not np.ndarray or has_parts(type_.element):
+    if not isinstance(type_, Sequence) or sequence_container(type_) is not np.ndarray:
+        return False
+    if has_parts(type_.element):
         return False
     if isinstance(type_.element, Scalar) and type_.element.kind is Kind.BOOL:
         return False
@@ -231,54 +204,17 @@ def _is_immutable(type_: Type) -> bool:
             return True
 
 
-def _word(source: bytes, at: int) -> int:
-    word: int = _WORD.unpack_from(source, at)[0]
-    return word
-
-
-def _read_string(type_: Text | Blob, field: Field, path: str, source: bytes) -> str | bytes | None:
-    start = _word(source, field.offset)
-    if start == 0:
-        return None
-    if isinstance(type_, Text):
-        end = source.find(b"\0", start)
-        return decode_text(source[start : end if end >= 0 else None], path)
-    return source[start : start + _word(source, field.offset + type_.pointer_size)]
-
-
-def _read_array(type_: Sequence, field: Field, record: Record, path: str, source: bytes) -> Any:
-    """A read-only view of the received record, which it keeps alive."""
-    start = _word(source, field.offset)
-    if start == 0:
-        return None
-    try:
-        return np.ndarray(_shape_in(type_, field, record, source), _dtype_of(type_.element), source, start)
-    except (TypeError, ValueError, OverflowError):
-        msg = "Expected an array within the record, got one that reaches beyond it"
-        raise WireError(msg, path=path) from None
-
-
-def _shape_in(type_: Sequence, field: Field, record: Record, source: bytes) -> tuple[int, ...]:
-    counts = {other.name: other for other in record.fields}
-    shape: list[int] = []
-    slot = field.offset
-    for known in type_.shape:
-        match known:
-            case None:
-                slot += type_.pointer_size
-                shape.append(_word(source, slot))
-            case str():
-                count = counts[known]
-                data = source[count.offset : count.end]
-                shape.append(unpack(cast("Scalar", count.type), data, NATIVE.byte_order, known))
-            case _:
-                shape.append(known)
-    return tuple(shape)
-
-
 def _read_any(field: Field, layout: Layout, path: str, source: bytes) -> Any:
     """What was verified when it came, so that its parts are where its slots say."""
     return value_of(field.type, read_field(source, layout, field), path)
+
+
+def _read_view(field: Field, layout: Layout, path: str, source: bytes) -> Any:
+    """An array that nobody can write to, as a view of the source would be."""
+    array = _read_any(field, layout, path, source)
+    if array is not None:
+        array.flags.writeable = False
+    return array
 
 
 # ---------------------------------------------------------------------------

@@ -40,20 +40,6 @@ static inline int is_utf8(const uint8_t *bytes, uint32_t size)
     return text != NULL;
 }
 
-static inline int64_t load_number(const uint8_t *bytes, uint32_t size)
-{
-    switch (size) {
-    case 1:
-        return (int8_t)*bytes;
-    case 2:
-        return load_int16_t(bytes);
-    case 4:
-        return load_int32_t(bytes);
-    default:
-        return load_int64_t(bytes);
-    }
-}
-
 static inline int is_known(const struct check *check, int64_t number)
 {
     uint32_t low = 0, high = check->known_count;

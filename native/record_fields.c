@@ -166,6 +166,9 @@ static void field_dealloc(PyObject *self)
 static PyMemberDef field_members[] = {
     {"__name__", T_OBJECT, offsetof(struct field, name), READONLY, PyDoc_STR("The field's name.")},
     {"form", T_CHAR, offsetof(struct field, form), READONLY, PyDoc_STR("How its value lies in the object.")},
+    {"at", T_PYSSIZET, offsetof(struct field, at), READONLY, PyDoc_STR("Where in the object its bytes are.")},
+    {"slot", T_PYSSIZET, offsetof(struct field, slot), READONLY,
+     PyDoc_STR("Where in the object a kept value is; 0: none is kept.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot field_slots[] = {

@@ -5,109 +5,14 @@
  */
 #include "records.h"
 
-/* --- the common types: exactly these are taken, and no exception is set for any other --- */
-
-static enum outcome take_int(PyObject *value, int64_t low, int64_t high, int64_t *out)
-{
-    int overflow;
-
-    if (!PyLong_CheckExact(value))
-        return UNUSUAL;
-    *out = PyLong_AsLongLongAndOverflow(value, &overflow); /* raises only for what is no int */
-    return overflow == 0 && low <= *out && *out <= high ? GOOD : UNUSUAL;
-}
-
-static enum outcome write_int(PyObject *value, uint8_t *bytes, int size, int64_t low, int64_t high)
-{
-    int64_t number;
-
-    if (take_int(value, low, high, &number) != GOOD)
-        return UNUSUAL;
-    switch (size) {
-    case 1:
-        *bytes = (uint8_t)number;
-        break;
-    case 2:
-        memcpy(bytes, &(uint16_t){(uint16_t)number}, 2);
-        break;
-    case 4:
-        memcpy(bytes, &(uint32_t){(uint32_t)number}, 4);
-        break;
-    default:
-        memcpy(bytes, &number, 8);
-    }
-    return GOOD;
-}
-
-static enum outcome take_double(PyObject *value, double *out)
-{
-    if (PyFloat_CheckExact(value)) {
-        *out = PyFloat_AsDouble(value);
-        return GOOD;
-    }
-    if (!PyLong_CheckExact(value))
-        return UNUSUAL;
-    *out = PyLong_AsDouble(value);
-    if (*out != -1.0 || PyErr_Occurred() == NULL)
-        return GOOD;
-    PyErr_Clear();
-    return UNUSUAL;
-}
-
-static enum outcome write_double(PyObject *value, uint8_t *bytes)
-{
-    double number;
-
-    if (take_double(value, &number) != GOOD)
-        return UNUSUAL;
-    memcpy(bytes, &number, sizeof number);
-    return GOOD;
-}
-
-/* A finite number that becomes infinite does not fit. */
-static enum outcome write_float(PyObject *value, uint8_t *bytes)
-{
-    double number;
-    float rounded;
-
-    if (take_double(value, &number) != GOOD)
-        return UNUSUAL;
-    rounded = (float)number;
-    if (__builtin_isinf(rounded) && !__builtin_isinf(number))
-        return UNUSUAL;
-    memcpy(bytes, &rounded, sizeof rounded);
-    return GOOD;
-}
-
-static enum outcome write_bool(PyObject *value, uint8_t *bytes)
-{
-    if (value != Py_True && value != Py_False)
-        return UNUSUAL;
-    *bytes = value == Py_True;
-    return GOOD;
-}
-
-/* The UTF-8 of exact text without NULs; it stays with the text. NULL for any other, without an exception. */
-static const char *utf8_of(PyObject *value, Py_ssize_t *size)
-{
-    const char *text;
-
-    if (!PyUnicode_CheckExact(value))
-        return NULL;
-    text = PyUnicode_AsUTF8AndSize(value, size);
-    if (text == NULL) {
-        PyErr_Clear();
-        return NULL;
-    }
-    return memchr(text, 0, (size_t)*size) == NULL ? text : NULL;
-}
+/* --- the common types --- */
 
 static enum outcome write_chars(PyObject *value, uint8_t *bytes, Py_ssize_t size)
 {
     Py_ssize_t length;
     const char *text = utf8_of(value, &length);
 
-    if (text == NULL || length > size)
+    if (text == NULL || length > size || memchr(text, 0, (size_t)length) != NULL)
         return UNUSUAL;
     memcpy(bytes, text, (size_t)length);
     memset(bytes + length, 0, (size_t)(size - length));
@@ -129,8 +34,8 @@ static enum outcome write_inline(const struct field *field, PyObject *value, uin
         return write_int(value, bytes, 2, INT16_MIN, INT16_MAX);
     case INLINE_INT8:
         return write_int(value, bytes, 1, INT8_MIN, INT8_MAX);
-    case INLINE_UINT64: /* the upper half goes the slow way */
-        return write_int(value, bytes, 8, 0, INT64_MAX);
+    case INLINE_UINT64:
+        return write_uint64(value, bytes);
     case INLINE_UINT32:
         return write_int(value, bytes, 4, 0, UINT32_MAX);
     case INLINE_UINT16:
@@ -184,10 +89,12 @@ static void keep(PyObject *object, Py_ssize_t slot, PyObject *value)
 static int is_surely_good(const struct field *field, PyObject *value)
 {
     Py_ssize_t size;
+    const char *text;
 
     switch (field->form) {
     case KEPT_TEXT:
-        return utf8_of(value, &size) != NULL;
+        text = utf8_of(value, &size);
+        return text != NULL && memchr(text, 0, (size_t)size) == NULL;
     case KEPT_BLOB:
         return PyBytes_CheckExact(value);
     default:

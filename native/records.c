@@ -82,19 +82,6 @@ static PyObject *holds_at(PyObject *module, PyObject *args)
 
 /* --- the module --- */
 
-/* Gives *out, unless out is NULL, a reference; also on failure, if it then is not NULL. */
-static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
-{
-    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
-    int status = type != NULL ? PyModule_AddType(module, type) : -1; /* takes a reference of its own */
-
-    if (out != NULL)
-        *out = type;
-    else
-        Py_XDECREF((PyObject *)type);
-    return status;
-}
-
 static int module_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);

@@ -7,23 +7,12 @@
 #ifndef ECHO_RECORDS_H
 #define ECHO_RECORDS_H
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <structmember.h>
+#include "leaves.h"
 
-#include <stdint.h>
-#include <string.h>
+#include <structmember.h>
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
-
-/* How far a call, or a step of it, has come. */
-enum outcome {
-    GOOD,    /* as it should be */
-    UNUSUAL, /* no exception is set; the fallback decides */
-    RAISED,  /* an exception is set; it is the call's */
-};
 
 /* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
 enum state {
@@ -121,12 +110,6 @@ static inline uint8_t *record_of(const struct shape *shape, PyObject *object)
     return (uint8_t *)object + shape->record;
 }
 
-/* A slot of Python's; holds NULL or an owned reference. */
-static inline PyObject **slot_at(PyObject *object, Py_ssize_t offset)
-{
-    return (PyObject **)(void *)((uint8_t *)object + offset);
-}
-
 /* The source stays for the fields that have not been read, but no longer is what the record encodes to. */
 static inline void mark_stale(const struct shape *shape, PyObject *object)
 {
@@ -138,9 +121,6 @@ static inline void mark_stale(const struct shape *shape, PyObject *object)
     if (*state == PRISTINE)
         *state = STALE;
 }
-
-/* Everything is at an offset below this: room for sums in 32 and 64 bits. */
-#define MAX_OFFSET (INT32_MAX / 2)
 
 static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
 {
@@ -160,48 +140,12 @@ static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
         *target++ = *source++;
 }
 
-#define DEFINE_LOAD(type)                                                                                  \
-    static inline type load_##type(const uint8_t *bytes)                                                   \
-    {                                                                                                      \
-        type value; /* memcpy, since a record may be packed */                                             \
-                                                                                                           \
-        memcpy(&value, bytes, sizeof value);                                                               \
-        return value;                                                                                      \
-    }
-DEFINE_LOAD(int16_t)
-DEFINE_LOAD(int32_t)
-DEFINE_LOAD(int64_t)
-DEFINE_LOAD(uint16_t)
-DEFINE_LOAD(uint32_t)
-DEFINE_LOAD(uint64_t)
-DEFINE_LOAD(float)
-DEFINE_LOAD(double)
-#undef DEFINE_LOAD
-
-/* How much of a text of fixed size comes before its first NUL. */
-static inline Py_ssize_t text_length(const uint8_t *bytes, Py_ssize_t size)
-{
-    const uint8_t *end = memchr(bytes, 0, (size_t)size);
-
-    return end != NULL ? end - bytes : size;
-}
-
 /* --- objects --- */
 
 /* May run any code. The result is the caller's; NULL with an exception. */
 static inline PyObject *call_with(PyObject *callable, PyObject *argument)
 {
     return PyObject_CallFunctionObjArgs(callable, argument, NULL);
-}
-
-/* The last line of a tp_dealloc, when nothing is owned any more. May run any code, as the type may go too. */
-static inline void free_instance(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-
-    release(self);
-    Py_DECREF(type); /* every instance of a heap type holds it */
 }
 
 /* --- what one file has for the others --- */

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import echo_core as echo
 from echo_core.codegen import background, cpython
 from echo_core.codegen.codecs import Codec
+from echo_core.codegen.compiled import code_of
 from tests.formats.strategies import examples
 
 pytestmark = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
@@ -415,19 +416,33 @@ def test_post_init_runs_on_what_is_decoded() -> None:
     assert codec.decode(codec.encode(Checked(3))).double == 6
 
 
+@dataclasses.dataclass
+class Tables:
+    rows: echo.Array[str, 2, 2]
+
+
+def test_a_class_that_c_code_does_not_know_says_why_when_asked_for_it() -> None:
+    """And works all the same when not."""
+    with pytest.raises(echo.CompileError, match="several dimensions"):
+        echo.codec(Tables, tier="compiled")
+    codec = echo.codec(Tables)
+    event = Tables([["a", "b"], ["c", "d"]])
+    assert codec.decode(codec.encode(event)) == event
+
+
 @pytest.mark.parametrize(
-    ("cls", "reason"),
+    ("cls", "value"),
     [
-        (dataclasses.make_dataclass("WithDict", [("x", int)]), "slots of their own"),
-        (dataclasses.make_dataclass("WithText", [("x", str)], slots=True), "records of one size"),
+        (dataclasses.make_dataclass("WithDict", [("x", int)]), 3),
+        (dataclasses.make_dataclass("WithText", [("x", str)], slots=True), "a"),
     ],
 )
-def test_a_class_without_code_says_why_when_asked_for_it(cls: type[Any], reason: str) -> None:
-    """And works all the same when not."""
-    with pytest.raises(echo.CompileError, match=reason):
-        echo.codec(cls, tier="compiled")
-    value: Any = "a" if "Text" in cls.__name__ else 3
-    codec = echo.codec(cls)
+def test_a_class_without_code_of_its_own_is_walked(cls: type[Any], value: Any) -> None:
+    """Its instances have no slots, or its records no fixed size."""
+    with pytest.raises(echo.CompileError):
+        code_of(cls)
+    codec = echo.codec(cls, tier="compiled")
+    assert codec.encode(cls(value)) == echo.encoder(cls, tier="interpreted")(cls(value))
     assert codec.decode(codec.encode(cls(value))).x == value
 
 
@@ -442,7 +457,7 @@ def test_a_class_that_meddles_with_attributes_gets_no_code() -> None:
             return 7 if name == "x" else object.__getattribute__(self, name)
 
     with pytest.raises(echo.CompileError):
-        echo.codec(Meddling, tier="compiled")
+        code_of(Meddling)
     assert echo.encoder(Meddling)(Meddling(1)) == (7).to_bytes(8, sys.byteorder)
 
 

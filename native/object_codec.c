@@ -1,0 +1,456 @@
+/* The type Codec: calls of compiled code for one direction between the events of a class and its records.
+ *
+ * The code that is installed here is made at run time for one class: it reads an instance's slots and writes
+ * its record, or makes an instance from a record. What it cannot do by itself it leaves to a Value (see
+ * echo_write_field and echo_read_field); what they cannot do goes to the fallback, which does it or raises
+ * the right error. Failure with an exception set is final; failure without one asks for the fallback.
+ *
+ * Every function here is called with the GIL held, keeps it, and does not block.
+ */
+#include "objects.h"
+
+/* What a context begins with: functions, in the order of codegen/object_code.py. */
+#define FUNCTIONS 4
+
+/* Records up to this size are converted on the stack before they are decoded. */
+#define STACK_BYTES 1024
+
+/* 0: written. -1: an exception is set, or the fallback has to do it. */
+typedef int32_t encode_function(PyObject *event, uint8_t *target, PyObject *const *context);
+/* How many events were written before one failed. */
+typedef int64_t encode_many_function(PyObject *const *events, int64_t count, uint8_t *target,
+                                     PyObject *const *context);
+/* A new reference, or NULL as above. */
+typedef PyObject *decode_function(const uint8_t *record, PyObject *const *context);
+/* As in routines.c: 0 is success. */
+typedef int32_t convert_function(const uint8_t *source, uint8_t *target, uint64_t count);
+
+struct codec {
+    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
+    PyObject *fallback;      /* owned; the same for one event, slowly and with words */
+    PyObject *keep_alive;    /* owned; what holds the code, NULL until it is installed */
+    PyObject **context;      /* owned array: FUNCTIONS addresses of functions, then owned references */
+    Py_ssize_t context_size; /* how many of both */
+    Py_ssize_t size;         /* of a native record */
+    Py_ssize_t source_size;  /* of a sender's record; `size` where no conversion is needed */
+    int runs_python;         /* whether the code may call Python functions, which may change a list */
+    encode_function *encode;
+    encode_many_function *encode_many;
+    decode_function *decode;
+    convert_function *convert; /* NULL where the sender's layout is the native one */
+    uint64_t compiled;         /* events done by compiled code */
+    uint64_t interpreted;      /* events done by the fallback */
+};
+
+static int codec_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct codec *codec = (struct codec *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(codec->fallback);
+    Py_VISIT(codec->keep_alive);
+    for (Py_ssize_t i = FUNCTIONS; i < codec->context_size; i++) {
+        Py_VISIT(codec->context[i]);
+    }
+    return 0;
+}
+
+/* Only what can be part of a cycle: the context stays until nobody can call any more. */
+static int codec_clear(PyObject *self)
+{
+    Py_CLEAR(((struct codec *)self)->fallback);
+    return 0;
+}
+
+static void codec_dealloc(PyObject *self)
+{
+    struct codec *codec = (struct codec *)self;
+    PyObject_GC_UnTrack(self);
+    codec_clear(self);
+    Py_XDECREF(codec->keep_alive);
+    for (Py_ssize_t i = FUNCTIONS; i < codec->context_size; i++) {
+        Py_DECREF(codec->context[i]);
+    }
+    PyMem_Free(codec->context);
+    free_instance(self);
+}
+
+static PyObject *codec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *fallback;
+    Py_ssize_t size, source_size;
+    static char *names[] = {"fallback", "size", "source_size", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Onn:Codec", names, &fallback, &size, &source_size)) {
+        return NULL;
+    }
+    if (size <= 0 || source_size <= 0) {
+        PyErr_SetString(PyExc_ValueError, "expected sizes above 0");
+        return NULL;
+    }
+    struct codec *codec = (struct codec *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (codec != NULL) {
+        codec->fallback = Py_NewRef(fallback);
+        codec->size = size;
+        codec->source_size = source_size;
+    }
+    return (PyObject *)codec;
+}
+
+static PyObject *fall_back(struct codec *codec, PyObject *argument)
+{
+    codec->interpreted++;
+    if (codec->fallback == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this codec has been cleared");
+        return NULL;
+    }
+    return PyObject_CallFunctionObjArgs(codec->fallback, argument, NULL);
+}
+
+/* --- Encoding --- */
+
+static PyObject *codec_encode(PyObject *self, PyObject *event)
+{
+    struct codec *codec = (struct codec *)self;
+    if (codec->encode == NULL) {
+        return fall_back(codec, event);
+    }
+    PyObject *record = PyBytes_FromStringAndSize(NULL, codec->size);
+    if (record == NULL) {
+        return NULL;
+    }
+    if (codec->encode(event, (uint8_t *)PyBytes_AsString(record), codec->context) == 0) {
+        codec->compiled++;
+        return record;
+    }
+    Py_DECREF(record);
+    return PyErr_Occurred() ? NULL : fall_back(codec, event);
+}
+
+/* One event by the fallback, into its place among many. -1 with an exception set. */
+static int encode_slowly(struct codec *codec, PyObject *event, uint8_t *target)
+{
+    PyObject *record = PyErr_Occurred() ? NULL : fall_back(codec, event);
+    if (record == NULL) {
+        return -1;
+    }
+    int result = 0;
+    if (PyBytes_Check(record) && PyBytes_Size(record) == codec->size) {
+        memcpy(target, PyBytes_AsString(record), (size_t)codec->size);
+    } else {
+        PyErr_SetString(PyExc_SystemError, "the fallback gave something else than a record");
+        result = -1;
+    }
+    Py_DECREF(record);
+    return result;
+}
+
+/* The events of a tuple that nobody else can change. -1 with an exception set. */
+static int encode_all(struct codec *codec, PyObject *events, uint8_t *target)
+{
+    Py_ssize_t count = PyTuple_Size(events);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *event = PyTuple_GetItem(events, i);
+        uint8_t *place = target + i * codec->size;
+        if (codec->encode != NULL && codec->encode(event, place, codec->context) == 0) {
+            codec->compiled++;
+        } else if (encode_slowly(codec, event, place) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* A list whose items compiled code reads by itself. An event that fails goes to the fallback, which may run
+ * any Python code; so what is left is then done from a tuple. */
+static int encode_list(struct codec *codec, PyObject *list, PyObject *const *items, Py_ssize_t count,
+                       uint8_t *target)
+{
+    Py_ssize_t done = (Py_ssize_t)codec->encode_many(items, count, target, codec->context);
+    codec->compiled += (uint64_t)done;
+    if (done == count) {
+        return 0;
+    }
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    PyObject *rest = PyList_GetSlice(list, done, count);
+    PyObject *events = rest ? PyList_AsTuple(rest) : NULL;
+    int result = -1;
+    if (events != NULL && PyTuple_Size(events) != count - done) {
+        PyErr_SetString(PyExc_RuntimeError, "the list changed its size while it was encoded");
+    } else if (events != NULL) {
+        result = encode_all(codec, events, target + done * codec->size);
+    }
+    Py_XDECREF(rest);
+    Py_XDECREF(events);
+    return result;
+}
+
+static PyObject *records_for(struct codec *codec, Py_ssize_t count)
+{
+    if (codec->size > 0 && count > PY_SSIZE_T_MAX / codec->size) {
+        return PyErr_NoMemory();
+    }
+    return PyBytes_FromStringAndSize(NULL, count * codec->size);
+}
+
+static PyObject *codec_encode_many(PyObject *self, PyObject *events)
+{
+    struct codec *codec = (struct codec *)self;
+    int is_direct = PyList_CheckExact(events) && codec->encode_many != NULL && !codec->runs_python;
+    PyObject *kept = is_direct ? Py_NewRef(events) : PySequence_Tuple(events);
+    if (kept == NULL) {
+        return NULL;
+    }
+    Py_ssize_t count = is_direct ? PyList_Size(kept) : PyTuple_Size(kept);
+    PyObject *records = records_for(codec, count);
+    if (records != NULL) {
+        uint8_t *target = (uint8_t *)PyBytes_AsString(records);
+        PyObject *const *items = NULL;
+        if (is_direct) { /* PyListObject: head, size, items; held to a real list before code is installed */
+            memcpy(&items, (const char *)kept + sizeof(PyObject) + sizeof(Py_ssize_t), sizeof items);
+        }
+        int failed = is_direct ? encode_list(codec, kept, items, count, target)
+                               : encode_all(codec, kept, target);
+        if (failed) {
+            Py_CLEAR(records);
+        }
+    }
+    Py_DECREF(kept);
+    return records;
+}
+
+/* --- Decoding --- */
+
+/* A new event from one record, converted first where the sender's layout is another. NULL with an exception
+ * set, or without one where the fallback has to do it. */
+static PyObject *decode_one(struct codec *codec, const uint8_t *source)
+{
+    uint64_t room[STACK_BYTES / 8];
+    uint8_t *record = (uint8_t *)room;
+    if (codec->convert == NULL) {
+        return codec->decode(source, codec->context);
+    }
+    if (codec->size > STACK_BYTES && (record = PyMem_Malloc((size_t)codec->size)) == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *event = codec->convert(source, record, 1) ? NULL : codec->decode(record, codec->context);
+    if (record != (uint8_t *)room) {
+        PyMem_Free(record);
+    }
+    return event;
+}
+
+/* What the fallback says to a record that compiled code did not decode. */
+static PyObject *decode_slowly(struct codec *codec, PyObject *data)
+{
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        return NULL;
+    }
+    PyErr_Clear();
+    return fall_back(codec, data);
+}
+
+/* A record from any contiguous buffer, which is held meanwhile. Its bytes may change under the code, which
+ * follows nothing that it finds in them. */
+static PyObject *decode_buffer(struct codec *codec, PyObject *data)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) {
+        PyErr_Clear();
+        return fall_back(codec, data);
+    }
+    int fits = view.len == codec->source_size;
+    PyObject *event = fits ? decode_one(codec, view.buf) : NULL;
+    PyBuffer_Release(&view);
+    if (event == NULL) {
+        return decode_slowly(codec, data);
+    }
+    codec->compiled++;
+    return event;
+}
+
+static PyObject *codec_decode(PyObject *self, PyObject *data)
+{
+    struct codec *codec = (struct codec *)self;
+    if (codec->decode == NULL) {
+        return fall_back(codec, data);
+    }
+    if (!PyBytes_CheckExact(data) || PyBytes_Size(data) != codec->source_size) {
+        return decode_buffer(codec, data);
+    }
+    PyObject *event = decode_one(codec, (const uint8_t *)PyBytes_AsString(data));
+    if (event == NULL) {
+        return decode_slowly(codec, data);
+    }
+    codec->compiled++;
+    return event;
+}
+
+/* A bytes object of the same content, or NULL without an exception for what is no contiguous buffer. */
+static PyObject *bytes_of(PyObject *buffer)
+{
+    Py_buffer view;
+    if (PyBytes_CheckExact(buffer)) {
+        return Py_NewRef(buffer);
+    }
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *data = PyBytes_FromStringAndSize(view.buf, view.len);
+    PyBuffer_Release(&view);
+    return data;
+}
+
+/* The i-th record of a bytes object as an event, by whichever way works. */
+static PyObject *decode_at(struct codec *codec, PyObject *data, Py_ssize_t i)
+{
+    const char *source = PyBytes_AsString(data) + i * codec->source_size;
+    if (codec->decode != NULL) {
+        PyObject *event = decode_one(codec, (const uint8_t *)source);
+        if (event != NULL) {
+            codec->compiled++;
+            return event;
+        }
+    }
+    PyObject *record = PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)
+                           ? NULL
+                           : (PyErr_Clear(), PyBytes_FromStringAndSize(source, codec->source_size));
+    PyObject *event = record ? fall_back(codec, record) : NULL;
+    Py_XDECREF(record);
+    return event;
+}
+
+static PyObject *codec_decode_many(PyObject *self, PyObject *buffer)
+{
+    struct codec *codec = (struct codec *)self;
+    PyObject *data = bytes_of(buffer);
+    if (data == NULL) {
+        return PyErr_Occurred() ? NULL : fall_back(codec, buffer);
+    }
+    Py_ssize_t size = PyBytes_Size(data);
+    if (codec->source_size == 0 || size % codec->source_size != 0) {
+        PyObject *refusal = fall_back(codec, data); /* one record it is not, so this raises */
+        Py_XDECREF(refusal);
+        Py_DECREF(data);
+        if (refusal != NULL) {
+            PyErr_SetString(PyExc_SystemError, "the fallback took what is no whole number of records");
+        }
+        return NULL;
+    }
+    PyObject *events = PyList_New(size / codec->source_size);
+    for (Py_ssize_t i = 0; events != NULL && i < size / codec->source_size; i++) {
+        PyObject *event = decode_at(codec, data, i);
+        if (event == NULL) {
+            Py_CLEAR(events);
+        } else {
+            PyList_SetItem(events, i, event);
+        }
+    }
+    Py_DECREF(data);
+    return events;
+}
+
+/* --- Installing code --- */
+
+static int take_context(struct codec *codec, PyObject *context)
+{
+    PyObject *references = PySequence_Tuple(context);
+    if (references == NULL) {
+        return -1;
+    }
+    Py_ssize_t count = PyTuple_Size(references);
+    codec->context = PyMem_Calloc((size_t)count + FUNCTIONS, sizeof(PyObject *));
+    if (codec->context != NULL) {
+        uintptr_t functions[FUNCTIONS] = {(uintptr_t)echo_write_text, (uintptr_t)echo_read_text,
+                                          (uintptr_t)echo_write_field, (uintptr_t)echo_read_field};
+        memcpy(codec->context, functions, sizeof functions);
+        for (Py_ssize_t i = 0; i < count; i++) {
+            codec->context[FUNCTIONS + i] = Py_NewRef(PyTuple_GetItem(references, i));
+        }
+        codec->context_size = FUNCTIONS + count;
+    }
+    Py_DECREF(references);
+    if (codec->context == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+/* install(encode, encode_many, decode, convert, context, keep_alive, runs_python): addresses, 0 where there
+ * is none. Once only: what runs can then never be taken away from under it. */
+static PyObject *codec_install(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    struct codec *codec = (struct codec *)self;
+    static char *names[] = {"encode",  "encode_many", "decode",      "convert",
+                            "context", "keep_alive",  "runs_python", NULL};
+    unsigned long long encode, encode_many, decode, convert;
+    PyObject *context, *keep_alive;
+    int runs_python;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKKOOp:install", names, &encode, &encode_many, &decode,
+                                     &convert, &context, &keep_alive, &runs_python)) {
+        return NULL;
+    }
+    if (codec->keep_alive != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "code has been installed already");
+        return NULL;
+    }
+    if (take_context(codec, context) < 0) {
+        return NULL;
+    }
+    codec->keep_alive = Py_NewRef(keep_alive);
+    codec->runs_python = runs_python;
+    codec->encode = (encode_function *)(uintptr_t)encode;
+    codec->encode_many = (encode_many_function *)(uintptr_t)encode_many;
+    codec->convert = (convert_function *)(uintptr_t)convert;
+    codec->decode = (decode_function *)(uintptr_t)decode;
+    Py_RETURN_NONE;
+}
+
+static PyObject *codec_compiled(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(((struct codec *)self)->compiled);
+}
+
+static PyObject *codec_interpreted(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(((struct codec *)self)->interpreted);
+}
+
+static PyObject *codec_is_compiled(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((struct codec *)self)->keep_alive != NULL);
+}
+
+static PyMethodDef codec_methods[] = {
+    {"encode", codec_encode, METH_O, "The record of one event."},
+    {"encode_many", codec_encode_many, METH_O, "The records of many events, one after another."},
+    {"decode", codec_decode, METH_O, "The event of one record."},
+    {"decode_many", codec_decode_many, METH_O, "The events of many records, as a list."},
+    {"install", (PyCFunction)(void (*)(void))codec_install, METH_VARARGS | METH_KEYWORDS,
+     "Compiled code takes over."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef codec_properties[] = {
+    {"compiled", codec_compiled, NULL, "Events done by compiled code.", NULL},
+    {"interpreted", codec_interpreted, NULL, "Events done by the fallback.", NULL},
+    {"is_compiled", codec_is_compiled, NULL, "Whether code has been installed.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot codec_slots[] = {
+    {Py_tp_new, codec_new},         {Py_tp_dealloc, codec_dealloc},   {Py_tp_traverse, codec_traverse},
+    {Py_tp_clear, codec_clear},     {Py_tp_methods, codec_methods},   {Py_tp_getset, codec_properties},
+    {Py_tp_doc, "One direction between the events of a class and records of a size."},
+    {0, NULL},
+};
+
+PyType_Spec echo_object_codec_spec = {
+    .name = "echo_core._objects.Codec",
+    .basicsize = sizeof(struct codec),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = codec_slots,
+};
+
