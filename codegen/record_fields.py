@@ -44,9 +44,7 @@ from echo_core.formats.types import (
 from echo_core.formats.values import (
     is_numeric,
     number_by_member,
-    pack,
     scalar_dtype,
-    to_plain,
 )
 
 # One check of a received record, as native/record_shapes.c wants it: what, at, size, count, known numbers.
@@ -82,8 +80,8 @@ def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
     ):
         return _leaf_form(type_, path)
     if _is_array(type_):
-        return Form("w", not frozen, _window_reader(cast("Array", type_)), _writer(type_, path))
-    return Form("n", True, _reader(type_, path), _checker(type_, path))
+        return Form("w", not frozen, _window_reader(cast("Array", type_)), _functions(type_, path)[1])
+    return Form("n", True, *_functions(type_, path))
 
 
 # ---------------------------------------------------------------------------
@@ -94,7 +92,7 @@ def _leaf_form(type_: Type, path: str) -> Form:
     letter = "v"
     if isinstance(type_, Scalar):
         letter = "s" if type_.kind is Kind.CHARS else value_trees.LEAVES.get((type_.kind, type_.size), "v")
-    return Form(letter, False, _reader(type_, path), _writer(type_, path))
+    return Form(letter, False, *_functions(type_, path))
 
 
 def _is_array(type_: Type) -> bool:
@@ -115,11 +113,19 @@ def _window_reader(type_: Array) -> Callable[[Any], Any]:
     return partial(array, type_.shape, _dtype_of(type_.element))
 
 
-def _reader(type_: Type, path: str) -> Callable[[bytes], Any]:
-    if isinstance(type_, Enumeration):
-        return value_trees.reader(type_, _member_reader(type_, path))
-    layout = _layout_of_one(type_)
-    return value_trees.reader(type_, lambda data: value_of(type_, read(data, layout)["value"], path))
+def _functions(type_: Type, path: str) -> value_trees.Functions:
+    """Between a value and its bytes."""
+    record = Record("Value", type_.size, 1, (Field("value", type_),))
+    layout = Layout(NATIVE.byte_order, NATIVE.pointer_size, record)
+
+    def read_one(data: bytes) -> Any:
+        return value_of(type_, read(data, layout)["value"], path)
+
+    def write_one(value: Any) -> bytes:
+        return write({"value": plain_of(type_, value, path)}, layout)
+
+    reader = _member_reader(type_, path) if isinstance(type_, Enumeration) else read_one
+    return value_trees.functions(type_, (reader, write_one))
 
 
 def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any]:
@@ -136,30 +142,12 @@ def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any
     return member
 
 
-def _writer(type_: Type, path: str) -> Callable[[Any], bytes]:
-    if isinstance(type_, Scalar | Enumeration):
-        return lambda value: pack(type_, to_plain(type_, value, path), NATIVE.byte_order)
-    layout = _layout_of_one(type_)
-    return lambda value: write({"value": plain_of(type_, value, path)}, layout)
-
-
-def _layout_of_one(type_: Type) -> Layout:
-    record = Record("Value", type_.size, 1, (Field("value", type_),))
-    return Layout(NATIVE.byte_order, NATIVE.pointer_size, record)
-
-
 # ---------------------------------------------------------------------------
 # Values that are kept
 
 
-def _checker(type_: Type, path: str) -> Callable[[Any], object]:
-    """Refuses what could not be encoded; an array that lies in memory as it should is not looked through."""
-    if isinstance(type_, Sequence) and is_numeric(type_.element):
-        return partial(_check_array, type_, path)
-    return lambda value: plain_of(type_, value, path)
-
-
 def _check_array(type_: Sequence, path: str, value: Any) -> object:
+    """Refuses what could not be encoded; an array that lies in memory as it should is not looked through."""
     array = as_array(value)
     fits = (
         array is not None
@@ -176,9 +164,16 @@ def _part_form(field: Field, layout: Layout, path: str) -> Form:
     letter = "o"
     if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
         letter = "t" if isinstance(type_, Text) else "y"
-    slow = partial(_read_view if is_view else _read_any, field, layout, path)
-    read_part = value_trees.part_reader(field, layout.record, slow, is_view=is_view)
-    return Form(letter, is_shared and not is_view, read_part, _checker(type_, path))
+    slow = partial(_read_view if is_view else _read_any, field, layout, path), partial(_check, type_, path)
+    read_part, check = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
+    if isinstance(type_, Sequence) and is_numeric(type_.element):
+        check = partial(_check_array, type_, path)
+    return Form(letter, is_shared and not is_view, read_part, check)
+
+
+def _check(type_: Type, path: str, value: Any) -> object:
+    """Refuses what could not be encoded."""
+    return plain_of(type_, value, path)
 
 
 def _is_view(type_: Type) -> bool:

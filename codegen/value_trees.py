@@ -77,29 +77,31 @@ def tree_of(type_: Type) -> _objects.Value | None:
         return None
 
 
-def part_reader(
-    field: Field, record: Record, fallback: Callable[[bytes], Any], *, is_view: bool
-) -> Callable[[bytes], Any]:
-    """Reads one field in the bytes of a whole record that has been verified.
+Functions = tuple[Callable[[bytes], Any], Callable[[Any], Any]]
 
-    A sequence of numbers is a view of them if `is_view`. The fallback is called for what is not as it should
-    be, and is returned where the field has no tree.
+
+def part_functions(field: Field, record: Record, slow: Functions, *, is_view: bool) -> Functions:
+    """Reads one field in the bytes of a whole record that has been verified; writes its bytes, or refuses.
+
+    A sequence of numbers is a view of the record if `is_view`. The slow functions are called for what is not
+    as it should be, and are returned where the field has no tree.
     """
     counted = [dimension for dimension in _counted(record) if dimension[0] == field.name]
     try:
         tree = _value(field.type, _ties(counted, field.name))
     except _NoTreeError:
-        return fallback
+        return slow
     member = field.name, tree, field.offset, 0, 0
     details = object, (member,), _tie_details(counted), (), 0, None
     whole = _objects.Value("r", record.size, record.alignment, details)
-    return _objects.Part(whole, 0, is_view, fallback).read
+    part = _objects.Part(whole, 0, is_view, *slow)
+    return part.read, part.write
 
 
-def reader(type_: Type, fallback: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """Reads a value without variable parts from its bytes."""
+def functions(type_: Type, slow: Functions) -> Functions:
+    """The same for a value without variable parts, alone."""
     alone = Field("value", type_)
-    return part_reader(alone, Record("Value", type_.size, 1, (alone,)), fallback, is_view=False)
+    return part_functions(alone, Record("Value", type_.size, 1, (alone,)), slow, is_view=False)
 
 
 def _value(type_: Type, ties: dict[tuple[str, int], int]) -> _objects.Value:

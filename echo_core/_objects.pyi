@@ -34,10 +34,17 @@ class Walker:
 @final
 class Part:
     def __new__(
-        cls, record: Value, index: int, is_view: bool, fallback: Callable[[bytes], Any]
+        cls,
+        record: Value,
+        index: int,
+        is_view: bool,
+        reader: Callable[[bytes], Any],
+        writer: Callable[[Any], Any],
     ) -> Part: ...
     @property
     def read(self) -> Callable[[bytes], Any]: ...
+    @property
+    def write(self) -> Callable[[Any], Any]: ...
 
 @final
 class Codec:

@@ -52,7 +52,9 @@ static int normalise_record(const struct value *record, uint8_t *bytes, int stri
     for (i = 0; i < record->gap_count; i++)
         memset(bytes + record->gaps[i].at, 0, (size_t)record->gaps[i].size);
     for (i = 0; i < record->count; i++) {
-        if (!echo_value_normalise(record->fields[i].value, bytes + record->fields[i].at, strict))
+        const struct value *value = record->fields[i].value;
+
+        if (!value->is_free && !echo_value_normalise(value, bytes + record->fields[i].at, strict))
             return 0;
     }
     return 1;
@@ -62,6 +64,8 @@ int echo_value_normalise(const struct value *value, uint8_t *bytes, int strict)
 {
     Py_ssize_t at;
 
+    if (value->is_free)
+        return 1;
     switch ((enum form)value->form) {
     case FORM_BOOL:
         *bytes = *bytes != 0;

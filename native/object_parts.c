@@ -1,5 +1,5 @@
-/* The type Part: reads one field of a record whose parts have been verified, for events that keep the record
- * and make a value when it is read.
+/* The type Part: one field by itself, for events that keep their record: read where it lies in a record whose
+ * parts have been verified, and written as it would be into a record.
  */
 #include "objects.h"
 
@@ -9,7 +9,8 @@ struct part {
     struct value *record; /* owned; the whole record. Has no tp_clear, nor has this */
     Py_ssize_t index;     /* of the field in it */
     int is_view;          /* 1: a sequence of numbers or records is a view of the source */
-    PyObject *fallback;   /* owned; called with the source where the field is not as it should be */
+    PyObject *reader;     /* owned; called with the source where the field is not as it should be */
+    PyObject *writer;     /* owned; called with a value that is unusual */
 };
 
 static PyObject *part_read(PyObject *self, PyObject *source)
@@ -21,7 +22,17 @@ static PyObject *part_read(PyObject *self, PyObject *source)
     if (PyBytes_CheckExact(source))
         outcome = echo_value_decode_field(part->record, &part->record->fields[part->index], source,
                                           part->is_view, &result);
-    return outcome == UNUSUAL ? PyObject_CallFunctionObjArgs(part->fallback, source, NULL) : result;
+    return outcome == UNUSUAL ? PyObject_CallFunctionObjArgs(part->reader, source, NULL) : result;
+}
+
+/* The bytes that the value is, followed by those of its parts. */
+static PyObject *part_write(PyObject *self, PyObject *it)
+{
+    struct part *part = (struct part *)self;
+    PyObject *result = NULL;
+    enum outcome outcome = echo_value_encode(part->record->fields[part->index].value, it, &result);
+
+    return outcome == UNUSUAL ? PyObject_CallFunctionObjArgs(part->writer, it, NULL) : result;
 }
 
 static int is_viewable(const struct value *value)
@@ -33,18 +44,18 @@ static int is_viewable(const struct value *value)
 
 static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"record", "index", "is_view", "fallback", NULL};
+    static char *names[] = {"record", "index", "is_view", "reader", "writer", NULL};
     const struct module_state *state = PyType_GetModuleState(type);
-    PyObject *record, *fallback;
+    PyObject *record, *reader, *writer;
     struct part *part;
     Py_ssize_t index;
     int is_view;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!npO:Part", names, state->value_type, &record, &index,
-                                     &is_view, &fallback))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!npOO:Part", names, state->value_type, &record, &index,
+                                     &is_view, &reader, &writer))
         return NULL;
     if (((struct value *)record)->form != FORM_RECORD || index < 0 ||
-        index >= ((struct value *)record)->count || !PyCallable_Check(fallback) ||
+        index >= ((struct value *)record)->count || !PyCallable_Check(reader) || !PyCallable_Check(writer) ||
         (is_view && !is_viewable(((struct value *)record)->fields[index].value)))
         return PyErr_Format(PyExc_ValueError, "Expected a record and the index of a field, got %R", args);
     part = (struct part *)PyType_GenericAlloc(type, 0); /* zeroed */
@@ -53,7 +64,8 @@ static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     part->record = (struct value *)Py_NewRef(record);
     part->index = index;
     part->is_view = is_view;
-    part->fallback = Py_NewRef(fallback);
+    part->reader = Py_NewRef(reader);
+    part->writer = Py_NewRef(writer);
     return (PyObject *)part;
 }
 
@@ -63,7 +75,8 @@ static int part_traverse(PyObject *self, visitproc visit, void *arg)
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(part->record);
-    Py_VISIT(part->fallback);
+    Py_VISIT(part->reader);
+    Py_VISIT(part->writer);
     return 0;
 }
 
@@ -73,18 +86,21 @@ static void part_dealloc(PyObject *self)
 
     PyObject_GC_UnTrack(self);
     Py_XDECREF((PyObject *)part->record);
-    Py_XDECREF(part->fallback);
+    Py_XDECREF(part->reader);
+    Py_XDECREF(part->writer);
     free_instance(self);
 }
 
 static PyMethodDef part_methods[] = {
     {"read", part_read, METH_O,
      PyDoc_STR("read($self, source, /)\n--\n\nThe field's value in a record that has been verified.")},
+    {"write", part_write, METH_O,
+     PyDoc_STR("write($self, value, /)\n--\n\nThe bytes of a value, followed by those of its parts.")},
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot part_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Part(record, index, is_view, fallback)\n--\n\n"
-                          "Reads one field of records that have variable parts.")},
+    {Py_tp_doc, PyDoc_STR("Part(record, index, is_view, reader, writer)\n--\n\n"
+                          "Reads and writes one field by itself.")},
     {Py_tp_new, part_new},
     {Py_tp_dealloc, part_dealloc},
     {Py_tp_traverse, part_traverse},

@@ -83,7 +83,7 @@ static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t 
     if (memory == NULL)
         return NULL;
     bytes = (uint8_t *)PyByteArray_AsString(memory);
-    if (value->element->form == FORM_RECORD || value->element->form == FORM_BOOL) {
+    if (!value->element->is_free) {
         for (i = 0; i < count; i++, bytes += size) {
             if (!echo_value_normalise(value->element, bytes, 0)) {
                 Py_DECREF(memory);
@@ -203,13 +203,28 @@ static int put(const struct member *field, PyObject *object, PyObject *value)
 {
     int status = 0;
 
-    if (field->slot != 0 && field->inlined == 0 && *slot_at(object, field->slot) == NULL) {
+    if (field->slot != 0 && *slot_at(object, field->slot) == NULL) {
         *slot_at(object, field->slot) = value;
         return 0;
     }
     status = PyObject_GenericSetAttr(object, field->name, value);
     Py_DECREF(value);
     return status;
+}
+
+/* Bytes that count in place of a value are what the sender's are, made sound. */
+static int fill_field(struct in *in, const struct member *field, PyObject *object, Py_ssize_t at,
+                      const int64_t *lengths)
+{
+    uint8_t *inlined = (uint8_t *)object + field->inlined;
+    PyObject *value;
+
+    if (field->inlined != 0) {
+        memcpy(inlined, in->bytes + at + field->at, (size_t)field->value->size);
+        return echo_value_normalise(field->value, inlined, 1) ? 0 : -1;
+    }
+    value = read_value(in, field->value, at + field->at, lengths);
+    return value != NULL ? put(field, object, value) : -1;
 }
 
 static int fill(struct in *in, const struct value *record, PyObject *object, Py_ssize_t at)
@@ -220,10 +235,7 @@ static int fill(struct in *in, const struct value *record, PyObject *object, Py_
     if (!load_ties(record, in->bytes + at, lengths))
         return -1;
     for (i = 0; i < record->count; i++) {
-        const struct member *field = &record->fields[i];
-        PyObject *value = read_value(in, field->value, at + field->at, lengths);
-
-        if (value == NULL || put(field, object, value) != 0)
+        if (fill_field(in, &record->fields[i], object, at, lengths) != 0)
             return -1;
     }
     return 0;

@@ -86,7 +86,7 @@ static int set_functions(struct value *value, PyObject *details)
         return refuse("two functions", details);
     value->read = Py_NewRef(read);
     value->write = Py_NewRef(write);
-    value->runs_python = 1;
+    value->runs_python = value->is_free = 1;
     return 0;
 }
 
@@ -172,6 +172,7 @@ static int set_elements(struct value *value, PyObject *details)
     value->dtype = is_numpy ? Py_NewRef(dtype) : NULL;
     value->dtype_name = PyUnicode_InternFromString("dtype");
     value->is_fixed = value->form == FORM_ARRAY && value->element->is_fixed;
+    value->is_free = value->is_fixed && value->element->is_free;
     if (is_numpy && value->element->form == FORM_RECORD)
         value->runs_python = 1; /* numpy makes objects to compare such dtypes, so the GC may run */
     return value->dtype_name != NULL ? 0 : -1;
@@ -228,6 +229,7 @@ static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
     Py_INCREF(value);
     record->count++; /* from here on tp_dealloc sees it */
     record->is_fixed &= field->value->is_fixed;
+    record->is_free &= field->value->is_free;
     record->runs_python |= field->value->runs_python || (field->slot == 0 && field->inlined == 0);
     record->has_after |= field->value->has_after;
     return nest(record, field->value);
@@ -241,6 +243,7 @@ static int add_fields(struct value *record, PyObject *fields, Py_ssize_t basicsi
     if (record->fields == NULL)
         return -1;
     record->is_fixed = 1;
+    record->is_free = record->gap_count == 0;
     for (i = 0; i < PyTuple_Size(fields); i++) {
         if (add_field(record, PyTuple_GetItem(fields, i), basicsize) != 0)
             return -1;
@@ -360,6 +363,7 @@ static int set_leaf(struct value *value, PyObject *details)
     if (PyTuple_Size(details) != 0 || (size != 0 && size != value->size))
         return refuse("the form of a leaf, its size and no details", details);
     value->is_fixed = value->form != FORM_TEXT && value->form != FORM_BLOB;
+    value->is_free = value->is_fixed && value->form != FORM_BOOL && value->form != FORM_CHARS;
     return 0;
 }
 

@@ -230,7 +230,7 @@ static enum outcome copy_elements(struct out *out, const struct value *value, co
     if (outcome != GOOD)
         return outcome;
     memcpy(out->bytes + at, buffer->buf, (size_t)(count * element->size));
-    if (element->form != FORM_RECORD)
+    if (element->is_free || element->form != FORM_RECORD)
         return GOOD;
     for (i = 0; i < count; i++, at += element->size) {
         if (!echo_value_normalise(element, out->bytes + at, 1))
@@ -417,12 +417,13 @@ enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObj
 {
     uint8_t stack[STACK_BYTES];
     struct out out = {.bytes = stack, .capacity = STACK_BYTES};
+    int64_t lengths[MAX_TIES]; /* of a field alone: nobody counts */
     Py_ssize_t start;
     enum outcome outcome = append(&out, value->size, 1, &start);
 
     if (outcome == GOOD) {
         memset(out.bytes, 0, (size_t)value->size);
-        outcome = write_value(&out, value, event, start, NULL);
+        outcome = write_value(&out, value, event, start, lengths);
     }
     if (outcome == GOOD) {
         *result = PyBytes_FromStringAndSize((char *)out.bytes, out.size);

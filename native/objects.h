@@ -71,6 +71,7 @@ struct gap {
 struct value {
     PyObject ob_base;              /* spelled out: PyObject_HEAD hides it */
     char form;                     /* enum form */
+    int is_free;                   /* 1: any bytes will do */
     int is_fixed;                  /* 1: no variable parts */
     int runs_python;               /* 1: reading or writing it may run any code */
     int has_after;                 /* 1: there is a record in it that has `after` */

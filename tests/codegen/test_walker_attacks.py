@@ -17,7 +17,7 @@ import pytest
 import echo_core as echo
 from echo_core import _objects
 from echo_core.codegen import background
-from echo_core.codegen.value_trees import part_reader
+from echo_core.codegen.value_trees import part_functions
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
@@ -359,7 +359,7 @@ def test_a_part_that_is_not_aligned_is_left_to_the_fallback(is_view: bool) -> No
 
     record = format_of(Numbers).record
     (field,) = record.fields
-    read = part_reader(field, record, lambda _: "fallback", is_view=is_view)
+    read, _ = part_functions(field, record, (lambda _: "fallback", lambda _: None), is_view=is_view)
     data = generic_codec(Numbers).encode(Numbers(np.arange(2.0)))
     assert read(data).tolist() == [0.0, 1.0]
     assert read(b"\x11" + data[1:] + b"\0") == "fallback"
