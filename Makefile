@@ -16,7 +16,8 @@ NATIVE    := $(patsubst %,echo_core/_%.abi3.so,native code objects records routi
 READY     := $(INSTALLED) $(NATIVE)
 
 # pytest-benchmark warns that it cannot measure beside xdist, and warnings are errors.
-PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --benchmark-disable
+# Tests of one group stay in one process: Spark has one session for all.
+PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup --benchmark-disable
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
-from echo_core.codegen import cache
+from echo_core.codegen.machine import cache
 
 
 @contextlib.contextmanager

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, overload
 
-from echo_core.codegen.compiled import Ways, functions_of
 from echo_core.codegen.conversion import Tier
-from echo_core.codegen.generic import Data, GenericCodec
+from echo_core.codegen.events.compiled import Ways, functions_of
+from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import FormatError
 from echo_core.formats.abi import Abi
 from echo_core.formats.compare import Report

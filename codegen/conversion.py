@@ -14,14 +14,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from echo_core._routines import Routine
-from echo_core.codegen import background, engine, interpreter
-from echo_core.codegen.convert import convert_record
-from echo_core.codegen.emit_records import Machine
-from echo_core.codegen.emitter import emit
-from echo_core.codegen.planner import plan
-from echo_core.codegen.records import read
-from echo_core.codegen.store import use_cached, use_code, version_of
-from echo_core.codegen.verification import verification
+from echo_core.codegen.emit.emitter import emit
+from echo_core.codegen.emit.moves import Machine
+from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine.store import use_cached, use_code, version_of
+from echo_core.codegen.plain.convert import convert_record
+from echo_core.codegen.plain.records import read
+from echo_core.codegen.plans import interpreter
+from echo_core.codegen.plans.planner import plan
+from echo_core.codegen.plans.verification import verification
 from echo_core.errors import CompileError, ConversionError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import compare
@@ -39,18 +40,18 @@ _GENERATOR = (
     "formats/conversions",
     "formats/types",
     "formats/values",
-    "codegen/plan",
-    "codegen/planner",
-    "codegen/verification",
-    "codegen/ir",
-    "codegen/casts",
-    "codegen/halves",
-    "codegen/shuffles",
-    "codegen/emit_records",
-    "codegen/emit_verify",
-    "codegen/emit_convert",
-    "codegen/emitter",
-    "codegen/column_code",
+    "codegen/plans/plan",
+    "codegen/plans/planner",
+    "codegen/plans/verification",
+    "codegen/emit/ir",
+    "codegen/emit/casts",
+    "codegen/emit/halves",
+    "codegen/emit/shuffles",
+    "codegen/emit/moves",
+    "codegen/emit/verify",
+    "codegen/emit/convert",
+    "codegen/emit/emitter",
+    "codegen/emit/columns",
     "codegen/conversion",
 )
 

@@ -45,7 +45,7 @@ from echo_core.formats.token import Token
 from echo_core.formats.types import Field
 
 if TYPE_CHECKING:
-    from echo_core.codegen.arrays import array_decoder, array_encoder, column_decoder
+    from echo_core.codegen.batches.arrays import array_decoder, array_encoder, column_decoder
     from echo_core.codegen.codecs import Codec, codec, decoder, encoder
     from echo_core.codegen.conversion import converter
     from echo_core.diagnostics import diagnostics
@@ -100,10 +100,10 @@ __all__ = [
 
 _MODULE_BY_NAME = {
     "Codec": "echo_core.codegen.codecs",
-    "array_decoder": "echo_core.codegen.arrays",
-    "array_encoder": "echo_core.codegen.arrays",
+    "array_decoder": "echo_core.codegen.batches.arrays",
+    "array_encoder": "echo_core.codegen.batches.arrays",
     "codec": "echo_core.codegen.codecs",
-    "column_decoder": "echo_core.codegen.arrays",
+    "column_decoder": "echo_core.codegen.batches.arrays",
     "converter": "echo_core.codegen.conversion",
     "decoder": "echo_core.codegen.codecs",
     "diagnostics": "echo_core.diagnostics",

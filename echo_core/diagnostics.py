@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from echo_core.codegen import background, cache, cpython, engine
+from echo_core.codegen import cpython
+from echo_core.codegen.machine import background, cache, engine
 
 
 @dataclass(frozen=True, slots=True)

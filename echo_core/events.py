@@ -73,7 +73,9 @@ def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[
     one which is not defined yet is checked on first use instead, and is a dataclass with slots.
     """
 
-    from echo_core.codegen.record_types import native_class  # with half of codegen: for who declares events
+    from echo_core.codegen.events.record_types import (
+        native_class,  # with half of codegen: for who declares events
+    )
 
     def decorate(plain: type[T]) -> type[T]:
         has_own_equality = "__eq__" in vars(plain) or not options.get("eq", True)

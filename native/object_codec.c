@@ -9,7 +9,7 @@
  */
 #include "objects.h"
 
-/* What a context begins with: functions, in the order of codegen/object_code.py. */
+/* What a context begins with: functions, in the order of codegen/emit/objects.py. */
 #define FUNCTIONS 4
 
 /* Records up to this size are converted on the stack before they are decoded. */

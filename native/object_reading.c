@@ -1,6 +1,6 @@
 /* The bytes of a record to values, by walking a tree of Values.
  *
- * What codegen/records.py takes is the truth, and what is here takes the same: each part begins where the one
+ * What codegen/plain/records.py takes is the truth, and what is here takes the same: each part begins where the one
  * before it ended, at the next multiple of its alignment, and lies within the record. All else, and all that
  * is wrong, is left to the fallback, which has the words.
  */

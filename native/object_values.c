@@ -1,6 +1,6 @@
 /* The type Value: how the values of one type lie in records of this machine.
  *
- * Python makes a tree of them (codegen/value_trees.py), once for each class. Whatever Python says is checked
+ * Python makes a tree of them (codegen/events/value_trees.py), once for each class. Whatever Python says is checked
  * here: that everything lies within its record or its object, and is complete. Writing (object_writing.c) and
  * reading (object_reading.c) then rely on it.
  */

@@ -1,7 +1,7 @@
 /* Values to the bytes of a record, by walking a tree of Values.
  *
- * What codegen/objects.py takes is the truth. What is here takes the common values as it would and leaves all
- * others to it; no value is ever refused here. The bytes are those that codegen/records.py writes: parts
+ * What codegen/plain/objects.py takes is the truth. What is here takes the common values as it would and leaves all
+ * others to it; no value is ever refused here. The bytes are those that codegen/plain/records.py writes: parts
  * follow the record in the order of their slots, each at the next multiple of its alignment.
  */
 #include "objects.h"

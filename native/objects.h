@@ -103,7 +103,7 @@ struct value {
 #define MAX_DIMENSIONS 8 /* as in formats/limits.py */
 #define MAX_DEPTH 64     /* formats/limits.py allows fewer; walking is recursive */
 
-/* The product of the lengths of an array, those of 0 apart: as in codegen/records.py. */
+/* The product of the lengths of an array, those of 0 apart: as in codegen/plain/records.py. */
 #define MAX_EXTENT (INT64_C(1) << 40)
 
 /* Per module; freed with it. */

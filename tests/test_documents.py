@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RUN_ELSEWHERE = {"spark.md"}  # with its commands, by tests/spark_eval/test_guide.py: it takes a JVM
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -25,7 +26,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in DOCUMENTS if page.name not in RUN_ELSEWHERE], ids=lambda page: page.name
+)
 def test_python_in_a_document_runs(page: Path, tmp_path: Path) -> None:
     """Every Python block of a page runs, in the page's order."""
     program = tmp_path / "page.py"

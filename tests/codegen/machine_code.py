@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from echo_core.codegen import engine
-from echo_core.codegen.emit_records import Machine
-from echo_core.codegen.emitter import emit
-from echo_core.codegen.engine import Loaded, Target
-from echo_core.codegen.plan import Plan
+from echo_core.codegen.emit.emitter import emit
+from echo_core.codegen.emit.moves import Machine
+from echo_core.codegen.machine import engine
+from echo_core.codegen.machine.engine import Loaded, Target
+from echo_core.codegen.plans.plan import Plan
 
 # What a CPU may be: the names are those of the x86-64 ABI, the numbers the bytes of a shuffle.
 _LEVELS = (("x86-64", 0), ("x86-64-v2", 16), ("x86-64-v3", 32))

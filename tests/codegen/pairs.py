@@ -13,11 +13,11 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from echo_core.codegen.convert import convert_record
-from echo_core.codegen.plan import Plan
-from echo_core.codegen.planner import plan
-from echo_core.codegen.records import read, write
-from echo_core.codegen.verification import verification
+from echo_core.codegen.plain.convert import convert_record
+from echo_core.codegen.plain.records import read, write
+from echo_core.codegen.plans.plan import Plan
+from echo_core.codegen.plans.planner import plan
+from echo_core.codegen.plans.verification import verification
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
 from echo_core.formats.compare import compare

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen import arrays, background, engine
-from echo_core.codegen.column_code import LINE, Column, emit, lead_of
+from echo_core.codegen.batches import arrays
+from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
+from echo_core.codegen.machine import background, engine
 from tests.formats.strategies import examples
 
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.codegen import cache, cpython, engine
-from echo_core.codegen.compiled import code_of
+from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion
+from echo_core.codegen.events.compiled import code_of
+from echo_core.codegen.machine import cache, engine
 
 needs_code = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.codegen import background
-from echo_core.codegen.background import (
+from echo_core.codegen.machine import background
+from echo_core.codegen.machine.background import (
     MAX_WAITING_JOBS,
     THREAD_NAME,
     Background,
@@ -66,7 +66,7 @@ def test_no_thread_before_the_first_job() -> None:
     """Importing and asking for statistics starts nothing."""
     code = """
 import threading
-from echo_core.codegen import background
+from echo_core.codegen.machine import background
 background.statistics()
 assert background.drain(0)
 print(threading.active_count())
@@ -110,7 +110,7 @@ def test_failed_job_is_logged_and_counted(error: BaseException, caplog: pytest.L
     def bad() -> None:
         raise error
 
-    with caplog.at_level(logging.ERROR, logger="echo_core.codegen.background"):
+    with caplog.at_level(logging.ERROR, logger="echo_core.codegen.machine.background"):
         worker.submit(bad)
         worker.submit(done.set)
         assert worker.drain(LONG_S)
@@ -177,7 +177,7 @@ def test_exit_does_not_wait_for_jobs() -> None:
     """An interpreter whose thread is in a job, with more waiting, exits at once and in order."""
     code = """
 import threading
-from echo_core.codegen import background
+from echo_core.codegen.machine import background
 entered = threading.Event()
 def forever():
     entered.set()
@@ -193,7 +193,7 @@ def test_submit_at_exit_is_harmless() -> None:
     """A job submitted when the interpreter goes down is taken or refused, without an exception."""
     code = """
 import atexit
-from echo_core.codegen import background
+from echo_core.codegen.machine import background
 atexit.register(lambda: print(background.submit(lambda: None) in (True, False)))
 """
     assert python(code).strip() == "True"
@@ -201,7 +201,7 @@ atexit.register(lambda: print(background.submit(lambda: None) in (True, False)))
 
 IN_CHILD = """
 import os, sys, threading
-from echo_core.codegen import background
+from echo_core.codegen.machine import background
 
 def check_in_child(check):
     child = os.fork()
@@ -318,7 +318,7 @@ def test_forks_of_a_compiling_process_are_not_held_up() -> None:
         IN_CHILD
         + """
 import time
-from echo_core.codegen.engine import FORK_WAIT_S, compile_ir, load, native_target
+from echo_core.codegen.machine.engine import FORK_WAIT_S, compile_ir, load, native_target
 
 text = "define i64 @f(i64 %a) {\\n  ret i64 %a\\n}\\n"
 target = native_target()

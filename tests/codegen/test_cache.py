@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.codegen import cache as cache_module
-from echo_core.codegen.cache import (
+from echo_core.codegen.machine import cache as cache_module
+from echo_core.codegen.machine.cache import (
     BLOCK_BYTES,
     KEY_BYTES,
     MAX_ENTRY_BYTES,
@@ -413,7 +413,7 @@ def test_module_warns_that_entries_are_run() -> None:
 WRITE_AND_READ = """
 import sys
 from pathlib import Path
-from echo_core.codegen.cache import Cache, key_of
+from echo_core.codegen.machine.cache import Cache, key_of
 
 cache, mark = Cache(Path(sys.argv[1])), sys.argv[2].encode()
 key = key_of("shared")
@@ -445,7 +445,7 @@ def test_two_processes_write_one_key(folder: Path) -> None:
 EVICT = """
 import sys
 from pathlib import Path
-from echo_core.codegen.cache import Cache, key_of
+from echo_core.codegen.machine.cache import Cache, key_of
 
 cache = Cache(Path(sys.argv[1]), limit_bytes=32 * 4096)
 print("ready", flush=True)

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from echo_core.codegen.casts import cast_values, ir_type, load_number, store_number
-from echo_core.codegen.emitter import DECLARATIONS
-from echo_core.codegen.engine import compile_ir, native_target
-from echo_core.codegen.ir import LIKELY, Function
-from echo_core.codegen.plan import Cast
+from echo_core.codegen.emit.casts import cast_values, ir_type, load_number, store_number
+from echo_core.codegen.emit.emitter import DECLARATIONS
+from echo_core.codegen.emit.ir import LIKELY, Function
+from echo_core.codegen.machine.engine import compile_ir, native_target
+from echo_core.codegen.plans.plan import Cast
 from echo_core.formats.conversions import Loss, judge
 from echo_core.formats.types import Scalar
 from tests.codegen.pairs import (

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen.records import write
+from echo_core.codegen.plain.records import write
 from echo_core.errors import ConversionError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
 from tests.formats.strategies import examples, layouts, plain_values

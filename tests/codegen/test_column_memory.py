@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core.codegen.column_memory import CACHE_BYTES, MIN_BYTES, Spare, cache_bytes
+from echo_core.codegen.batches.memory import CACHE_BYTES, MIN_BYTES, Spare, cache_bytes
 
 DOUBLE = np.dtype("f8")
 COUNT = MIN_BYTES // 8

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen import interpreter
-from echo_core.codegen.records import read
+from echo_core.codegen.plain.records import read
+from echo_core.codegen.plans import interpreter
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.compare import compare

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen import background, cpython
+from echo_core.codegen import cpython
 from echo_core.codegen.codecs import Codec
-from echo_core.codegen.compiled import code_of
+from echo_core.codegen.events.compiled import code_of
+from echo_core.codegen.machine import background
 from tests.formats.strategies import examples
 
 pytestmark = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")

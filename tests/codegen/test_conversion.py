@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.codegen import background, conversion, engine
-from echo_core.codegen.cache import Cache, default_cache, set_cache
+from echo_core.codegen import conversion
 from echo_core.codegen.conversion import Conversion, Tier, converter
-from echo_core.codegen.records import read, write
+from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine.cache import Cache, default_cache, set_cache
+from echo_core.codegen.plain.records import read, write
 from echo_core.errors import (
     CompileError,
     ConversionError,
@@ -269,9 +270,11 @@ def test_version_of_the_generator_is_that_of_its_modules() -> None:
     """All that take part in making code are among them."""
     assert len(conversion.generator_version()) == 16
     named: tuple[str, ...] = conversion._GENERATOR  # pyright: ignore[reportPrivateUsage]
-    folder = Path(conversion.__file__).parent.parent
+    folder = Path(conversion.__file__).parents[1]
     assert all((folder / f"{name}.py").exists() for name in named)
-    assert reached(folder, {"codegen/planner", "codegen/emitter", "codegen/column_code"}) <= set(named)
+    assert reached(folder, {"codegen/plans/planner", "codegen/emit/emitter", "codegen/emit/columns"}) <= set(
+        named
+    )
 
 
 def reached(folder: Path, modules: set[str]) -> set[str]:
@@ -279,16 +282,16 @@ def reached(folder: Path, modules: set[str]) -> set[str]:
     found = set(modules)
     for module in modules:
         text = (folder / f"{module}.py").read_text()
-        imported = re.findall(r"^from echo_core\.codegen\.(\w+) ", text, re.MULTILINE)
-        found |= {f"codegen/{name}" for name in imported}
+        imported = re.findall(r"^from echo_core\.codegen\.([\w.]+) ", text, re.MULTILINE)
+        found |= {f"codegen/{name}".replace(".", "/") for name in imported}
     return found if found == modules else reached(folder, found)
 
 
 WITHOUT_CACHE = """
 import sys
 import echo_core as echo
-from echo_core.codegen import engine
-from echo_core.codegen.cache import default_cache
+from echo_core.codegen.machine import engine
+from echo_core.codegen.machine.cache import default_cache
 from echo_core.codegen.conversion import Conversion
 from tests.formats.samples import Particle
 for _ in range(2):

@@ -16,8 +16,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from echo_core.codegen.convert import convert, convert_record
-from echo_core.codegen.records import as_array, flat, nested, read, shape_of, write
+from echo_core.codegen.plain.convert import convert, convert_record
+from echo_core.codegen.plain.records import as_array, flat, nested, read, shape_of, write
 from echo_core.errors import ConversionError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.compare import Verdict, compare

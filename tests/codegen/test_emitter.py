@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from echo_core.codegen.emit_convert import covers
-from echo_core.codegen.emit_records import Machine
-from echo_core.codegen.emitter import emit, emit_streamed
-from echo_core.codegen.engine import compile_ir, native_target
-from echo_core.codegen.plan import Cast, Each, Fill, Move, Operation
+from echo_core.codegen.emit.convert import covers
+from echo_core.codegen.emit.emitter import emit, emit_streamed
+from echo_core.codegen.emit.moves import Machine
+from echo_core.codegen.machine.engine import compile_ir, native_target
+from echo_core.codegen.plans.plan import Cast, Each, Fill, Move, Operation
 from echo_core.formats.abi import Abi
 from echo_core.formats.types import (
     Array,

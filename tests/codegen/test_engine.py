@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.codegen import flat
-from echo_core.codegen.engine import (
+from echo_core.codegen.machine import flat
+from echo_core.codegen.machine.engine import (
     LOADS_PER_LINKER,
     MAX_IR_BYTES,
     MAX_OBJECT_BYTES,
@@ -153,7 +153,7 @@ def padded(text: str, size: int) -> str:
 
 def test_imports_leave_llvmlite_alone() -> None:
     """Neither the front door nor the engine imports llvmlite before something is to be compiled."""
-    code = "import sys, echo_core, echo_core.codegen.engine; print('llvmlite' in sys.modules)"
+    code = "import sys, echo_core, echo_core.codegen.machine.engine; print('llvmlite' in sys.modules)"
     assert python(code).strip() == "False"
 
 
@@ -187,7 +187,7 @@ def test_optimiser_is_off_unless_asked_for() -> None:
 
 COMPILE_FOR_LEVEL = """
 import sys
-from echo_core.codegen.engine import compile_ir, level_target
+from echo_core.codegen.machine.engine import compile_ir, level_target
 for optimise in (False, True):
     print(compile_ir(sys.argv[2], level_target(sys.argv[1]), optimise=optimise).hex())
 """
@@ -408,8 +408,8 @@ def test_threads_compile_and_load_at_once() -> None:
 
 MEMORY = """
 import json, sys
-from echo_core.codegen import engine
-from echo_core.codegen.engine import load, native_target
+from echo_core.codegen.machine import engine
+from echo_core.codegen.machine.engine import load, native_target
 
 def resident_kib():
     with open("/proc/self/statm") as file:
@@ -440,7 +440,7 @@ def test_loads_are_small_and_leave_nothing_behind(way: str, each_kib: int) -> No
 
 FORK_IN_COMPILATION = """
 import os, sys, threading
-from echo_core.codegen.engine import compile_ir, load, native_target
+from echo_core.codegen.machine.engine import compile_ir, load, native_target
 
 text, target = sys.argv[1], native_target()
 stop = threading.Event()
@@ -469,7 +469,7 @@ def test_child_of_a_fork_in_a_compilation_can_compile() -> None:
 
 FORK_IN_LONG_COMPILATION = """
 import os, sys, threading
-from echo_core.codegen import engine
+from echo_core.codegen.machine import engine
 from echo_core.errors import CompileError
 
 target = engine.native_target()
@@ -514,7 +514,7 @@ def no_one_else_compiles():
         compile_ir(text, target)
     print(statistics().compiled - before)
 
-from echo_core.codegen.engine import compile_ir, native_target, statistics
+from echo_core.codegen.machine.engine import compile_ir, native_target, statistics
 
 text, target = sys.argv[1], native_target()
 started = threading.Event()
@@ -537,7 +537,7 @@ def test_interpreter_exits_in_a_compilation() -> None:
 WITHOUT_LLVMLITE = """
 import sys
 sys.modules["llvmlite.binding"] = None
-from echo_core.codegen.engine import native_target
+from echo_core.codegen.machine.engine import native_target
 from echo_core.errors import CompileError
 try:
     native_target()

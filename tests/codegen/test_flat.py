@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core import _code
-from echo_core.codegen import elf, engine, flat
-from echo_core.codegen.cache import default_cache, disable_cache, set_cache
-from echo_core.codegen.engine import compile_ir, compile_object, load, native_target
+from echo_core.codegen.machine import elf, engine, flat
+from echo_core.codegen.machine.cache import default_cache, disable_cache, set_cache
+from echo_core.codegen.machine.engine import compile_ir, compile_object, load, native_target
 from echo_core.errors import CompileError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE
 from echo_core.formats.types import Sequence, Text
@@ -301,7 +301,7 @@ def test_refused_blocks_leave_nothing_mapped() -> None:
 WARM = """
 import sys
 import echo_core as echo
-from echo_core.codegen import engine
+from echo_core.codegen.machine import engine
 from tests.formats.samples import Particle
 
 sender = echo.format_of(Particle, abi="s390x")
@@ -332,7 +332,7 @@ def test_process_that_finds_its_code_in_the_cache_has_no_llvm(tmp_path: Path) ->
 
 FOR_AARCH64 = """
 import sys
-from echo_core.codegen import engine, flat
+from echo_core.codegen.machine import engine, flat
 engine.native_target()
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()

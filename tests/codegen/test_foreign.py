@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.codegen.cache import default_cache, disable_cache, set_cache
 from echo_core.codegen.conversion import Conversion
-from echo_core.codegen.records import read
+from echo_core.codegen.machine.cache import default_cache, disable_cache, set_cache
+from echo_core.codegen.plain.records import read
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core.codegen.halves import TOO_LARGE
+from echo_core.codegen.emit.halves import TOO_LARGE
 from echo_core.formats.abi import NATIVE, Abi
 from echo_core.formats.types import Array, Scalar, Type
 from tests.codegen.machine_code import Code, Level, levels

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from echo_core import _code
-from echo_core.codegen import host
+from echo_core.codegen.machine import host
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,7 +38,7 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path | None) -> None:
     monkeypatch.setattr("importlib.util.find_spec", find_spec)
 
 
-IDENTITY = "import sys\nfrom echo_core.codegen import host\nprint(host.identity(), 'llvmlite' in sys.modules)"
+IDENTITY = "import sys\nfrom echo_core.codegen.machine import host\nprint(host.identity(), 'llvmlite' in sys.modules)"
 
 
 @KNOWN_CPU

@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen import interpreter
-from echo_core.codegen.cache import default_cache, disable_cache, set_cache
 from echo_core.codegen.conversion import Conversion
-from echo_core.codegen.convert import convert_record
-from echo_core.codegen.records import MAX_EXTENT, read, write
-from echo_core.codegen.verification import MAX_EXTENT as MAX_VERIFIED_EXTENT
+from echo_core.codegen.machine.cache import default_cache, disable_cache, set_cache
+from echo_core.codegen.plain.convert import convert_record
+from echo_core.codegen.plain.records import MAX_EXTENT, read, write
+from echo_core.codegen.plans import interpreter
+from echo_core.codegen.plans.verification import MAX_EXTENT as MAX_VERIFIED_EXTENT
 from echo_core.errors import ConversionError, WireError
 from echo_core.formats.abi import NATIVE, Abi
 from echo_core.formats.format import Format

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen.records import read, write
+from echo_core.codegen.plain.records import read, write
 from echo_core.errors import WireError
 from echo_core.formats import limits
 from echo_core.formats.layout import Layout

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen.interpreter import convert, verify
-from echo_core.codegen.records import read, write
+from echo_core.codegen.plain.records import read, write
+from echo_core.codegen.plans.interpreter import convert, verify
 from echo_core.errors import ConversionError, WireError
 from echo_core.formats.format import Format
 from echo_core.formats.types import Array, Default, Enumeration, Field, Nullable, Sequence, Text, Type

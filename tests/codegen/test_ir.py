@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from echo_core.codegen.engine import compile_ir, load, native_target
-from echo_core.codegen.ir import LIKELY, Function, mask, vector
+from echo_core.codegen.emit.ir import LIKELY, Function, mask, vector
+from echo_core.codegen.machine.engine import compile_ir, load, native_target
 
 
 def function() -> Function:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from echo_core.codegen.plan import (
+from echo_core.codegen.plans.plan import (
     Agree,
     Append,
     Cast,

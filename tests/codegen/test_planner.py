@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen import plan as plans
-from echo_core.codegen.plan import (
+from echo_core.codegen.plans import plan as plans
+from echo_core.codegen.plans.plan import (
     Agree,
     Append,
     Cast,
@@ -34,8 +34,8 @@ from echo_core.codegen.plan import (
     steps,
     walk,
 )
-from echo_core.codegen.planner import merged, plan
-from echo_core.codegen.verification import verification
+from echo_core.codegen.plans.planner import merged, plan
+from echo_core.codegen.plans.verification import verification
 from echo_core.formats.abi import Abi
 from echo_core.formats.compare import compare
 from echo_core.formats.format import Format

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen.ir import Function
-from echo_core.codegen.plan import Cast, Each, Fill, Flag, Move, Operation, When
-from echo_core.codegen.shuffles import (
+from echo_core.codegen.emit.ir import Function
+from echo_core.codegen.emit.shuffles import (
     MAX_MAPPED_BYTES,
     MAX_UNROLLED,
     ByteMap,
@@ -21,6 +20,7 @@ from echo_core.codegen.shuffles import (
     chunks_of,
     owned_by_one_chunk,
 )
+from echo_core.codegen.plans.plan import Cast, Each, Fill, Flag, Move, Operation, When
 from tests.codegen.pairs import FLOAT32, FLOAT64, INT16, INT32, INT64, UINT8, UINT16, UINT32
 from tests.formats.strategies import examples
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core.codegen import background, engine, interpreter
+from echo_core.codegen.batches.streaming import Stream
 from echo_core.codegen.conversion import Conversion
-from echo_core.codegen.emitter import emit_streamed
-from echo_core.codegen.streaming import Stream
+from echo_core.codegen.emit.emitter import emit_streamed
+from echo_core.codegen.machine import background, engine
+from echo_core.codegen.plans import interpreter
 from echo_core.formats.abi import NATIVE
 from tests.codegen.machine_code import Level, levels
 from tests.codegen.pairs import (

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core import _objects
-from echo_core.codegen.generic import GenericCodec
-from echo_core.codegen.objects import plain_of, value_of
-from echo_core.codegen.value_trees import tree_of
+from echo_core.codegen.events.value_trees import tree_of
+from echo_core.codegen.plain.generic import GenericCodec
+from echo_core.codegen.plain.objects import plain_of, value_of
 from echo_core.errors import EchoError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of

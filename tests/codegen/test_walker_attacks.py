@@ -16,8 +16,8 @@ import pytest
 
 import echo_core as echo
 from echo_core import _objects
-from echo_core.codegen import background
-from echo_core.codegen.value_trees import part_functions
+from echo_core.codegen.events.value_trees import part_functions
+from echo_core.codegen.machine import background
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of

@@ -21,11 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen import record_types, records
-from echo_core.codegen.generic import GenericCodec
-from echo_core.codegen.objects import plain_of, value_of
-from echo_core.codegen.record_fields import MAX_CHECKS, checks_of
-from echo_core.codegen.record_types import RecordCodec, is_native, record_codec
+from echo_core.codegen.events import record_types
+from echo_core.codegen.events.record_fields import MAX_CHECKS, checks_of
+from echo_core.codegen.events.record_types import RecordCodec, is_native, record_codec
+from echo_core.codegen.plain import records
+from echo_core.codegen.plain.generic import GenericCodec
+from echo_core.codegen.plain.objects import plain_of, value_of
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout

@@ -22,7 +22,7 @@ import atheris  # type: ignore  # pyright: ignore
 with atheris.instrument_imports(include=["echo_core.formats", "echo_core.codegen", "construct"]):  # pyright: ignore
     import echo_core as echo
     import echo_core.formats.metadata  # pyright: ignore[reportUnusedImport] - now, to be instrumented
-    from echo_core.codegen.records import read, write
+    from echo_core.codegen.plain.records import read, write
     from echo_core.errors import FormatError, WireError
 
 import numpy as np

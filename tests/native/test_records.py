@@ -17,7 +17,7 @@ import pytest
 
 import echo_core as echo
 from echo_core import _records
-from echo_core.codegen.record_types import RecordCodec, record_codec, record_decoder
+from echo_core.codegen.events.record_types import RecordCodec, record_codec, record_decoder
 from echo_core.errors import EncodeError, WireError
 
 ROUNDS = 100_000

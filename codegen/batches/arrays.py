@@ -1,0 +1,240 @@
+"""Many records at once: as a numpy structured array, and as a column for each field."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
+from echo_core.codegen.batches.streaming import Stream
+from echo_core.codegen.conversion import Buffer, Conversion, Tier, check_tier, generator_version
+from echo_core.codegen.emit.columns import Column, emit, lead_of
+from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.plain.records import as_array
+from echo_core.errors import EncodeError, FormatError, WireError
+from echo_core.formats.compare import compare
+from echo_core.formats.declare import format_of
+from echo_core.formats.dtypes import type_dtype
+from echo_core.formats.format import Format
+from echo_core.formats.types import Record, Type
+
+Array_ = np.ndarray[Any, Any]
+_BYTE = np.dtype("u1")
+ArrayDecoder = Callable[[Buffer], Array_]
+ArrayEncoder = Callable[[Array_], memoryview]
+
+
+def array_decoder(
+    cls: type[Any], *, sender: Format | None = None, lossy: bool = False, tier: Tier = "auto"
+) -> ArrayDecoder:
+    """A function from many records of a sender to a numpy structured array of the class's records.
+
+    Records that are laid out alike already are not copied: the array is a view of the buffer, and read-only
+    where the buffer is. Others are a new array at every call, and read-only; a large one is in memory that an
+    earlier one has left, of which the decoder keeps one.
+    """
+    return _records_decoder(cls, sender, lossy=lossy, tier=tier)
+
+
+def _records_decoder(cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier) -> ArrayDecoder:
+    receiver = format_of(cls)
+    sender = sender or receiver
+    dtype = receiver.dtype  # refuses variable parts, as the receiver's class has them
+    _demand_fixed(sender)
+    if compare(sender, receiver, lossy=lossy).is_same:
+        return lambda data: _view(data, dtype, sender)
+    conversion = Conversion(sender, receiver, lossy=lossy)
+    conversion.begin(tier)
+    return _Converted(conversion, dtype, tier)
+
+
+class _Converted:
+    """Records of another layout to new arrays; large ones in memory that an earlier one has left."""
+
+    def __init__(self, conversion: Conversion, dtype: np.dtype[Any], tier: Tier) -> None:
+        self._sizes = conversion.sender.size_bytes, dtype.itemsize
+        self._convert = conversion.call
+        self._dtype = dtype
+        self._stream = Stream(conversion, tier)
+        self._spare = Spare()
+
+    def __call__(self, data: Buffer) -> Array_:
+        given, made = self._sizes
+        size = _size_of(data) // given * made
+        if size < MIN_BYTES:
+            converted = self._convert(data)
+            return np.frombuffer(converted, self._dtype) if converted else np.empty(0, self._dtype)
+        room = self._spare.empty(size, _BYTE)
+        if size <= cache_bytes() or not self._stream.into(data, room):
+            self._convert(data, room)
+        room.flags.writeable = False  # as bytes are
+        return room.view(self._dtype)
+
+
+def _demand_fixed(sender: Format) -> None:
+    if not sender.is_fixed:
+        msg = f"Expected records of one size, got `{sender.name}`, which has variable parts"
+        raise FormatError(msg, hint="convert them one by one")
+
+
+def _view(data: Buffer, dtype: np.dtype[Any], sender: Format) -> Array_:
+    size = _size_of(data)
+    if size % dtype.itemsize:
+        msg = f"Expected records of {dtype.itemsize} bytes each, got {size} bytes"
+        raise WireError(msg, path=sender.name)
+    return np.frombuffer(data, dtype) if size else np.empty(0, dtype)
+
+
+def _size_of(data: Buffer) -> int:
+    try:
+        view = memoryview(data)
+        return view.cast("B").nbytes if view.nbytes else 0  # a shape with a 0 in it is never cast
+    except TypeError:
+        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
+        raise FormatError(msg) from None
+
+
+def array_encoder(cls: type[Any]) -> ArrayEncoder:
+    """A function from numpy arrays of the class's records to their bytes: a read-only view, never a copy.
+
+    Only arrays of `format_of(cls).dtype` that lie in one piece are taken (EncodeError), so that what it costs
+    does not depend on their size. The bytes are the array's own, padding included; what numpy cannot know of
+    them (whether chars are UTF-8, or a number that of a member) is found by who decodes them.
+    """
+    dtype = format_of(cls).dtype  # refuses variable parts
+    return partial(_encoded, dtype, cls.__qualname__)
+
+
+def _encoded(dtype: np.dtype[Any], path: str, given: Any) -> memoryview:
+    array = as_array(given)
+    if array is None or array.dtype != dtype:
+        kind = f"`{type(given).__qualname__}`" if array is None else f"one of `{array.dtype}`"
+        msg = f"Expected a numpy array of `format_of({path}).dtype`, got {kind}"
+        raise EncodeError(msg, path=path, hint="`astype` makes one")
+    if not array.flags.c_contiguous:
+        msg = "Expected an array in one piece, got one with strides"
+        raise EncodeError(msg, path=path, hint="`numpy.ascontiguousarray` makes one")
+    return array.reshape(-1).view(_BYTE).data.toreadonly()
+
+
+def column_decoder(
+    cls: type[Any], *, sender: Format | None = None, lossy: bool = False, tier: Tier = "auto"
+) -> ColumnDecoder:
+    """A callable from many records of a sender to a contiguous numpy array for each field.
+
+    A nested record's fields have names of their own (`cell.x`); a static array is a column of rows, and an
+    optional value one of pairs. `pyarrow.table` takes columns of numbers without copying them again.
+    Columns are new at every call, in memory that earlier ones have left: the decoder keeps up to one batch.
+    """
+    check_tier(tier)
+    columns = ColumnDecoder(format_of(cls), _records_decoder(cls, sender, lossy=lossy, tier=tier))
+    if tier == "compiled":
+        columns.compile()
+    elif tier == "auto":
+        background.submit(columns.compile)
+    return columns
+
+
+class ColumnDecoder:
+    """Records to columns: by numpy until code is ready. Call it, or have columns filled that are there."""
+
+    def __init__(self, format_: Format, records_of: ArrayDecoder) -> None:
+        self._format = format_
+        self._records_of = records_of
+        self._leaves = _leaves(format_.record, 0, "")
+        self.dtypes = {
+            name: type_dtype(type_, format_.byte_order, format_.name) for name, type_, _ in self._leaves
+        }
+        self._columns = tuple(Column(at, type_.size) for _, type_, at in self._leaves)
+        self._spare = {name: Spare() for name in self.dtypes}
+        self._code: _Code | None = None
+
+    def __call__(self, data: Buffer) -> dict[str, Array_]:
+        """A new array for each field."""
+        records = self._records_of(data)
+        columns = {name: self._spare[name].empty(len(records), dtype) for name, dtype in self.dtypes.items()}
+        self._fill(records, list(columns.values()))
+        return columns
+
+    def into(self, data: Buffer, columns: Mapping[str, Array_]) -> int:
+        """Fills arrays of `dtypes` from their start, and says how many records there were."""
+        records = self._records_of(data)
+        # Each is asked for once: what is checked is what is filled, and is held until it is.
+        held = [_fitting(columns.get(name), name, dtype, records) for name, dtype in self.dtypes.items()]
+        self._fill(records, held)
+        return len(records)
+
+    def _fill(self, records: Array_, columns: list[Array_]) -> None:
+        if self._code is None:
+            for name, column in zip(self.dtypes, columns, strict=True):
+                column[: len(records)] = _field(records, name)
+            return
+        places = [column.ctypes.data for column in columns]
+        lead = lead_of(self._columns, places) if records.nbytes > cache_bytes() else None
+        first = len(records) if lead is None else min(lead, len(records))
+        self._code(records, places, first, is_streamed=False)
+        if first < len(records):
+            beyond = [place + first * c.size for place, c in zip(places, self._columns, strict=True)]
+            self._code(records[first:], beyond, len(records) - first, is_streamed=True)
+
+    def compile(self) -> None:
+        """Has code do it from now on."""
+        columns, size = self._columns, self._format.size_bytes
+
+        def text() -> str:
+            return emit(columns, size, by_vectors=engine.native_target().vector_bytes >= 32)
+
+        identity = repr((columns, size)).encode() + generator_version()
+        self._code = _Code(use_code("columns", identity, text, lambda code: engine.load(code, ["columns"])))
+
+
+class _Code:
+    """The function of `column_code`."""
+
+    def __init__(self, loaded: engine.Loaded) -> None:
+        numbers = ctypes.c_uint64, ctypes.c_uint64
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)
+        self._loaded = loaded
+        self._call: Any = prototype(loaded.addresses["columns"])
+
+    def __call__(self, records: Array_, places: list[int], count: int, *, is_streamed: bool) -> None:
+        self._call(records.ctypes.data, (ctypes.c_void_p * len(places))(*places), count, is_streamed)
+
+
+def _fitting(column: Array_ | None, name: str, dtype: np.dtype[Any], records: Array_) -> Array_:
+    """A column that may be filled, or FormatError."""
+    if (
+        column is None
+        or column.dtype != dtype.base
+        or column.shape[1:] != dtype.shape
+        or len(column) < len(records)
+        or not (column.flags.c_contiguous and column.flags.writeable)
+    ):
+        msg = f"Expected a contiguous array of at least {len(records)} `{dtype}` as column"
+        raise FormatError(msg, path=name)
+    if np.may_share_memory(column, records):
+        msg = "Expected a column apart from the records, got one that overlaps them"
+        raise FormatError(msg, path=name)
+    return column
+
+
+def _leaves(record: Record, base: int, prefix: str) -> list[tuple[str, Type, int]]:
+    """Each field that is a column, with its type and its place."""
+    found: list[tuple[str, Type, int]] = []
+    for member in record.fields:
+        if isinstance(member.type, Record):
+            found += _leaves(member.type, base + member.offset, f"{prefix}{member.name}.")
+        else:
+            found.append((prefix + member.name, member.type, base + member.offset))
+    return found
+
+
+def _field(records: Array_, path: str) -> Array_:
+    for name in path.split("."):
+        records = records[name]
+    return records

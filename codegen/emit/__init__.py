@@ -1,0 +1,1 @@
+"""Plans and classes as LLVM IR."""

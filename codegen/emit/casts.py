@@ -1,0 +1,222 @@
+"""Numbers from one type to another, as LLVM IR: one by one, or as vectors where nothing has to be checked.
+
+Precision may go, range may not: a checked cast fails on what does not fit. The rules are those of
+`interpreter.cast_number`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from echo_core.codegen.emit.halves import DOUBLE, FLOAT, INFINITY, TOO_LARGE, narrowed, widened
+from echo_core.codegen.emit.ir import Function, float_constant
+from echo_core.codegen.plans.plan import Cast
+from echo_core.formats.types import Kind, Scalar
+from echo_core.formats.values import integer_range
+
+# What a 16-bit float is worked with as, once it is widened.
+SINGLE = Scalar(Kind.FLOAT, 4)
+
+
+def ir_type(scalar: Scalar) -> str:
+    """The IR type in which a number is worked with; of 16-bit floats, the bits."""
+    if scalar.kind is Kind.FLOAT and scalar.size > 2:
+        return {4: "float", 8: "double"}[scalar.size]
+    return f"i{8 * scalar.size}"
+
+
+def _is_half(scalar: Scalar) -> bool:
+    return scalar.kind is Kind.FLOAT and scalar.size == 2
+
+
+def load_number(function: Function, scalar: Scalar, pointer: str, *, is_swapped: bool) -> str:
+    """A number from memory."""
+    bits = f"i{8 * scalar.size}"
+    value = _swapped(function, function.load(bits, pointer), bits, is_swapped=is_swapped)
+    return _as(function, value, bits, ir_type(scalar))
+
+
+def store_number(function: Function, scalar: Scalar, value: str, pointer: str, *, is_swapped: bool) -> None:
+    """A number to memory."""
+    bits = f"i{8 * scalar.size}"
+    value = _as(function, value, ir_type(scalar), bits)
+    function.store(bits, _swapped(function, value, bits, is_swapped=is_swapped), pointer)
+
+
+def _swapped(function: Function, value: str, type_: str, *, is_swapped: bool) -> str:
+    if not is_swapped or type_.strip("<>").split()[-1] == "i8":
+        return value
+    name = type_ if not type_.startswith("<") else "v" + type_.strip("<>").replace(" x ", "")
+    return function.value(f"call {type_} @llvm.bswap.{name}({type_} {value})")
+
+
+def _as(function: Function, value: str, given: str, wanted: str) -> str:
+    return value if given == wanted else function.value(f"bitcast {given} {value} to {wanted}")
+
+
+def cast_values(
+    function: Function,
+    cast: Cast,
+    source: str,
+    target: str,
+    count: str,
+    swaps: tuple[bool, bool],
+    vector_bytes: int,
+) -> None:
+    """So many numbers side by side: vectors while there are enough, then one by one."""
+    done = "0"
+    lanes = vector_bytes // max(cast.sender.size, cast.receiver.size)
+    if lanes > 1 and _is_plain(cast) and not (count.isdigit() and int(count) < lanes):
+        whole = function.value(f"and i64 {count}, {-lanes}")
+        with function.loop(whole, [], step=lanes) as loop:
+            _cast_vector(function, cast, source, target, loop.index, lanes, swaps)
+        done = whole
+    if count == "1":
+        _cast_one(function, cast, source, target, "0", swaps)
+        return
+    rest = function.value(f"sub i64 {count}, {done}")
+    with function.loop(rest, []) as loop:
+        _cast_one(function, cast, source, target, function.add(done, loop.index), swaps)
+
+
+def _is_plain(cast: Cast) -> bool:
+    return not cast.is_checked and Kind.BOOL not in (cast.sender.kind, cast.receiver.kind)
+
+
+def _cast_vector(
+    function: Function,
+    cast: Cast,
+    source: str,
+    target: str,
+    index: str,
+    lanes: int,
+    swaps: tuple[bool, bool],
+) -> None:
+    def vector(type_: str) -> str:
+        return f"<{lanes} x {type_}>"
+
+    given, wanted = f"i{8 * cast.sender.size}", f"i{8 * cast.receiver.size}"
+    place = function.at(source, function.multiply(index, cast.sender.size))
+    value = _swapped(function, function.load(vector(given), place), vector(given), is_swapped=swaps[0])
+    if _is_half(cast.sender):
+        cast, value = replace(cast, sender=SINGLE), widened(function, value, lanes)
+    else:
+        value = _as(function, value, vector(given), vector(ir_type(cast.sender)))
+    types = vector(ir_type(cast.sender)), vector(ir_type(cast.receiver))
+    if types[0] != types[1]:
+        value = function.value(f"{_instruction(cast)} {types[0]} {value} to {types[1]}")
+    value = _as(function, value, types[1], vector(wanted))
+    value = _swapped(function, value, vector(wanted), is_swapped=swaps[1])
+    function.store(vector(wanted), value, function.at(target, function.multiply(index, cast.receiver.size)))
+
+
+def _cast_one(
+    function: Function, cast: Cast, source: str, target: str, index: str, swaps: tuple[bool, bool]
+) -> None:
+    place = function.at(source, function.multiply(index, cast.sender.size))
+    value = load_number(function, cast.sender, place, is_swapped=swaps[0])
+    if _is_half(cast.sender):
+        cast, value = replace(cast, sender=SINGLE), widened(function, value)
+    if cast.sender.kind is Kind.BOOL:  # any byte but 0 is true
+        is_true = function.value(f"icmp ne i8 {value}, 0")
+        value = function.value(f"zext i1 {is_true} to {ir_type(cast.receiver)}")
+    else:
+        if cast.is_checked:
+            _check(function, cast, value)
+        value = _converted(function, cast, value)
+    place = function.at(target, function.multiply(index, cast.receiver.size))
+    store_number(function, cast.receiver, value, place, is_swapped=swaps[1])
+
+
+def _converted(function: Function, cast: Cast, value: str) -> str:
+    types = ir_type(cast.sender), ir_type(cast.receiver)
+    if types[0] == types[1] and not _is_half(cast.receiver):
+        return value
+    if _is_half(cast.receiver):
+        result = _halved(function, cast, value)
+    else:
+        result = function.value(f"{_instruction(cast)} {types[0]} {value} to {types[1]}")
+    if cast.is_checked and cast.sender.kind is cast.receiver.kind is Kind.FLOAT:
+        _check_finite(function, cast, value, result)
+    return result
+
+
+def _halved(function: Function, cast: Cast, value: str) -> str:
+    """A double goes at once: by way of a float it would be rounded twice. Integers in range are floats."""
+    type_ = ir_type(cast.sender)
+    if cast.sender.kind is not Kind.FLOAT:
+        value = function.value(f"{_instruction(cast)} {type_} {value} to float")
+    return narrowed(function, value, DOUBLE if type_ == "double" else FLOAT)
+
+
+def _instruction(cast: Cast) -> str:
+    """The IR instruction; it is only asked for where the types differ."""
+    sender, receiver = cast.sender, cast.receiver
+    if sender.kind is Kind.FLOAT:
+        if receiver.kind is Kind.FLOAT:
+            return "fpext" if receiver.size > sender.size else "fptrunc"
+        return "fptosi" if receiver.kind is Kind.INT else "fptoui"
+    if receiver.kind is Kind.FLOAT:
+        return "sitofp" if sender.kind is Kind.INT else "uitofp"
+    if receiver.size < sender.size:
+        return "trunc"
+    return "sext" if sender.kind is Kind.INT else "zext"
+
+
+def _check(function: Function, cast: Cast, value: str) -> None:
+    """Fails unless the value lies within the receiver's range."""
+    receiver = cast.receiver
+    if receiver.kind is Kind.FLOAT and (cast.sender.kind is Kind.FLOAT or not _is_half(receiver)):
+        return  # a float is checked when it has been rounded; an integer always lies within all but halves
+    low, high = _range_of(receiver)
+    if cast.sender.kind is Kind.FLOAT:
+        _check_float(function, cast, value, low, high)
+        return
+    least, most = integer_range(cast.sender.kind, cast.sender.size)
+    signed = "s" if cast.sender.kind is Kind.INT else "u"
+    type_ = ir_type(cast.sender)
+    if low > least:
+        function.fail_unless(function.value(f"icmp {signed}ge {type_} {value}, {low}"))
+    if high < most:
+        function.fail_unless(function.value(f"icmp {signed}le {type_} {value}, {high}"))
+
+
+def _range_of(scalar: Scalar) -> tuple[int, int]:
+    """The integers that a number may be cut or rounded from."""
+    match scalar.kind:
+        case Kind.BOOL:
+            return 0, 1
+        case Kind.FLOAT:
+            return 1 - int(TOO_LARGE), int(TOO_LARGE) - 1
+        case _:
+            return integer_range(scalar.kind, scalar.size)
+
+
+def _check_float(function: Function, cast: Cast, value: str, low: int, high: int) -> None:
+    """What is cut to an integer must lie between the integers next beyond the range, both excluded."""
+    type_ = ir_type(cast.sender)
+    precision = 24 if cast.sender.size == 4 else 53
+    if (low - 1).bit_length() <= precision:
+        function.fail_unless(function.value(f"fcmp ogt {type_} {value}, {float_constant(low - 1)}"))
+    else:  # the number below the range has no float: the range's own end is included instead
+        function.fail_unless(function.value(f"fcmp oge {type_} {value}, {float_constant(low)}"))
+    function.fail_unless(function.value(f"fcmp olt {type_} {value}, {float_constant(high + 1)}"))
+
+
+def _check_finite(function: Function, cast: Cast, value: str, result: str) -> None:
+    """Fails where rounding has made an infinity of a number."""
+    infinite = [
+        _is_infinite(function, scalar, number)
+        for scalar, number in ((cast.sender, value), (cast.receiver, result))
+    ]
+    function.fail_unless(function.value(f"icmp eq i1 {infinite[0]}, {infinite[1]}"))
+
+
+def _is_infinite(function: Function, scalar: Scalar, number: str) -> str:
+    type_ = ir_type(scalar)
+    if _is_half(scalar):
+        size = function.value(f"and i16 {number}, {0x7FFF}")
+        return function.value(f"icmp eq i16 {size}, {INFINITY}")
+    size = function.value(f"call {type_} @llvm.fabs.f{8 * scalar.size}({type_} {number})")
+    return function.value(f"fcmp oeq {type_} {size}, {float_constant(math.inf)}")

@@ -1,0 +1,113 @@
+"""The function that verifies a record: `i32 @verify(ptr record, i64 size)`, 0 where slots may be followed."""
+
+from __future__ import annotations
+
+from echo_core.codegen.emit.ir import Function
+from echo_core.codegen.emit.moves import Module, Operations, Reader
+from echo_core.codegen.plans.plan import Each, Offset, Plan, Run, Slot, Text, When, steps
+from echo_core.codegen.plans.verification import MAX_EXTENT
+
+
+def verify(plan: Plan, module: Module) -> Function:
+    function = Function("i32 @verify(ptr %record, i64 %size)", failure="i32 1")
+    verifier = _Verifier(function, plan.sender, module)
+    verifier.end = str(plan.sender.size)
+    function.fail_unless(function.value(f"icmp uge i64 %size, {plan.sender.size}"))
+    verifier.run(plan.operations, "%record")
+    function.fail_unless(function.value(f"icmp eq i64 %size, {verifier.end}"))
+    function.do("ret i32 0")
+    return function
+
+
+class _Verifier(Reader):
+    """`end` is the offset at which the next variable part may begin."""
+
+    end: str
+
+    def run(self, operations: Operations, base: str) -> None:
+        for operation, body in steps(operations):
+            match operation:
+                case Text():
+                    self._pass_text(operation, base)
+                case Run():
+                    self._pass_run(operation, body, base)
+                case When():
+                    self._pass_when(operation, body, base)
+                case Each():
+                    self._elements(
+                        body,
+                        self.function.at(base, operation.source),
+                        str(operation.count),
+                        operation.source_stride,
+                    )
+                case _:
+                    raise AssertionError(operation)
+
+    def _begin(self, slot: str, alignment: int) -> str:
+        """The start of the part that a slot refers to, which is the only place where it may be."""
+        expected = self.function.round_up(self.end, alignment)
+        start = self.word(slot)
+        self._demand("eq", start, expected)
+        self._demand("ule", start, "%size")
+        return start
+
+    def _demand(self, relation: str, a: str, b: str) -> None:
+        self.function.fail_unless(self.function.value(f"icmp {relation} i64 {a}, {b}"))
+
+    def _pass_text(self, text: Text, base: str) -> None:
+        start = self._begin(self.function.at(base, text.source), 1)
+        left = self.function.value(f"sub i64 %size, {start}")
+        pointer = self.function.at("%record", start)
+        found = self.function.value(f"call ptr @memchr(ptr {pointer}, i32 0, i64 {left})")
+        self.function.fail_unless(self.function.value(f"icmp ne ptr {found}, null"))
+        self.end = self.function.add(self.distance("%record", found), 1)
+
+    def _pass_run(self, run: Run, body: Operations, base: str) -> None:
+        slot = run.source
+        assert isinstance(slot, Slot)
+        lengths = self.lengths(slot, base)
+        if len(lengths) > 1:
+            self._bound(lengths)
+        count = self.product(lengths)
+        start = self._begin(self.function.at(base, slot.offset), slot.alignment)
+        left = self.function.value(f"sub i64 %size, {start}")
+        most = self.function.value(f"udiv i64 {left}, {run.source_stride}")
+        self._demand("ule", count, most)
+        self.end = self.function.add(start, self.function.multiply(count, run.source_stride))
+        if body:
+            self._elements(body, self.function.at("%record", start), count, run.source_stride)
+
+    def _bound(self, lengths: list[str]) -> None:
+        """The product of the lengths that are not 0 stays below the bound, so that none overflows."""
+        extent = "1"
+        for length in lengths:
+            is_none = self.function.value(f"icmp eq i64 {length}, 0")
+            factor = self.function.value(f"select i1 {is_none}, i64 1, i64 {length}")
+            pair = self.function.value(
+                f"call {{i64, i1}} @llvm.umul.with.overflow.i64(i64 {extent}, i64 {factor})"
+            )
+            extent = self.function.value(f"extractvalue {{i64, i1}} {pair}, 0")
+            over = self.function.value(f"extractvalue {{i64, i1}} {pair}, 1")
+            self.function.fail_unless(self.function.value(f"xor i1 {over}, true"))
+            self._demand("ule", extent, str(MAX_EXTENT))
+
+    def _elements(self, body: Operations, start: str, count: str, stride: int) -> None:
+        with self.function.loop(count, [self.end]) as loop:
+            self.end = loop.carried[0]
+            self.run(body, self.function.at(start, self.function.multiply(loop.index, stride)))
+            loop.carried = [self.end]
+        self.end = loop.carried[0]
+
+    def _pass_when(self, when: When, body: Operations, base: str) -> None:
+        present = self.is_present(when.source, base)
+        if isinstance(when.source, Offset) and when.source.lengths:
+            lengths = [self.length(n, base) for n in when.source.lengths]
+            any_length = lengths[0]
+            for length in lengths[1:]:
+                any_length = self.function.value(f"or i64 {any_length}, {length}")
+            is_none = self.function.value(f"icmp eq i64 {any_length}, 0")
+            self.function.fail_unless(self.function.value(f"or i1 {present}, {is_none}"))
+        with self.function.when(present, [self.end]) as branch:
+            self.run(body, base)
+            branch.carried = [self.end]
+        self.end = branch.carried[0]

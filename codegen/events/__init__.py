@@ -1,0 +1,1 @@
+"""Events of one class to records and back: walked in C, compiled, or held as records."""

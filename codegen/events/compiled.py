@@ -1,0 +1,242 @@
+"""Native code before the generic codec of one class: walking a tree of values, and compiled for the class.
+
+Each direction of a codec becomes a built-in function. It walks at once; compiled code is made in the
+background, kept on disk and put in front. What neither handles goes to the generic codec.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from echo_core import _objects, _records
+from echo_core.codegen import cpython
+from echo_core.codegen.conversion import Conversion, Tier, check_tier
+from echo_core.codegen.emit.objects import emit
+from echo_core.codegen.events import record_types
+from echo_core.codegen.events.shapes import Context, shape_of
+from echo_core.codegen.events.value_trees import tree_of
+from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.plain.generic import Data, GenericCodec
+from echo_core.errors import CompileError, IncompatibleError
+from echo_core.formats.declare import format_of
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCode:
+    """The code of a class and the objects that it refers to; one for all codecs of the class."""
+
+    loaded: engine.Loaded
+    context: Context
+
+
+# The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
+_CODE = "__echo_code__"
+
+
+def code_of(cls: type[Any]) -> ClassCode:
+    """The code of a class, compiled or taken from the cache; CompileError where there can be none."""
+    code: ClassCode | None = vars(cls).get(_CODE)  # a parent's is of no use, nor a copy of another class's
+    if code is None or cls not in code.context.objects:
+        code = _make_code(cls)
+        type.__setattr__(cls, _CODE, code)
+    return code
+
+
+def _make_code(cls: type[Any]) -> ClassCode:
+    found = shape_of(format_of(cls).record)
+    if found is None:
+        msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
+        reason = "its instances need slots of their own and records of one size"
+        raise CompileError(msg, hint=cpython.problem() or reason)
+    shape, context = found
+    text = emit(shape)
+    names = ["encode", "encode_many", "decode"]
+    loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
+    return ClassCode(loaded, context)
+
+
+class Functions(NamedTuple):
+    """What a codec is made of."""
+
+    encode: Callable[[Any], bytes]
+    encode_many: Callable[[Iterable[Any]], bytes]
+    decode: Callable[[Data], Any]
+    decode_many: Callable[[Data], list[Any]]
+
+
+class Ways(enum.Flag):
+    """Which directions a codec is wanted for."""
+
+    ENCODE = enum.auto()
+    DECODE = enum.auto()
+    BOTH = ENCODE | DECODE
+
+
+def functions_of(generic: GenericCodec[Any], tier: Tier, ways: Ways) -> Functions:
+    """Built-in functions in front of a generic codec's own, in the directions that can have any.
+
+    The tier "compiled" waits for them; CompileError says why there are none at all.
+    """
+    check_tier(tier)
+    functions = Functions(generic.encode, generic.encode_many, generic.decode, generic.decode_many)
+    if tier == "interpreted":
+        return functions
+    make = _NativeEvents if record_types.is_native(generic.cls) else _PlainEvents
+    made = make(generic, tier)
+    refusals: list[CompileError] = []
+    for way, build in ((Ways.ENCODE, made.encoding), (Ways.DECODE, made.decoding)):
+        if way in ways:
+            try:
+                functions = functions._replace(**build())
+            except CompileError as refusal:
+                refusals.append(refusal)
+    if tier == "compiled" and len(refusals) == (2 if ways is Ways.BOTH else 1):
+        raise refusals[0]
+    return functions
+
+
+def _no_code(generic: GenericCodec[Any], reason: str) -> CompileError:
+    msg = f"Expected a class and formats that code can be compiled for, got `{generic.cls.__qualname__}`"
+    return CompileError(msg, hint=reason)
+
+
+def _conversion(generic: GenericCodec[Any]) -> Conversion:
+    """What verifies a sender's records and makes them ours."""
+    try:
+        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
+    except IncompatibleError as error:  # a default that only the class can make
+        raise _no_code(generic, str(error)) from None
+
+
+def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) -> _objects.Walker:
+    tree = tree_of(generic.receiver.record)
+    if tree is None:
+        raise _no_code(generic, "it has lists of several dimensions, or members of equal numbers")
+    convert = None if conversion is None else conversion.call
+    return _objects.Walker(tree, convert, generic.encode, generic.decode)
+
+
+def _demand_own_layout(generic: GenericCodec[Any]) -> None:
+    if generic.format != generic.receiver:
+        raise _no_code(generic, "events are encoded in C into this machine's own layout only")
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainEvents:
+    """Events whose fields are attributes: walked, unless there is code, for slots and records of one size."""
+
+    generic: GenericCodec[Any]
+    tier: Tier
+
+    def encoding(self) -> dict[str, Any]:
+        generic = self.generic
+        _demand_own_layout(generic)
+        walker = _walker(generic)
+        if not generic.format.is_fixed:
+            return {"encode": walker.encode}
+        codec = _objects.Codec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
+        if shape_of(generic.receiver.record) is not None:
+            _have_done(partial(_install_encode, codec, generic.cls), self.tier)
+        return {"encode": codec.encode, "encode_many": codec.encode_many}
+
+    def decoding(self) -> dict[str, Any]:
+        generic = self.generic
+        conversion = None if generic.report.is_same else _conversion(generic)
+        walker = _walker(generic, conversion)
+        is_fixed = generic.receiver.is_fixed and generic.sender.is_fixed
+        found = shape_of(generic.receiver.record)
+        has_code = is_fixed and found is not None and not found[1].has_after
+        if conversion is not None and not has_code:
+            conversion.begin(self.tier)
+        if not is_fixed:
+            return {"decode": walker.decode}
+        codec = _objects.Codec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
+        if has_code:
+            _have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
+        return {"decode": codec.decode, "decode_many": codec.decode_many}
+
+
+@dataclass(frozen=True, slots=True)
+class _NativeEvents:
+    """Events that hold their record: they need no code of their own, only that of the conversion."""
+
+    generic: GenericCodec[Any]
+    tier: Tier
+
+    def encoding(self) -> dict[str, Any]:
+        generic = self.generic
+        _demand_own_layout(generic)
+        tree = tree_of(generic.receiver.record)
+        encode = generic.encode if tree is None else _walker(generic).encode
+        encoder = record_types.record_encoder(generic.cls, encode, generic.encode_many)
+        made: dict[str, Any] = {"encode": encoder.call}
+        return {**made, "encode_many": encoder.call_many} if generic.format.is_fixed else made
+
+    def decoding(self) -> dict[str, Any]:
+        generic = self.generic
+        if not (generic.receiver.is_fixed and generic.sender.is_fixed):
+            return {"decode": self._holding()}
+        decoder = record_types.record_decoder(generic.cls, generic.sender.size_bytes, generic.decode)
+        if generic.report.is_same:
+            decoder.install_copy()
+        else:
+            _have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
+        return {"decode": decoder.call, "decode_many": decoder.call_many}
+
+    def _holding(self) -> Callable[[Data], Any]:
+        """What has variable parts is verified and converted at once, and read when a field is."""
+        codec = record_types.record_codec(self.generic.cls)
+        assert codec is not None
+        conversion = _conversion(self.generic)
+        conversion.begin(self.tier)
+        hold, convert = codec.decode, conversion.call
+        return lambda data: hold(convert(data))
+
+
+def _install_conversion(decoder: _records.Decoder, conversion: Conversion) -> None:
+    loaded = conversion.loaded()
+    decoder.install_fixed(loaded.addresses["convert_many"], conversion.sender.size_bytes, loaded)
+
+
+def _have_done(job: Callable[[], object], tier: Tier) -> None:
+    if tier == "compiled":
+        job()
+    else:
+        background.submit(partial(_unless_refused, job))
+
+
+def _unless_refused(job: Callable[[], object]) -> None:
+    """What the compiler refuses stays with the generic codec."""
+    with contextlib.suppress(CompileError):
+        job()
+
+
+def _install_encode(codec: _objects.Codec, cls: type[Any]) -> None:
+    code = code_of(cls)
+    addresses, context = code.loaded.addresses, code.context
+    codec.install(
+        addresses["encode"],
+        addresses["encode_many"],
+        0,
+        0,
+        context.objects,
+        code.loaded,
+        context.runs_python,
+    )
+
+
+def _install_decode(codec: _objects.Codec, cls: type[Any], conversion: Conversion | None) -> None:
+    code = code_of(cls)
+    addresses, context = code.loaded.addresses, code.context
+    keep: tuple[object, ...] = (code.loaded,)
+    convert = 0
+    if conversion is not None:
+        loaded = conversion.compile()
+        convert, keep = loaded.addresses["convert_many"], (code.loaded, loaded)
+    codec.install(0, 0, addresses["decode"], convert, context.objects, keep, context.runs_python)

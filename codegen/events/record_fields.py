@@ -1,0 +1,260 @@
+"""How each field of an event class lies in its instances, and what makes and checks its values.
+
+Numbers, bools and chars are handled in C (native/record_reading.c, record_writing.c). For anything else this
+module gives two Python functions: `read` makes a value from the field's bytes, `write` gives the bytes of a
+value or says with the field's path why it has none. Both follow `values.py` and `objects.py`, so that an
+assignment is refused where encoding would refuse it.
+
+A value that can be changed after it was read is never made twice: it is kept in a slot, so that the change is
+seen by the next reader and by the encoder. Arrays in the record need no slot: they are views of its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from echo_core.codegen.events import value_trees
+from echo_core.codegen.plain.objects import plain_of, value_of
+from echo_core.codegen.plain.records import as_array, read, read_field, write
+from echo_core.formats.abi import NATIVE
+from echo_core.formats.declare import format_of
+from echo_core.formats.layout import Layout
+from echo_core.formats.record_class import class_of, sequence_container
+from echo_core.formats.types import (
+    Array,
+    Blob,
+    Enumeration,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    Text,
+    Type,
+    has_parts,
+    required,
+)
+from echo_core.formats.values import (
+    is_numeric,
+    number_by_member,
+    scalar_dtype,
+)
+
+# One check of a received record, as native/record_shapes.c wants it: what, at, size, count, known numbers.
+Check = tuple[str, int, int, int, tuple[int, ...]]
+
+# A record that needs more checks than these is not decoded natively.
+MAX_CHECKS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a field lies in the object: its letter, whether readers may change its value, who converts."""
+
+    letter: str
+    is_shared: bool
+    read: Callable[[Any], Any] | None
+    write: Callable[[Any], Any]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its value is kept in a slot."""
+        return self.letter in "ntyo"
+
+
+def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
+    """The form of one field of a native layout's record."""
+    path = f"{layout.record.name}.{field.name}"
+    type_ = field.type
+    if has_parts(type_):
+        return _part_form(field, layout, path)
+    if isinstance(type_, Scalar | Enumeration) or (
+        isinstance(type_, Nullable) and isinstance(type_.element, Scalar | Enumeration)
+    ):
+        return _leaf_form(type_, path)
+    if _is_array(type_):
+        return Form("w", not frozen, _window_reader(cast("Array", type_)), _functions(type_, path)[1])
+    return Form("n", True, *_functions(type_, path))
+
+
+# ---------------------------------------------------------------------------
+# Values inside the record
+
+
+def _leaf_form(type_: Type, path: str) -> Form:
+    letter = "v"
+    if isinstance(type_, Scalar):
+        letter = "s" if type_.kind is Kind.CHARS else value_trees.LEAVES.get((type_.kind, type_.size), "v")
+    return Form(letter, False, *_functions(type_, path))
+
+
+def _is_array(type_: Type) -> bool:
+    """Whether the value is a numpy array of the very bytes in the record."""
+    return isinstance(type_, Array) and (is_numeric(type_.element) or isinstance(type_.element, Record))
+
+
+def _dtype_of(element: Type) -> np.dtype[Any]:
+    if isinstance(element, Record):
+        return format_of(class_of(element)).dtype
+    return scalar_dtype(cast("Scalar", element), NATIVE.byte_order)
+
+
+def _window_reader(type_: Array) -> Callable[[Any], Any]:
+    array: Callable[..., Any] = np.ndarray
+    if isinstance(type_.element, Record):
+        return lambda window: array(type_.shape, _dtype_of(type_.element), window)
+    return partial(array, type_.shape, _dtype_of(type_.element))
+
+
+def _functions(type_: Type, path: str) -> value_trees.Functions:
+    """Between a value and its bytes."""
+    record = Record("Value", type_.size, 1, (Field("value", type_),))
+    layout = Layout(NATIVE.byte_order, NATIVE.pointer_size, record)
+
+    def read_one(data: bytes) -> Any:
+        return value_of(type_, read(data, layout)["value"], path)
+
+    def write_one(value: Any) -> bytes:
+        return write({"value": plain_of(type_, value, path)}, layout)
+
+    reader = _member_reader(type_, path) if isinstance(type_, Enumeration) else read_one
+    return value_trees.functions(type_, (reader, write_one))
+
+
+def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any]:
+    """What was received is known to be a member's number; what was never set may be none."""
+    member_by_number = {number: member for member, number in number_by_member(enumeration).items()}
+    size = enumeration.size
+
+    def member(data: bytes) -> Any:
+        try:
+            return member_by_number[int.from_bytes(data[:size], NATIVE.byte_order, signed=True)]
+        except KeyError:
+            raise AttributeError(path) from None
+
+    return member
+
+
+# ---------------------------------------------------------------------------
+# Values that are kept
+
+
+def _check_array(type_: Sequence, path: str, value: Any) -> object:
+    """Refuses what could not be encoded; an array that lies in memory as it should is not looked through."""
+    array = as_array(value)
+    fits = (
+        array is not None
+        and array.dtype == _dtype_of(type_.element)
+        and array.ndim == len(type_.shape)
+        and all(n == m for n, m in zip(type_.shape, array.shape, strict=True) if isinstance(n, int))
+    )
+    return None if fits else plain_of(type_, value, path)
+
+
+def _part_form(field: Field, layout: Layout, path: str) -> Form:
+    type_ = field.type
+    is_view, is_shared = _is_view(required(type_)), not _is_immutable(type_)
+    letter = "o"
+    if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
+        letter = "t" if isinstance(type_, Text) else "y"
+    slow = partial(_read_view if is_view else _read_any, field, layout, path), partial(_check, type_, path)
+    read_part, check = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
+    if isinstance(type_, Sequence) and is_numeric(type_.element):
+        check = partial(_check_array, type_, path)
+    return Form(letter, is_shared and not is_view, read_part, check)
+
+
+def _check(type_: Type, path: str, value: Any) -> object:
+    """Refuses what could not be encoded."""
+    return plain_of(type_, value, path)
+
+
+def _is_view(type_: Type) -> bool:
+    """Whether the value can be a view of the received bytes; a foreign bool may be any number."""
+    if not isinstance(type_, Sequence) or sequence_container(type_) is not np.ndarray:
+        return False
+    if has_parts(type_.element):
+        return False
+    if isinstance(type_.element, Scalar) and type_.element.kind is Kind.BOOL:
+        return False
+    return is_numeric(type_.element) or isinstance(type_.element, Record)
+
+
+def _is_immutable(type_: Type) -> bool:
+    match type_:
+        case Array() | Record():
+            return False
+        case Sequence():
+            return type_.container is tuple and _is_immutable(type_.element)
+        case Nullable():
+            return _is_immutable(type_.element)
+        case _:
+            return True
+
+
+def _read_any(field: Field, layout: Layout, path: str, source: bytes) -> Any:
+    """What was verified when it came, so that its parts are where its slots say."""
+    return value_of(field.type, read_field(source, layout, field), path)
+
+
+def _read_view(field: Field, layout: Layout, path: str, source: bytes) -> Any:
+    """An array that nobody can write to, as a view of the source would be."""
+    array = _read_any(field, layout, path, source)
+    if array is not None:
+        array.flags.writeable = False
+    return array
+
+
+# ---------------------------------------------------------------------------
+# Checks of received records
+
+
+def checks_of(record: Record) -> tuple[Check, ...] | None:
+    """What has to be looked at before any field may be read; None where that is too much."""
+    if _cost(record) > MAX_CHECKS:
+        return None
+    return tuple(_checks(record, 0))
+
+
+def _cost(type_: Type) -> int:
+    """No fewer than the checks that the type needs."""
+    match type_:
+        case Scalar(kind=Kind.BOOL | Kind.CHARS) | Enumeration():
+            return 1
+        case Array():
+            return _cost(type_.element) * prod(type_.shape)
+        case Nullable():
+            return 1 + _cost(type_.element)
+        case Record():
+            return sum(_cost(field.type) for field in type_.fields)
+        case _:
+            return 0
+
+
+def _checks(type_: Type, at: int) -> Iterator[Check]:
+    match type_:
+        case Scalar(kind=Kind.BOOL):
+            yield "?", at, 1, 0, ()
+        case Scalar(kind=Kind.CHARS):
+            yield "s", at, type_.size, 0, ()
+        case Enumeration() if type_.python is not None:
+            yield "e", at, type_.size, 0, tuple(sorted(set(number_by_member(type_).values())))
+        case Array() if _cost(type_.element):
+            for i in range(prod(type_.shape)):
+                yield from _checks(type_.element, at + i * type_.element.size)
+        case Nullable() if not type_.by_reference:
+            inner = list(_checks(type_.element, at))
+            yield "|", at + type_.element.size, 1, len(inner), ()
+            yield from inner
+        case Record():
+            for field in type_.fields:
+                yield from _checks(field.type, at + field.offset)
+        case _:
+            pass

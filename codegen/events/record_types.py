@@ -1,0 +1,395 @@
+"""Native record classes: event classes whose instances hold the record of this machine's layout inline.
+
+To its users such a class is a dataclass. Its instances are one piece of memory: the object's head, the bytes
+of the record, and one slot for each field whose value is kept as a Python object (`record_fields.py` says
+which). A decoder copies a record in, an encoder copies it out, and a value is made when a field is read.
+
+    head | record | state | slots: source, kept values ...
+    --------------------- | -------------------------------
+    a base type of ours     __slots__ of the class itself
+
+The memory rule: an event keeps no more alive than the bytes of its own record, never the batch that it came
+in. What is read from it keeps nothing alive but, if it is a numpy array, that one record.
+
+A class that cannot be one (an annotation that is not defined yet, a base that leaves no room, an interpreter
+that is not CPython with its global lock) stays the dataclass with slots that it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import platform
+import struct
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import CellType, FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any
+
+from echo_core.codegen.events.record_fields import Form, checks_of, form_of
+from echo_core.codegen.plain.generic import Data, GenericCodec
+from echo_core.codegen.plain.objects import runs_post_init
+from echo_core.errors import WireError
+from echo_core.formats.declare import format_of
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import Record, has_parts, round_up
+
+if TYPE_CHECKING:
+    from echo_core import _records
+
+_POINTER = struct.calcsize("P")
+_SHAPE = "__echo_shape__"
+_RECORD_AT = "__echo_record_at__"  # of a base type: where the record begins
+
+# What a class made again must not inherit from the dictionary of the one before.
+_DROPPED = frozenset({"__echo_formats__", "__dict__", "__weakref__", "__slots__"})
+
+_HAVE_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
+
+
+@functools.cache
+def problem() -> str:
+    """Why event classes are dataclasses with slots in this interpreter; empty where they hold records."""
+    if platform.python_implementation() != "CPython":
+        return f"{platform.python_implementation()} is not CPython"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this build of Python is free-threaded"
+    return "" if _slots_follow_the_base() else "slots do not lie where they were expected"
+
+
+def _slots_follow_the_base() -> bool:
+    """Whether slots lie in the order of their names behind what the base type holds, tried on an object."""
+    from echo_core import _records
+
+    room = _records.base_type(object, 16 + 3 * 8)
+    names = _slot_names(3)
+    probe = type("Probe", (room,), {"__slots__": names})
+    it = probe()
+    for i, name in enumerate(names):
+        setattr(it, name, names[i])
+    return all(_records.holds_at(it, 40 + i * _POINTER, name) for i, name in enumerate(names))
+
+
+def _slot_names(count: int) -> tuple[str, ...]:
+    return tuple(f"_echo_{i:05}" for i in range(count))
+
+
+# ---------------------------------------------------------------------------
+# Making a class
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where the parts of an instance lie. `forms` go by field name, `slots` too, for those that are kept."""
+
+    layout: Layout
+    room: type[Any]
+    record_at: int
+    source: int  # 0: a record without variable parts
+    forms: dict[str, Form]
+    slots: dict[str, int]
+
+    @property
+    def slot_count(self) -> int:
+        return len(self.slots) + (1 if self.source else 0)
+
+
+def native_class(slotted: type[Any], plain: type[Any]) -> type[Any]:
+    """The native record class in place of a dataclass with slots, or that class where it must stay.
+
+    `plain` is the class that the dataclass was made of: methods that say `super()` still refer to it.
+    """
+    plan = None if problem() else _plan(slotted)
+    if plan is None:
+        return slotted
+    made = _rebuilt(slotted, plan)
+    _redirect(vars(made).values(), {plain, slotted}, made)
+    _equip(made, plan)
+    return made
+
+
+def _plan(slotted: type[Any]) -> _Plan | None:
+    from echo_core import _records
+
+    layout = format_of(slotted).layout
+    solid = _solid_base(slotted)
+    if solid is None or checks_of(layout.record) is None:
+        return None
+    params: Any = vars(slotted)["__dataclass_params__"]
+    forms = {field.name: form_of(field, layout, frozen=params.frozen) for field in layout.record.fields}
+    inherited: int | None = vars(solid).get(_RECORD_AT)
+    record_at = round_up(solid.__basicsize__, 8) if inherited is None else inherited
+    parts = has_parts(layout.record)
+    size = max(round_up(record_at + layout.record.size + (1 if parts else 0), 8), solid.__basicsize__)
+    room = _records.base_type(solid, size)
+    setattr(room, _RECORD_AT, record_at)
+    kept = [name for name, form in forms.items() if form.is_kept]
+    first = size + (_POINTER if parts else 0)
+    slots = {name: first + i * _POINTER for i, name in enumerate(kept)}
+    return _Plan(layout, room, record_at, size if parts else 0, forms, slots)
+
+
+def _solid_base(cls: type[Any]) -> type[Any] | None:
+    """The base type whose instances' memory has to be extended; None where it cannot be."""
+    found: list[type[Any]] = []
+    for base in cls.__bases__:
+        found += [solid for solid in base.__mro__ if _adds_memory(solid)][:1]
+    solid = max(found, key=operator.attrgetter("__basicsize__"), default=object)
+    return None if solid.__itemsize__ or type(solid) is not type else solid
+
+
+def _adds_memory(cls: type[Any]) -> bool:
+    """Whether instances have slots of this class's own, a dict and weak references aside."""
+    base = cls.__base__
+    if base is None:
+        return False
+    size = cls.__basicsize__
+    for offset in ("__weakrefoffset__", "__dictoffset__"):
+        if getattr(cls, offset) > 0 and not getattr(base, offset):
+            size -= _POINTER
+    return size != base.__basicsize__ or cls.__itemsize__ != base.__itemsize__
+
+
+def _rebuilt(slotted: type[Any], plan: _Plan) -> type[Any]:
+    """The class again, on other memory: only `__slots__` and the bases differ."""
+    names: tuple[str, ...] = tuple(field.name for field in plan.layout.record.fields)
+    namespace = {
+        name: value
+        for name, value in vars(slotted).items()
+        if name not in _DROPPED and not (name in names and isinstance(value, MemberDescriptorType))
+    }
+    if not _has_state_of_its_own(slotted):
+        namespace |= {"__getstate__": _get_state, "__setstate__": _set_state}
+    bases = (plan.room, *(base for base in slotted.__bases__ if base is not object))
+    make = _untracked_class if _needs_no_gc(slotted, plan) else _tracked_class
+    made = make(slotted, bases, namespace, plan)
+    type.__setattr__(made, "__slots__", names)
+    return made
+
+
+def _tracked_class(
+    slotted: type[Any], bases: tuple[type[Any], ...], namespace: dict[str, Any], plan: _Plan
+) -> type[Any]:
+    hidden = _slot_names(plan.slot_count)
+    namespace |= {"__slots__": hidden, "__qualname__": slotted.__qualname__}
+    make: Callable[..., type[Any]] = slotted.__class__  # the metaclass
+    made = make(slotted.__name__, bases, namespace)
+    for name in hidden:
+        type.__delattr__(made, name)
+    return made
+
+
+def _needs_no_gc(slotted: type[Any], plan: _Plan) -> bool:
+    """Whether instances refer to nothing but their class: no slots, no dict, no weak references."""
+    unusual = slotted.__dictoffset__ or slotted.__weakrefoffset__ or type(slotted) is not type
+    return not unusual and not plan.slot_count and plan.room.__base__ is not None and _is_light(plan.room)
+
+
+def _is_light(cls: type[Any]) -> bool:
+    return not any(cls.__flags__ & _HAVE_GC for cls in cls.__mro__)
+
+
+def _untracked_class(
+    slotted: type[Any], bases: tuple[type[Any], ...], namespace: dict[str, Any], plan: _Plan
+) -> type[Any]:
+    """What a class statement does, for a class that it cannot make: one whose instances need no GC."""
+    from echo_core import _records
+
+    made = _records.plain_type(f"{slotted.__module__}.{slotted.__name__}", bases)
+    made.__name__, made.__qualname__ = slotted.__name__, slotted.__qualname__
+    for name, value in namespace.items():
+        type.__setattr__(made, name, value)
+    for name, value in namespace.items():
+        if hasattr(value.__class__, "__set_name__"):
+            value.__set_name__(made, name)
+    super(made, made).__init_subclass__()  # pyright: ignore[reportArgumentType]
+    return made
+
+
+def _equip(made: type[Any], plan: _Plan) -> None:
+    """The descriptors of the fields, which say where to find what."""
+    from echo_core import _records
+
+    record = plan.layout.record
+    state = plan.record_at + record.size if plan.source else 0
+    kept = tuple(
+        (plan.slots[field.name], field.offset, field.type.size, _nested_shape(field.type))
+        for field in record.fields
+        if plan.forms[field.name].letter == "n"
+    )
+    exposed = any(form.letter == "w" and form.is_shared for form in plan.forms.values())
+    checks = checks_of(record) or ()
+    shape = _records.Shape(plan.record_at, record.size, plan.source, state, checks, kept, exposed)
+    fields = {field.name: _descriptor(shape, plan, field.name) for field in record.fields}
+    shape.bind(made, fields)
+    for name, field in fields.items():
+        type.__setattr__(made, name, field)
+    for base in made.__mro__[1:]:
+        if _SHAPE in vars(base):
+            vars(base)[_SHAPE].mark_extended()
+    type.__setattr__(made, _SHAPE, shape)
+
+
+def _descriptor(shape: _records.Shape, plan: _Plan, name: str) -> _records.Field:
+    from echo_core import _records
+
+    (field,) = (field for field in plan.layout.record.fields if field.name == name)
+    form = plan.forms[name]
+    nested = _nested_shape(field.type) if form.letter == "n" else None
+    slot = plan.slots.get(name, 0)
+    read = form.read
+    if nested is not None and nested.owner is not None:
+        codec = record_codec(nested.owner)
+        assert codec is not None
+        read = codec.decode
+    return _records.Field(
+        shape,
+        name,
+        form.letter,
+        field.offset,
+        field.type.size,
+        slot,
+        form.is_shared,
+        read,
+        form.write,
+        nested,
+    )
+
+
+def _nested_shape(type_: Any) -> _records.Shape | None:
+    """The shape of the class whose instances the field holds, if they are native records."""
+    cls = type_.python if isinstance(type_, Record) else None
+    return None if cls is None else vars(cls).get(_SHAPE)
+
+
+def _redirect(values: Iterable[Any], old: set[type[Any]], new: type[Any]) -> None:
+    """Makes `super()` in methods, and what dataclasses generate, refer to the class that there is now."""
+    for value in values:
+        for function in _functions(value):
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if name in ("__class__", "cls") and _content(cell) in old:
+                    cell.cell_contents = new
+
+
+def _functions(value: Any) -> Iterator[FunctionType]:
+    """The functions that an attribute of a class is made of."""
+    inner: list[Any] = []
+    if isinstance(value, FunctionType):
+        yield value
+        inner = [getattr(value, "__wrapped__", None)]
+    elif isinstance(value, property | staticmethod | classmethod | functools.cached_property):
+        inner = [getattr(value, name, None) for name in ("fget", "fset", "fdel", "__func__", "func")]  # pyright: ignore[reportUnknownArgumentType]
+    for function in inner:
+        yield from _functions(function)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents if isinstance(cell.cell_contents, type) else None
+    except ValueError:  # it is empty
+        return None
+
+
+# ---------------------------------------------------------------------------
+# Pickling and copying: as for dataclasses with slots
+
+
+def _has_state_of_its_own(cls: type[Any]) -> bool:
+    return any("__getstate__" in vars(base) for base in cls.__mro__ if base is not object)
+
+
+def _get_state(self: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What the instance's dict and slots hold; a slot that was never set is left out."""
+    names = [name for cls in type(self).__mro__ for name in _own_slots(cls)]
+    held = {name: getattr(self, name) for name in names if hasattr(self, name)}
+    return getattr(self, "__dict__", None), held
+
+
+def _own_slots(cls: type[Any]) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    mangled = [f"_{cls.__name__.lstrip('_')}{name}" if _is_private(name) else name for name in names]
+    return tuple(name for name in mangled if name not in ("__dict__", "__weakref__"))
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("__") and not name.endswith("__")
+
+
+def _set_state(self: Any, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
+    attributes, held = state
+    if attributes:
+        self.__dict__.update(attributes)
+    for name, value in held.items():
+        object.__setattr__(self, name, value)
+
+
+# ---------------------------------------------------------------------------
+# Codecs
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCodec:
+    """Built-in functions between the events of a native record class and records of this machine's layout.
+
+    Records with variable parts cannot be told apart in a row, so there is no `..._many` for them, and
+    `decode` wants bytes that the caller has verified.
+    """
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[Data], Any]
+    encode_many: Callable[[Iterable[Any]], bytes] | None
+    decode_many: Callable[[Data], list[Any]] | None
+
+
+def is_native(cls: type[Any]) -> bool:
+    """Whether instances of exactly this class hold their record inline."""
+    return _SHAPE in vars(cls)
+
+
+def record_codec(cls: type[Any]) -> RecordCodec | None:
+    """The functions of a native record class; None for any other class."""
+    from echo_core import _records
+
+    if not is_native(cls):
+        return None
+    format_ = format_of(cls)
+    generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
+    encoder = _records.Encoder(vars(cls)[_SHAPE], generic.encode, generic.encode_many)
+    decoder = _records.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
+    decoder.install_copy()
+    if not format_.is_fixed:
+        return RecordCodec(encoder.call, decoder.call, None, None)
+    return RecordCodec(encoder.call, decoder.call, encoder.call_many, decoder.call_many)
+
+
+def record_encoder(
+    cls: type[Any], fallback: Callable[[Any], bytes], fallback_many: Callable[[list[Any]], bytes]
+) -> _records.Encoder:
+    """`.call` and `.call_many` of a native record class, before the functions that know every value."""
+    from echo_core import _records
+
+    return _records.Encoder(vars(cls)[_SHAPE], fallback, fallback_many)
+
+
+def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], Any]) -> _records.Decoder:
+    """`.call` and `.call_many` for one sender, whose records have `sender_size` bytes.
+
+    They go to the fallback until `.install_fixed(convert, source_size, keep_alive)` names native code that
+    makes records of the class's layout, or `.install_copy()` says that the sender's are such records.
+    """
+    from echo_core import _records
+
+    def fallback_many(data: Data) -> list[Any]:
+        view = memoryview(data).cast("B")
+        if len(view) % sender_size:
+            msg = f"Expected records of {sender_size} bytes each, got {len(view)} bytes"
+            raise WireError(msg, path=cls.__name__)
+        return [fallback(view[i : i + sender_size]) for i in range(0, len(view), sender_size)]
+
+    return _records.Decoder(vars(cls)[_SHAPE], _after(cls), fallback, fallback_many)
+
+
+def _after(cls: type[Any]) -> Callable[[Any], object] | None:
+    return operator.methodcaller("__post_init__") if runs_post_init(cls) else None

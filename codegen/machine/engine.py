@@ -1,0 +1,377 @@
+"""LLVM IR text to machine code, and machine code to addresses. Knows no formats and no plans.
+
+The only module that talks to llvmlite, which is imported on first use: it costs 33-50 ms and 47 MB.
+Every call of it happens under one lock. Code that is laid out as one block (flat.py), which is nearly all,
+is loaded without it: copied to pages of its own, read-write until they are read-execute. The rest is linked
+by LLVM. Measured with llvmlite 0.50 (LLVM 22) on x86-64 Linux:
+
+- llvmlite calls LLVM through ctypes.CDLL, so the GIL is free in the parser, the optimiser and the code
+  generator alike; what other threads lose is described in background.py.
+- A LLVM "fatal error" aborts the process. Code generation at level 0 does so for llvm.get.active.lane.mask
+  with AVX-512, so the level is 2. Text must come from our own emitter: names of a peer never reach it.
+- Objects are position-independent, small code model; what LLVM links, JITLink does. RuntimeDyld, llvmlite's
+  default, maps each section by itself and cuts a relocation of more than 2 GiB short without a word; JITLink
+  maps an object's sections side by side, and refuses what is out of reach. It also keeps no copy for gdb: 43
+  KiB for each loaded object instead of 51; a block takes a page. ORC maps code read-execute and constants
+  read-only, never both writable and executable.
+- llvmlite frees the code of an unloaded object but not its (empty) JITDylib: 10 KB each, 10 MB after a
+  thousand. So a LLJIT takes LOADS_PER_LINKER objects and is then left to die with the last of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import itertools
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from echo_core import _code
+from echo_core.codegen.machine import flat
+from echo_core.errors import CompileError
+
+MAX_IR_BYTES = 4 << 20
+MAX_OBJECT_BYTES = 4 << 20
+LOADS_PER_LINKER = 64
+KEPT_MACHINES = 4  # targets that the compiler stays ready for; a process has one, tests have some
+FORK_WAIT_S = 1.0  # so long does os.fork wait for a compilation; after that the child has no LLVM
+EXIT_WAIT_S = 5.0  # so long does the exit wait for a compilation; text of MAX_IR_BYTES took 1.6 s
+
+CODEGEN_LEVEL = 2
+OPTIMISER_LEVEL = 2
+
+X86_TRIPLE = "x86_64-unknown-linux-gnu"
+_VECTOR_BYTES_BY_LEVEL = {"x86-64": 0, "x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 32}
+_VECTOR_BYTES_BY_FEATURE = {"+avx512vbmi": 64, "+avx2": 32, "+ssse3": 16}  # the widest first
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine to make code for; all of it belongs into the key of a cached object."""
+
+    triple: str
+    cpu: str
+    features: str  # as LLVM reads them: "+avx2,-avx512f"
+
+    @property
+    def vector_bytes(self) -> int:
+        """How wide a shuffle of bytes should be; 0 where scalar code is faster.
+
+        x86-64-v4 has AVX-512 but not VBMI, without which a 64-byte shuffle is several instructions.
+        """
+        architecture = self.triple.partition("-")[0]
+        if architecture in ("aarch64", "arm64"):
+            return 16
+        if architecture != "x86_64":
+            return 0
+        features = self.features.split(",")
+        by_feature = (size for name, size in _VECTOR_BYTES_BY_FEATURE.items() if name in features)
+        return next(by_feature, _VECTOR_BYTES_BY_LEVEL.get(self.cpu, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatistics:
+    """What the engine of this process has done; loaded - unloaded objects are mapped."""
+
+    compiled: int = 0
+    loaded: int = 0
+    unloaded: int = 0
+    linked: int = 0  # of the loaded, by LLVM
+    mapped_bytes: int = 0  # by the others that are not unloaded; what LLVM maps it does not say
+
+
+class Loaded:
+    """Callable machine code. It stays mapped while this object lives: whoever holds an address holds it."""
+
+    __slots__ = ("__weakref__", "_block", "addresses")
+
+    def __init__(self, addresses: dict[str, int], block: _code.Block | None = None) -> None:
+        self.addresses = addresses
+        self._block = block  # unmapped with this object; what LLVM has linked has a finalizer instead
+
+    def __repr__(self) -> str:
+        return f"Loaded({', '.join(self.addresses)})"
+
+
+# llvmlite has neither annotations nor stubs: what comes from it is Any, and stays within this module.
+_llvm: Any = None
+_linker: Any = None  # a LLJIT, shared by the objects that it has loaded
+_linker_loads = 0
+_names = itertools.count()  # of JIT libraries, never used twice
+_statistics = EngineStatistics()  # of LLVM alone
+_unloading: deque[Any] = deque()  # resource trackers that no one needs; appending takes no lock
+_lock = threading.RLock()  # holds for all of the above but _unloading, and for every call into LLVM
+_forking = threading.local()  # held: whether the thread that forks has the lock
+_lost_to_fork = False
+
+
+def native_target() -> Target:
+    """This machine, with all that its CPU can do."""
+    with _compiler():
+        return _native_target()
+
+
+@functools.cache
+def _native_target() -> Target:
+    features = _llvm.get_host_cpu_features().flatten()
+    return Target(_llvm.get_process_triple(), _llvm.get_host_cpu_name(), features)
+
+
+def level_target(level: str) -> Target:
+    """A level of the x86-64 ABI: "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4"."""
+    if level not in _VECTOR_BYTES_BY_LEVEL:
+        msg = f"Expected one of {', '.join(_VECTOR_BYTES_BY_LEVEL)}, got {level!r}"
+        raise CompileError(msg)
+    here = native_target().triple
+    return Target(here if here.startswith("x86_64-") else X86_TRIPLE, level, "")
+
+
+def compiler_version() -> str:
+    """llvmlite's and LLVM's versions, for keys of cached objects."""
+    with _compiler() as llvm:
+        llvmlite = importlib.import_module("llvmlite")
+        return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+def statistics() -> EngineStatistics:
+    """Counts since the process began."""
+    linked = _statistics
+    mapped, unmapped, mapped_bytes = _code.statistics()
+    return replace(
+        linked,
+        loaded=linked.loaded + mapped,
+        unloaded=linked.unloaded + unmapped,
+        linked=linked.loaded,
+        mapped_bytes=mapped_bytes,
+    )
+
+
+def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
+    """Code for `load` or for a cache: a block, or where it cannot be made one, object code."""
+    object_code = compile_object(text, target, optimise=optimise)
+    return flat.flatten(object_code) or object_code
+
+
+def compile_object(text: str, target: Target, *, optimise: bool = False) -> bytes:
+    """Object code in ELF.
+
+    Shuffles need no optimiser: 2 to 3 times the time for code that is no faster. `optimise` runs the O2
+    pipeline, which pays for loops over scalars (it vectorises them).
+    """
+    if len(text) > MAX_IR_BYTES:
+        msg = f"Expected at most {MAX_IR_BYTES} bytes of IR, got {len(text)}"
+        raise CompileError(msg)
+    if not text.isascii() or "\0" in text:
+        msg = "Expected IR of ASCII characters without NUL"
+        raise CompileError(msg)
+    with _compiler() as llvm:
+        object_code = _limited(_object_code(llvm, text, target, optimise=optimise))
+        _count("compiled")
+        return object_code
+
+
+def load(code: bytes, names: Iterable[str]) -> Loaded:
+    """Map code into the process; `names` are the functions whose addresses are wanted.
+
+    It may call what is found in the process, so all of the C library. It is run as it is: it must come from
+    `compile_ir` for this machine, or from a cache that checks what it reads.
+    """
+    exported = tuple(names)
+    _limited(code)
+    return _mapped(code, exported) if flat.is_flat(code) else _linked(code, exported)
+
+
+def is_loaded_at_once(code: bytes) -> bool:
+    """Whether `load` need not import LLVM for it."""
+    return flat.is_flat(code) or _llvm is not None
+
+
+def _mapped(block: bytes, names: tuple[str, ...]) -> Loaded:
+    machine, image, exports, imports = flat.parse(block)
+    if machine != _code.MACHINE:
+        msg = f"Expected code for machine {_code.MACHINE}, got code for {machine}"
+        raise CompileError(msg)
+    missing = [name for name in names if name not in exports]
+    if missing:
+        msg = f"Expected code with {', '.join(missing)}, got {', '.join(exports)}"
+        raise CompileError(msg)
+    try:
+        mapped = _code.Block(image, tuple(imports.items()))
+    except (LookupError, OSError, ValueError) as refused:
+        msg = f"Expected code that can be mapped: {refused}"
+        raise CompileError(msg) from refused
+    start = mapped.address
+    return Loaded({name: start + exports[name] for name in names}, mapped)
+
+
+def _linked(object_code: bytes, names: tuple[str, ...]) -> Loaded:
+    with _compiler() as llvm:
+        library = llvm.JITLibraryBuilder().add_object_img(object_code)
+        for name in names:
+            library.export_symbol(name)
+        tracker = library.link(_linker_with_room(llvm), f"echo{next(_names)}")
+        loaded = Loaded({name: tracker[name] for name in names})
+        # Not at exit: other threads may still be running the code, and the process takes it along.
+        weakref.finalize(loaded, _unload, tracker).atexit = False
+        _count("loaded")
+        return loaded
+
+
+def _limited(object_code: bytes) -> bytes:
+    if len(object_code) > MAX_OBJECT_BYTES:
+        msg = f"Expected at most {MAX_OBJECT_BYTES} bytes of object code, got {len(object_code)}"
+        raise CompileError(msg)
+    return object_code
+
+
+def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> bytes:
+    # A context of its own: the global one would keep every type and constant of every text.
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        if module.triple not in ("", target.triple):
+            msg = f"Expected IR for {target.triple}, got IR for {module.triple}"
+            raise CompileError(msg)
+        machine = _machine(target)
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+        if optimise:
+            _optimise(llvm, module, machine)
+        code: bytes = machine.emit_object(module)
+        return code
+
+
+@functools.lru_cache(maxsize=KEPT_MACHINES)
+def _machine(target: Target) -> Any:
+    """A TargetMachine, never to be given to a compiler of LLVM's that takes ownership (MCJIT).
+
+    A new one takes 0.5 ms to learn what its CPU can do.
+    """
+    return _llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="small"
+    )
+
+
+def _optimise(llvm: Any, module: Any, machine: Any) -> None:
+    with ExitStack() as stack:
+        options = stack.enter_context(llvm.create_pipeline_tuning_options(OPTIMISER_LEVEL))
+        options.loop_vectorization = options.slp_vectorization = True
+        builder = stack.enter_context(llvm.create_pass_builder(machine, options))
+        passes = builder.getModulePassManager()
+        stack.callback(_dispose_passes, llvm, passes)
+        passes.run(module, builder)
+
+
+def _dispose_passes(llvm: Any, passes: Any) -> None:
+    """Free a pass manager: its close() finds the empty _dispose of its other base first, and leaks 57 KB."""
+    if not passes.closed:
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
+
+
+def _linker_with_room(llvm: Any) -> Any:
+    global _linker, _linker_loads
+    if _linker is None or _linker_loads == LOADS_PER_LINKER:
+        _linker = llvm.create_lljit_compiler(use_jit_link=True, suppress_errors=True)
+        _linker_loads = 0
+    _linker_loads += 1
+    return _linker
+
+
+def _count(what: str) -> None:
+    global _statistics
+    _statistics = replace(_statistics, **{what: getattr(_statistics, what) + 1})
+
+
+@contextmanager
+def _compiler() -> Generator[Any]:
+    """llvmlite, for one thread at a time; what it refuses becomes a CompileError."""
+    try:
+        with _lock:
+            yield _imported()
+    except RuntimeError as refused:
+        msg = f"LLVM refused: {str(refused).strip()}"
+        raise CompileError(msg) from refused
+    finally:
+        _unload_waiting()
+
+
+def _imported() -> Any:
+    global _llvm
+    if _lost_to_fork:
+        msg = f"This process was forked in a compilation that took more than {FORK_WAIT_S} s"
+        raise CompileError(msg)
+    if _llvm is None:
+        try:
+            llvm = importlib.import_module("llvmlite.binding")
+        except (ImportError, OSError) as missing:
+            msg = "llvmlite cannot be imported"
+            raise CompileError(msg, hint=str(missing)) from missing
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _llvm = llvm
+    return _llvm
+
+
+def _unload(tracker: Any) -> None:
+    """The end of a Loaded, in whatever thread collects it: that thread never waits for a compilation."""
+    _unloading.append(tracker)
+    _unload_waiting()
+
+
+def _unload_waiting() -> None:
+    """Unload what waits, unless the lock is taken: then its holder comes here when it is done."""
+    while _unloading and not _lost_to_fork and _lock.acquire(blocking=False):
+        try:
+            _unload_one()
+        finally:
+            _lock.release()
+
+
+def _unload_one() -> None:
+    try:
+        tracker = _unloading.popleft()
+    except IndexError:  # another thread was here first
+        return
+    tracker.close()
+    _count("unloaded")
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside LLVM: the child inherits its locks and half-built data as they are."""
+    _forking.held = _lock.acquire(timeout=FORK_WAIT_S)
+
+
+def _after_fork_in_parent() -> None:
+    if _forking.held:
+        _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _lost_to_fork
+    if _forking.held:
+        _lock.release()
+    else:
+        _lock = threading.RLock()
+        _lost_to_fork = True
+
+
+def _at_exit() -> None:
+    """Let no thread into LLVM any more: exit() destroys LLVM's static data below a thread that is still in.
+
+    Without this 1 exit of 180 aborted with compilations under way. The lock is kept; callers that come
+    later wait for ever, as daemon threads do in the end. The main thread may still compile.
+    """
+    _lock.acquire(timeout=EXIT_WAIT_S)
+
+
+atexit.register(_at_exit)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+)

@@ -1,0 +1,73 @@
+"""The codec that walks layouts: slow, complete, and the last word on every value and every byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar, cast
+
+from echo_core.codegen.plain.convert import convert_record
+from echo_core.codegen.plain.objects import plain_of, value_of
+from echo_core.codegen.plain.records import read, write
+from echo_core.errors import FormatError, WireError
+from echo_core.formats.compare import Report, compare
+from echo_core.formats.declare import format_of
+from echo_core.formats.format import Format
+
+T = TypeVar("T")
+
+Data = bytes | bytearray | memoryview
+
+
+class GenericCodec(Generic[T]):
+    """One class at one end, one sender's format at the other; `format` is what events are encoded to."""
+
+    def __init__(self, cls: type[T], format_: Format, sender: Format, *, lossy: bool) -> None:
+        self.cls = cls
+        self.format = format_
+        self.sender = sender
+        self.receiver = format_of(cls)
+        self.lossy = lossy
+        self.report: Report = compare(sender, self.receiver, lossy=lossy)
+        self.report.raise_if_refused()
+
+    def encode(self, event: T) -> bytes:
+        """The event's record; EncodeError with the field's path where a value does not fit its field."""
+        record = self.format.record
+        return write(plain_of(record, event, record.name), self.format.layout)
+
+    def encode_many(self, events: Iterable[T]) -> bytes:
+        """The records of many events, one after another."""
+        _demand_fixed(self.format)
+        return b"".join(self.encode(event) for event in events)
+
+    def decode(self, data: Data) -> T:
+        """The event; WireError for bytes that are no record of the sender's format."""
+        plain = read(_bytes_of(data), self.sender.layout)
+        receiver = self.receiver.record
+        if not self.report.is_same:
+            plain = convert_record(plain, self.sender.record, receiver, receiver.name)
+        return cast("T", value_of(receiver, plain, receiver.name))
+
+    def decode_many(self, data: Data) -> list[T]:
+        """The events of many records, one after another."""
+        _demand_fixed(self.sender)
+        view, size = _bytes_of(data), self.sender.size_bytes
+        if len(view) % size:
+            msg = f"Expected records of {size} bytes each, got {len(view)} bytes"
+            raise WireError(msg, path=self.sender.name)
+        return [self.decode(view[i : i + size]) for i in range(0, len(view), size)]
+
+
+def _bytes_of(data: Data) -> memoryview:
+    """The bytes of whatever serves a buffer."""
+    try:
+        return memoryview(data).cast("B")
+    except TypeError:
+        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
+        raise FormatError(msg) from None
+
+
+def _demand_fixed(format_: Format) -> None:
+    if not format_.is_fixed:
+        msg = f"Expected records of one size, got `{format_.name}`, which has variable parts"
+        raise FormatError(msg, hint="take them one by one")

@@ -1,0 +1,1 @@
+"""What is to be done with a record, as data, and the interpreter that does it."""

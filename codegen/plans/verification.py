@@ -1,0 +1,56 @@
+"""What has to hold before the slots of a record may be followed, as a plan.
+
+The plan passes every variable part in the sender's order, the order in which it was written, and leads
+nowhere: its operations have no target. Executing it checks that each part begins where the one before it
+ended, that lengths are lengths, that texts end, and that the record ends with its last part.
+"""
+
+from __future__ import annotations
+
+from echo_core.codegen.plans.plan import Each, Operation, Plan, Run, Slot, Text, When
+from echo_core.codegen.plans.planner import absence_of, blob_slot, lengths_of, side_of
+from echo_core.formats import types
+from echo_core.formats.layout import Layout
+from echo_core.formats.types import Array, Blob, Nullable, Record, Sequence, Type
+
+# The product of the lengths of a sequence, those of 0 apart, stays below this: no count overflows, and an
+# array that is empty in one dimension is not absurd in another.
+MAX_EXTENT = 2**40
+
+
+def verification(layout: Layout) -> Plan:
+    """The plan that passes every variable part of a record."""
+    side = side_of(layout)
+    return Plan(side, side, tuple(_record(layout.record, 0)))
+
+
+def _record(record: Record, base: int) -> list[Operation]:
+    return [
+        operation
+        for field in record.fields
+        for operation in _type(field.type, record, base, base + field.offset)
+    ]
+
+
+def _type(type_: Type, record: Record, base: int, at: int) -> list[Operation]:
+    match type_:
+        case types.Text():
+            return [Text(at, None, None, None)]
+        case Blob():
+            return [Run(blob_slot(type_, at), None, 1, 0, 0)]
+        case Sequence():
+            body = _type(type_.element, record, base, 0)
+            slot = Slot(at, lengths_of(type_, record, base, at), type_.element.alignment)
+            return [Run(slot, None, type_.element.size, 0, len(body)), *body]
+        case Array():
+            body = _type(type_.element, record, base, 0)
+            count = type_.size // type_.element.size
+            return [Each(at, 0, count, type_.element.size, 0, len(body)), *body] if body else []
+        case Nullable():
+            body = _type(type_.element, record, base, at)
+            absence = absence_of(type_, record, base, at)
+            return [When(absence, None, is_required=False, body=len(body)), *body] if body else []
+        case Record():
+            return _record(type_, at)
+        case _:
+            return []
