@@ -1,5 +1,36 @@
-"""Spark beside echo_core: the comparison job, and the data source that reads events into Spark.
+"""Spark beside echo_core: events in columns of a DataFrame, and a comparison with other codecs on executors.
 
-The topmost room. It may import any other and none may import it; pyspark and pandas are imported
-here alone, and only when they are first needed, so that nobody else has to install them.
+    with session() as spark: ...                      a session that is quiet and leaves nothing behind
+    with cluster(workers=2) as it: ...                a real cluster on this machine
+    decode_column(frame, "payload", Particle)         binary events to a column of structs
+    encode_column(frame, "particle", Particle)        and back
+    python -m echo_core.spark_eval doctor | compare | pipeline | cluster
+
+The topmost room, and an application of the library: it imports the public names of echo_core alone, and no
+other room imports it. pyspark, pandas and what else the extra `spark` brings are imported when they are first
+needed, so that nobody else has to install them.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# At once, for a function that has its module's name would else be hidden by whoever imports the module.
+from echo_core.spark_eval.cluster import cluster
+from echo_core.spark_eval.session import session
+
+if TYPE_CHECKING:
+    from echo_core.spark_eval.columns import decode_column, encode_column
+
+__all__ = ["cluster", "decode_column", "encode_column", "session"]
+
+_LAZY = ("decode_column", "encode_column")
+
+
+def __getattr__(name: str) -> Any:
+    """A name that is imported on first use."""
+    if name not in _LAZY:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"{__name__}.columns"), name)
+    globals()[name] = value  # so that it is found without asking from now on
+    return value

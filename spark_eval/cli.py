@@ -1,0 +1,68 @@
+"""The command line: `python -m echo_core.spark_eval doctor | compare | pipeline | cluster`.
+
+A command is a module with `add_arguments(parser)` and `run(arguments) -> exit status`; only the one that was
+chosen is imported, so that `doctor` runs where half of what the others need is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import echo_core as echo
+from echo_core.spark_eval.console import say
+
+COMMANDS = {
+    "doctor": "what is there to run Spark with, what is missing, and what to do",
+    "compare": "measure encoding and decoding against other codecs, and write a report",
+    "pipeline": "encode, shuffle and decode a data set of a chosen size with every codec",
+    "cluster": "start a Spark cluster on this machine, and run a command beside it",
+}
+
+_PROGRAM = "python -m echo_core.spark_eval"
+
+
+def main(given: Sequence[str]) -> int:
+    """Run a command; its exit status, 2 for arguments that it does not know, 1 for an error that we name."""
+    if not given or given[0] not in COMMANDS:
+        return _tell_usage(given)
+    name, *rest = given
+    own, beside = _split(rest)
+    module: Any = importlib.import_module(f"echo_core.spark_eval.{name}")
+    parser = argparse.ArgumentParser(prog=f"{_PROGRAM} {name}", description=COMMANDS[name] + ".")
+    module.add_arguments(parser)
+    arguments = parser.parse_args(own)
+    if beside:
+        if not hasattr(arguments, "command"):
+            parser.error(f"{name} takes nothing after --")
+        arguments.command = beside
+    try:
+        return int(module.run(arguments))
+    except echo.EchoError as error:
+        say(f"{name}: {error}", stream=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _split(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before `--`, and the command after it."""
+    if "--" not in given:
+        return list(given), []
+    place = list(given).index("--")
+    return list(given[:place]), list(given[place + 1 :])
+
+
+def _tell_usage(given: Sequence[str]) -> int:
+    asked = given[:1] in (["-h"], ["--help"])
+    width = max(map(len, COMMANDS))
+    lines = [f"usage: {_PROGRAM} COMMAND [ARGUMENTS]", ""]
+    lines += [f"  {name:{width}}  {text}" for name, text in COMMANDS.items()]
+    lines += ["", f"{_PROGRAM} COMMAND --help tells the arguments."]
+    if given and not asked:
+        lines.insert(0, f"Expected a command, got {given[0]!r}")
+    say("\n".join(lines), stream=sys.stdout if asked else sys.stderr)
+    return 0 if asked else 2

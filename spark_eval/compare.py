@@ -1,0 +1,200 @@
+"""The comparison as a job: every cell is measured by a task on an executor, one task at a time.
+
+What comes of it is a folder with all samples (samples.parquet), what was measured where (environment.json),
+and the report that is made of the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import echo_core as echo
+from echo_core.spark_eval import cells, codecs, report
+from echo_core.spark_eval.cells import Entry, Row
+from echo_core.spark_eval.console import Progress, say, span
+from echo_core.spark_eval.environment import environment
+from echo_core.spark_eval.headline import sentences
+from echo_core.spark_eval.session import MASTER_VARIABLE, session
+from echo_core.spark_eval.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = "local[1]"  # one task at a time, and the other cores stay free
+START_S = 8.0  # of a session and its first task
+TASK_S = 0.7  # about as much work as a task gets: a few cells, so that the bar moves
+TASK_COST_S = 0.05
+
+CONF = {
+    "spark.cores.max": "1",  # of a cluster: one executor with one core, so that nothing runs beside a cell
+    "spark.executor.cores": "1",
+    "spark.speculation": "false",
+    "spark.locality.wait": "0",
+    "spark.task.maxFailures": "1",
+    "spark.python.worker.reuse": "true",
+    "spark.executorEnv.ECHO_CACHE": "0",  # what is compiled is compiled anew, and its cost is seen
+}
+
+
+class CompareError(echo.EchoError):
+    """A comparison that cannot be made."""
+
+
+# A row for each sample. Times are of one call; what setting up cost is that of the cell's function.
+COLUMNS: dict[str, str] = {
+    "block": "int32",
+    "position": "int32",
+    "codec": "string",
+    "operation": "string",
+    "shape": "string",
+    "sender": "string",
+    "target": "string",
+    "sample": "int32",
+    "loops": "int64",
+    "wall_ns": "float64",
+    "cpu_ns": "float64",
+    "records": "int64",
+    "payload_bytes": "int64",
+    "switches": "int64",
+    "noisy": "bool",
+    "setup_ns": "int64",
+    "compile_ns": "int64",
+    "pid": "int64",
+    "host": "string",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `python -m echo_core.spark_eval compare` takes."""
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where samples and report go")
+    parser.add_argument("--quick", action="store_true", help="fewer shapes and samples: about a minute")
+    parser.add_argument("--master", metavar="URL", help=f"spark://host:port ...; {MASTER} without it")
+    parser.add_argument("--codecs", metavar="A,B", type=_names, help="some of the codecs")
+    parser.add_argument("--shapes", metavar="A,B", type=_names, help="some of the shapes")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the order of the cells")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measures, writes, and says where the report is and what it says first."""
+    entries = planned(arguments)
+    master = arguments.master or os.environ.get(MASTER_VARIABLE) or MASTER
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    say(estimate(entries))
+    with session(master, app="echo compare", conf=CONF) as spark:
+        facts = facts_of(spark, entries, quick=arguments.quick)
+        rows = measured(spark, entries)
+    write(rows, facts, arguments.out)
+    conclude(rows, arguments.out)
+    return 0
+
+
+def planned(arguments: argparse.Namespace) -> list[Entry]:
+    """The plan for what was asked for; CompareError where that is unknown, or nothing."""
+    _demand_known("codecs", arguments.codecs, codecs.installed())
+    _demand_known("shapes", arguments.shapes, list(SHAPES))
+    entries = cells.plan(
+        quick=arguments.quick, seed=arguments.seed, codecs=arguments.codecs, shapes=arguments.shapes
+    )
+    if not entries:
+        msg = "These codecs have nothing to measure at these shapes"
+        raise CompareError(msg)
+    return entries
+
+
+def _demand_known(what: str, asked: list[str] | None, known: list[str]) -> None:
+    unknown = [name for name in asked or () if name not in known]
+    if unknown:
+        msg = f"Expected {what} out of {', '.join(known)}, got {', '.join(unknown)}"
+        raise CompareError(msg)
+
+
+def estimate(entries: list[Entry]) -> str:
+    """How much there is to do, and how long that will take."""
+    work_s = cells.seconds_of(entries)
+    seconds = START_S + work_s * (1 + TASK_COST_S / TASK_S)
+    blocks = 1 + entries[-1].block
+    return (
+        f"{len(entries) // blocks} cells, {blocks} times in different orders, one at a time: about "
+        f"{span(seconds)} on a quiet machine"
+    )
+
+
+def tasks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """The plan in its order, a few cells at a time."""
+    group: list[Entry] = []
+    for entry in entries:
+        group.append(entry)
+        if cells.seconds_of(group) >= TASK_S:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def measure_all(entries: Iterable[Entry]) -> list[Row]:
+    """What a task does."""
+    return list(itertools.chain.from_iterable(map(cells.measure, entries)))
+
+
+def measured(spark: SparkSession, entries: list[Entry]) -> list[Row]:
+    """The rows of all cells; the next task is started when the one before has ended."""
+    rows: list[Row] = []
+    with Progress(len(entries), "compare") as progress:
+        for group in tasks(entries):
+            found: Any = spark.sparkContext.parallelize(group, 1).mapPartitions(measure_all).collect()
+            rows += found
+            progress.advance(len(group), group[-1].cell.codec)
+    return rows
+
+
+def facts_of(spark: SparkSession, entries: list[Entry], *, quick: bool) -> dict[str, Any]:
+    """What was measured, when, and on what: the executor's machine and packages."""
+    context: Any = spark.sparkContext
+    of_executor: dict[str, Any] = context.parallelize([0], 1).map(_environment).collect()[0]
+    return of_executor | {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "java": context._jvm.java.lang.System.getProperty("java.vm.version"),
+        "spark": spark.version,
+        "master": context.master,
+        "quick": quick,
+        "blocks": 1 + entries[-1].block,
+        "samples": entries[0].samples,
+        "sample_ms": entries[0].sample_ns / 1e6,
+        "cells": len({entry.cell for entry in entries}),
+    }
+
+
+def _environment(_: int) -> dict[str, Any]:
+    return environment()
+
+
+def write(rows: list[Row], facts: dict[str, Any], folder: Path) -> None:
+    """The table of samples, the facts, and the report that is made of both."""
+    pa: Any = importlib.import_module("pyarrow")
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    schema = pa.schema([(name, pa.type_for_alias(type_)) for name, type_ in COLUMNS.items()])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    parquet.write_table(table, folder / report.SAMPLES, compression="zstd")
+    (folder / report.ENVIRONMENT).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    report.write(folder)
+
+
+def conclude(rows: list[Row], folder: Path) -> None:
+    """Where the report is, and its first sentences."""
+    noisy = sum(row["noisy"] for row in rows)
+    say(f"{len(rows):,} samples, of which {noisy:,} were disturbed by others on the machine.")
+    for text in sentences(report.read(folder)):
+        say(text.replace("**", "").replace("`", ""))
+    say(f"The report: {(folder / 'report.html').resolve()} (or report.md)")
