@@ -11,7 +11,7 @@ import numpy as np
 
 import echo_core as echo
 from echo_core.spark_eval import decode_column, encode_column, session
-from echo_core.spark_eval.java import find_java
+from echo_core.spark_eval.runtime.java import find_java
 
 
 class Quality(enum.Enum):

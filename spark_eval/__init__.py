@@ -14,23 +14,26 @@ needed, so that nobody else has to install them.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-# At once, for a function that has its module's name would else be hidden by whoever imports the module.
-from echo_core.spark_eval.cluster import cluster
-from echo_core.spark_eval.session import session
-
 if TYPE_CHECKING:
-    from echo_core.spark_eval.columns import decode_column, encode_column
+    from echo_core.spark_eval.frames.columns import decode_column, encode_column
+    from echo_core.spark_eval.runtime.cluster import cluster
+    from echo_core.spark_eval.runtime.session import session
 
 __all__ = ["cluster", "decode_column", "encode_column", "session"]
 
-_LAZY = ("decode_column", "encode_column")
+_MODULE_BY_NAME = {
+    "cluster": "runtime.cluster",
+    "decode_column": "frames.columns",
+    "encode_column": "frames.columns",
+    "session": "runtime.session",
+}
 
 
 def __getattr__(name: str) -> Any:
     """A name that is imported on first use."""
-    if name not in _LAZY:
+    if name not in _MODULE_BY_NAME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    value = getattr(importlib.import_module(f"{__name__}.columns"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
     globals()[name] = value  # so that it is found without asking from now on
     return value

@@ -22,6 +22,8 @@ COMMANDS = {
     "cluster": "start a Spark cluster on this machine, and run a command beside it",
 }
 
+_MODULES = {"cluster": "runtime.cluster"}  # those that are not called as their command
+
 _PROGRAM = "python -m echo_core.spark_eval"
 
 
@@ -31,7 +33,7 @@ def main(given: Sequence[str]) -> int:
         return _tell_usage(given)
     name, *rest = given
     own, beside = _split(rest)
-    module: Any = importlib.import_module(f"echo_core.spark_eval.{name}")
+    module: Any = importlib.import_module(f"echo_core.spark_eval.{_MODULES.get(name, name)}")
     parser = argparse.ArgumentParser(prog=f"{_PROGRAM} {name}", description=COMMANDS[name] + ".")
     module.add_arguments(parser)
     arguments = parser.parse_args(own)

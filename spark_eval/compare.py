@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import echo_core as echo
-from echo_core.spark_eval import cells, codecs, report
-from echo_core.spark_eval.cells import Entry, Row
 from echo_core.spark_eval.console import Progress, say, span
-from echo_core.spark_eval.environment import environment
-from echo_core.spark_eval.headline import sentences
-from echo_core.spark_eval.session import MASTER_VARIABLE, session
-from echo_core.spark_eval.shapes import SHAPES
+from echo_core.spark_eval.measure import cells, codecs
+from echo_core.spark_eval.measure.cells import Entry, Row
+from echo_core.spark_eval.measure.environment import environment
+from echo_core.spark_eval.measure.shapes import SHAPES
+from echo_core.spark_eval.report import folder as report
+from echo_core.spark_eval.report.headline import sentences
+from echo_core.spark_eval.runtime.session import MASTER_VARIABLE, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 import echo_core as echo
 from echo_core.spark_eval.console import say, span
-from echo_core.spark_eval.java import ADVICE, OLDEST, TRIED, Java, candidates, launcher
-from echo_core.spark_eval.session import default_master, session, wheel_home
+from echo_core.spark_eval.runtime.java import ADVICE, OLDEST, TRIED, Java, candidates, launcher
+from echo_core.spark_eval.runtime.session import default_master, session, wheel_home
 
 # As pyproject.toml has them, and a test sees to that: (what pip is told, whether Spark runs without it).
 REQUIREMENTS = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import echo_core as echo
 from echo_core.spark_eval.console import Progress, say
-from echo_core.spark_eval.session import default_master, session
+from echo_core.spark_eval.runtime.session import default_master, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,8 +163,8 @@ def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sampl
 
 
 def _decoded(messages: Any, step: DecodeStep) -> DataFrame:
-    schema = importlib.import_module("echo_core.spark_eval.schema")
-    shapes = importlib.import_module("echo_core.spark_eval.shapes")
+    schema = importlib.import_module("echo_core.spark_eval.frames.schema")
+    shapes = importlib.import_module("echo_core.spark_eval.measure.shapes")
     rows: DataFrame = messages.mapInArrow(step, schema.struct_type(shapes.Particle))
     return rows
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns import decoding_of
-from echo_core.spark_eval.schema import arrow_schema
-from echo_core.spark_eval.shapes import Particle
+from echo_core.spark_eval.frames.columns import decoding_of
+from echo_core.spark_eval.frames.schema import arrow_schema
+from echo_core.spark_eval.measure.shapes import Particle
 
 Columns = dict[str, np.ndarray[Any, Any]]
 Rows = list[Any]

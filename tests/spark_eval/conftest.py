@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from echo_core.spark_eval.java import SMALL_JVM, find_java
-from echo_core.spark_eval.session import session
+from echo_core.spark_eval.runtime.java import SMALL_JVM, find_java
+from echo_core.spark_eval.runtime.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

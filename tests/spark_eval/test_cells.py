@@ -10,11 +10,11 @@ from itertools import groupby
 
 import pytest
 
-from echo_core.spark_eval import cells, codecs
-from echo_core.spark_eval.cells import Entry
-from echo_core.spark_eval.codecs import Cell, Work
 from echo_core.spark_eval.compare import COLUMNS
-from echo_core.spark_eval.shapes import SHAPES
+from echo_core.spark_eval.measure import cells, codecs
+from echo_core.spark_eval.measure.cells import Entry
+from echo_core.spark_eval.measure.codecs import Cell, Work
+from echo_core.spark_eval.measure.shapes import SHAPES
 
 SINGLE = Cell("echo dataclass", "decode", "single", "extra", "objects")
 

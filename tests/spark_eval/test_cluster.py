@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.spark_eval import leash
-from echo_core.spark_eval.cluster import Cluster, ClusterError, cluster
-from echo_core.spark_eval.java import SMALL_JVM
+from echo_core.spark_eval.runtime import leash
+from echo_core.spark_eval.runtime.cluster import Cluster, ClusterError, cluster
+from echo_core.spark_eval.runtime.java import SMALL_JVM
 from tests.spark_eval.processes import MARK, left_after, marked_environment, processes_with
 
 pytestmark = [

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from echo_core.spark_eval import cells, compare, report
+from echo_core.spark_eval import compare
+from echo_core.spark_eval.measure import cells
+from echo_core.spark_eval.report import folder as report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

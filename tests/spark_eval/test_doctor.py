@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from echo_core.spark_eval.doctor import REQUIREMENTS, Finding, advice_on, attempt, in_range, report
-from echo_core.spark_eval.java import ADVICE, find_java
+from echo_core.spark_eval.runtime.java import ADVICE, find_java
 from tests.spark_eval.test_java import fake, properties
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.spark_eval.java import (
+from echo_core.spark_eval.runtime.java import (
     ADVICE,
     Java,
     JavaError,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core.spark_eval import report
+from echo_core.spark_eval.report import folder as report
 from tests.spark_eval import browser, synthetic
 
 pytest.importorskip("matplotlib", reason="needs the extra `spark`")

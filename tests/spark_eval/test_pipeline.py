@@ -18,6 +18,8 @@ pa: Any = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 pytest.importorskip("msgpack")
 
+from echo_core.spark_eval.frames.schema import arrow_schema  # noqa: E402
+from echo_core.spark_eval.measure.shapes import Particle  # noqa: E402
 from echo_core.spark_eval.pipeline import (  # noqa: E402 - needs all three
     PipelineError,
     Sample,
@@ -33,8 +35,6 @@ from echo_core.spark_eval.pipeline import (  # noqa: E402 - needs all three
     write,
 )
 from echo_core.spark_eval.routes import NAMES, NAMES_OF_ROUTES, particles, route  # noqa: E402
-from echo_core.spark_eval.schema import arrow_schema  # noqa: E402
-from echo_core.spark_eval.shapes import Particle  # noqa: E402
 
 
 def sample(codec: str = "echo", run: int = 1, seconds: float = 1.0, **changed: Any) -> Sample:

@@ -15,8 +15,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from echo_core.spark_eval import codecs, glossary, report, shapes
-from echo_core.spark_eval.units import duration, size, times
+from echo_core.spark_eval.measure import codecs, shapes
+from echo_core.spark_eval.report import folder as report
+from echo_core.spark_eval.report import glossary
+from echo_core.spark_eval.report.units import duration, size, times
 from tests.spark_eval import synthetic
 
 pytest.importorskip("matplotlib", reason="needs the extra `spark`")

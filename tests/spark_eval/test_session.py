@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from echo_core.spark_eval.session import (
+from echo_core.spark_eval.runtime.session import (
     SessionError,
     changed_environment,
     default_master,

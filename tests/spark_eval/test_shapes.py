@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.spark_eval import shapes
-from echo_core.spark_eval.shapes import MORE, SENDERS, SHAPES, Particle, Sender, hints, instance
+from echo_core.spark_eval.measure import shapes
+from echo_core.spark_eval.measure.shapes import MORE, SENDERS, SHAPES, Particle, Sender, hints, instance
 
 ALL = pytest.mark.parametrize("name", SHAPES)
 

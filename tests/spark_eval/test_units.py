@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.spark_eval.statistics import Range
-from echo_core.spark_eval.units import duration, percent, round_duration, size, times, times_range
+from echo_core.spark_eval.report.statistics import Range
+from echo_core.spark_eval.report.units import duration, percent, round_duration, size, times, times_range
 
 
 @pytest.mark.parametrize(

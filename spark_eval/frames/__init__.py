@@ -1,0 +1,1 @@
+"""Binary events in the columns of a DataFrame."""

@@ -1,0 +1,1 @@
+"""What is compared, and how a cell is measured: nothing here knows Spark."""

@@ -1,0 +1,103 @@
+"""What a codec under comparison is, and what is measured of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from echo_core.spark_eval.measure.shapes import Sender, Shape
+
+Operation = Literal["encode", "decode"]
+Target = Literal["objects", "columns"]
+Function = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One thing to measure. The target of an encoder is what it is given."""
+
+    codec: str
+    operation: Operation
+    shape: str
+    sender: Sender
+    target: Target
+
+
+@dataclass(slots=True)
+class Costs:
+    """Of setting up one function; `compile_ns` is the part that goes into machine code."""
+
+    setup_ns: int = 0
+    compile_ns: int = 0
+
+    @contextlib.contextmanager
+    def compiling(self) -> Generator[None]:
+        begun = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.compile_ns += time.perf_counter_ns() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A cell made ready. `function(argument)` is what is timed; `check` raises where its result is wrong."""
+
+    function: Function
+    argument: Any
+    records: int
+    payload_bytes: int
+    check: Callable[[object], None]
+    setup_ns: int
+    compile_ns: int
+
+    def call(self) -> object:
+        """Once."""
+        return self.function(self.argument)
+
+
+class Codec(Protocol):
+    """Encoders and decoders of one kind.
+
+    A target "objects" is an instance of the receiver's class; "columns" is a dict with a numpy array for each
+    field of a batch's particles, text as numpy's bytes. `is_positional` says that fields are told apart by
+    where they stand, so that senders may only have more at the end.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def targets(self) -> tuple[Target, ...]: ...
+    @property
+    def senders(self) -> tuple[Sender, ...]: ...
+    @property
+    def operations(self) -> tuple[Operation, ...]: ...
+    @property
+    def is_positional(self) -> bool: ...
+    @property
+    def for_batches_only(self) -> bool: ...
+
+    def load(self) -> None:
+        """Imports what it needs, which is no part of any cost."""
+        ...
+
+    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
+        """What `encoder`'s function takes."""
+        ...
+
+    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+        """From the sender's events to bytes; the cost of setting it up is that of the sender."""
+        ...
+
+    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+        """From the sender's bytes to the target."""
+        ...
+
+
+NAMED: tuple[Sender, ...] = ("same", "extra", "reordered")
+POSITIONAL: tuple[Sender, ...] = ("same", "extra")
+BOTH_TARGETS: tuple[Target, ...] = ("objects", "columns")
+BOTH_OPERATIONS: tuple[Operation, ...] = ("encode", "decode")

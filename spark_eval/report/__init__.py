@@ -1,0 +1,1 @@
+"""Samples to a page: statistics, tables, plots, words."""

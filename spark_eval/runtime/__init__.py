@@ -1,0 +1,1 @@
+"""A Java, quiet sessions, and a cluster on this machine."""

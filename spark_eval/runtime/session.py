@@ -1,0 +1,205 @@
+"""A Spark session whose first line of output is the user's own, and that leaves nothing behind.
+
+`session()` finds a Java, starts a driver with this interpreter on either side, and stops the driver's JVM at
+the end, which Spark itself leaves running until Python exits. Executors import echo_core by its name, so it
+must be installed in the interpreter that they run: this one, unless PYSPARK_PYTHON names one of a cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import echo_core as echo
+from echo_core.spark_eval.runtime.java import SMALL_JVM, launcher, require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER_VARIABLE = "ECHO_SPARK_MASTER"
+EXECUTOR_MEMORY = "512m"
+LOOPBACK = "127.0.0.1"
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_CONNECT_TIMEOUT_S = 5
+_STOP_TIMEOUT_S = 10
+
+# Spark raises or lowers a root level that is not "warn", and says so: the appender is what keeps quiet.
+QUIET_LOG = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex
+appender.stderr.filter.error.type = ThresholdFilter
+appender.stderr.filter.error.level = error
+"""
+
+
+class SessionError(echo.EchoError):
+    """A session cannot be started as it was asked for."""
+
+
+def default_master() -> str:
+    """What $ECHO_SPARK_MASTER says, else all cores of this machine."""
+    return os.environ.get(MASTER_VARIABLE) or "local[*]"
+
+
+@contextmanager
+def session(
+    master: str | None = None, *, app: str = "echo", conf: Mapping[str, str] | None = None
+) -> Generator[SparkSession]:
+    """A running session, stopped at the end together with its JVM.
+
+    `master` is `local[*]`, `local[2]`, `spark://host:port` ...; without one $ECHO_SPARK_MASTER decides, else
+    it is `local[*]`. `conf` adds to the settings and wins over them. One session at a time: a second one in
+    the same process is an error.
+    """
+    where = master or default_master()
+    _refuse_second_session()
+    refuse_absent_master(where)
+    home = launcher(require_java())
+    with tempfile.TemporaryDirectory(prefix="echo-session-") as folder:
+        settings = _with(_settings(where, _quiet_log(Path(folder))), conf or {})
+        spark = _start(where, app, settings, _environment(where, home))
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+
+
+def _settings(master: str, log: Path) -> dict[str, str]:
+    """What every session has; the notes beside each say why."""
+    settings = {
+        "spark.ui.enabled": "false",  # a web server that nobody asked for
+        "spark.ui.showConsoleProgress": "false",
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={log.as_uri()}",
+        "spark.sql.shuffle.partitions": "2",  # the default of 200 costs 25 ms each
+        "spark.sql.python.filterPushdown.enabled": "true",
+    }
+    if is_loopback(master):
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    if master.startswith("spark://"):
+        settings["spark.executor.memory"] = EXECUTOR_MEMORY  # the default waits for ever on a small worker
+    if "PYTHONPATH" in os.environ:  # the executors of a cluster do not get it by themselves
+        settings["spark.executorEnv.PYTHONPATH"] = _absolute(os.environ["PYTHONPATH"])
+    return settings
+
+
+def _with(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """The user's settings over ours; options for Java are added to ours and win there by coming last."""
+    both = {**settings, **conf}
+    if _JAVA_OPTIONS in conf:
+        both[_JAVA_OPTIONS] = f"{settings[_JAVA_OPTIONS]} {conf[_JAVA_OPTIONS]}"
+    return both
+
+
+def is_loopback(master: str) -> bool:
+    """Whether driver and executors are on this machine."""
+    return master.startswith(("local", f"spark://{LOOPBACK}:", "spark://localhost:"))
+
+
+def _absolute(path: str) -> str:
+    return os.pathsep.join(str(Path(entry).absolute()) for entry in path.split(os.pathsep) if entry)
+
+
+def _quiet_log(folder: Path) -> Path:
+    """Errors alone; without a file of one's own the first line is about Spark's default profile."""
+    path = folder / "log4j2.properties"
+    path.write_text(QUIET_LOG)
+    return path
+
+
+def _environment(master: str, home: Path) -> dict[str, str]:
+    """What the driver's JVM is started with."""
+    python = sys.executable if is_loopback(master) else os.environ.get("PYSPARK_PYTHON", sys.executable)
+    variables = {
+        "JAVA_HOME": str(home),
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": SMALL_JVM,  # the JVM that only finds out how to start the driver's
+    }
+    if is_loopback(master):
+        variables["SPARK_LOCAL_IP"] = LOOPBACK
+    spark_home = wheel_home()
+    if spark_home is not None:  # a SPARK_HOME of another version would be taken first
+        variables["SPARK_HOME"] = str(spark_home)
+    return variables
+
+
+def wheel_home() -> Path | None:
+    """Spark as the wheel brings it; none where pyspark comes from elsewhere."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        msg = "pyspark is not installed"
+        raise SessionError(msg, hint="run `pip install echo-core[spark]`")
+    home = Path(spec.origin).parent
+    return home if (home / "bin" / "spark-submit").exists() else None
+
+
+@contextmanager
+def changed_environment(variables: Mapping[str, str]) -> Generator[None]:
+    """The process's environment with these while a driver starts, for it reads them there alone."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _start(
+    master: str, app: str, settings: Mapping[str, str], environment: Mapping[str, str]
+) -> SparkSession:
+    sql: Any = importlib.import_module("pyspark.sql")
+    builder = sql.SparkSession.builder.master(master).appName(app).config(map=dict(settings))
+    with changed_environment(environment):
+        spark: SparkSession = builder.getOrCreate()
+    return spark
+
+
+def _stop(spark: SparkSession) -> None:
+    """Stop the session and its JVM, so that the next one may have another Java and other settings."""
+    core: Any = importlib.import_module("pyspark").SparkContext
+    gateway = core._gateway
+    try:
+        spark.stop()
+    finally:
+        core._gateway = core._jvm = None
+        with suppress(OSError):
+            gateway.shutdown()
+        gateway.proc.stdin.close()  # the JVM ends when it reads the end of its input
+        gateway.proc.wait(_STOP_TIMEOUT_S)
+
+
+def _refuse_second_session() -> None:
+    core: Any = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if core is not None and core._active_spark_context is not None:
+        msg = f"A Spark session of this process runs already, on {core._active_spark_context.master}"
+        raise SessionError(msg, hint="use it, or stop it first")
+
+
+def refuse_absent_master(master: str) -> None:
+    """SessionError where no one listens; Spark tries for a minute, and then speaks of a stopped context."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError, ValueError), socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S):
+            return
+    msg = f"No Spark master answers at {master}"
+    raise SessionError(msg, hint="`python -m echo_core.spark_eval cluster` starts one on this machine")
