@@ -12,7 +12,7 @@ import numpy as np
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
 from echo_core.codegen.batches.streaming import Stream
 from echo_core.codegen.conversion import Buffer, Conversion, Tier, check_tier, generator_version
-from echo_core.codegen.emit.columns import Column, emit, lead_of
+from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
 from echo_core.codegen.machine import background, engine
 from echo_core.codegen.machine.store import use_code
 from echo_core.codegen.plain.records import as_array
@@ -21,7 +21,7 @@ from echo_core.formats.compare import compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.dtypes import type_dtype
 from echo_core.formats.format import Format
-from echo_core.formats.types import Record, Type
+from echo_core.formats.types import Record, Type, round_up
 
 Array_ = np.ndarray[Any, Any]
 _BYTE = np.dtype("u1")
@@ -157,24 +157,46 @@ class ColumnDecoder:
     def __call__(self, data: Buffer) -> dict[str, Array_]:
         """A new array for each field."""
         records = self._records_of(data)
-        columns = {name: self._spare[name].empty(len(records), dtype) for name, dtype in self.dtypes.items()}
-        self._fill(records, list(columns.values()))
+        if records.nbytes < MIN_BYTES:
+            columns, places = self._together(len(records))
+        else:
+            columns = {
+                name: self._spare[name].empty(len(records), dtype) for name, dtype in self.dtypes.items()
+            }
+            places = None
+        self._fill(records, list(columns.values()), places)
         return columns
+
+    def _together(self, count: int) -> tuple[dict[str, Array_], list[int]]:
+        """Small columns in one piece of memory, and their places: a piece for each would cost more than they do."""
+        offsets: list[int] = []
+        end = 0
+        for dtype in self.dtypes.values():
+            offsets.append(end)
+            end = round_up(end + count * dtype.itemsize, LINE)
+        block = np.empty(max(end, 1), _BYTE)
+        columns = {
+            name: np.ndarray((count, *dtype.shape), dtype.base, block, at)
+            for (name, dtype), at in zip(self.dtypes.items(), offsets, strict=True)
+        }
+        base: int = block.ctypes.data
+        return columns, [base + at for at in offsets]
 
     def into(self, data: Buffer, columns: Mapping[str, Array_]) -> int:
         """Fills arrays of `dtypes` from their start, and says how many records there were."""
         records = self._records_of(data)
         # Each is asked for once: what is checked is what is filled, and is held until it is.
         held = [_fitting(columns.get(name), name, dtype, records) for name, dtype in self.dtypes.items()]
-        self._fill(records, held)
+        self._fill(records, held, None)
         return len(records)
 
-    def _fill(self, records: Array_, columns: list[Array_]) -> None:
+    def _fill(self, records: Array_, columns: list[Array_], places: list[int] | None) -> None:
         if self._code is None:
             for name, column in zip(self.dtypes, columns, strict=True):
                 column[: len(records)] = _field(records, name)
             return
-        places = [column.ctypes.data for column in columns]
+        if places is None:
+            places = [column.ctypes.data for column in columns]
         lead = lead_of(self._columns, places) if records.nbytes > cache_bytes() else None
         first = len(records) if lead is None else min(lead, len(records))
         self._code(records, places, first, is_streamed=False)
