@@ -168,7 +168,7 @@ class ColumnDecoder:
         return columns
 
     def _together(self, count: int) -> tuple[dict[str, Array_], list[int]]:
-        """Small columns in one piece of memory, and their places: a piece for each would cost more than they do."""
+        """Small columns in one piece of memory, and their places; a piece for each would cost more."""
         offsets: list[int] = []
         end = 0
         for dtype in self.dtypes.values():
