@@ -1,6 +1,6 @@
 # What the compiled module offers, for type checkers. The truth is native/object*.c.
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 @final
@@ -11,7 +11,26 @@ class Value:
     @property
     def runs_python(self) -> bool: ...
     @property
+    def cls(self) -> type[Any] | None: ...
+    @property
+    def inner(self) -> tuple[Value, ...]: ...
+    @property
+    def takes_code(self) -> bool: ...
+    def use_code(self, code: Code, /) -> None: ...
+    @property
     def has_after(self) -> bool: ...
+
+@final
+class Code:
+    def __new__(
+        cls,
+        encode: int,
+        encode_many: int,
+        decode: int,
+        objects: tuple[object, ...],
+        keep_alive: object,
+        runs_python: bool,
+    ) -> Code: ...
 
 @final
 class Walker:
@@ -22,6 +41,8 @@ class Walker:
         encode: Callable[[Any], bytes],
         decode: Callable[[Any], Any],
     ) -> Walker: ...
+    @property
+    def value(self) -> Value: ...
     @property
     def encode(self) -> Callable[[Any], bytes]: ...
     @property
@@ -63,13 +84,4 @@ class Codec:
     def interpreted(self) -> int: ...
     @property
     def is_compiled(self) -> bool: ...
-    def install(
-        self,
-        encode: int,
-        encode_many: int,
-        decode: int,
-        convert: int,
-        context: Sequence[object],
-        keep_alive: object,
-        runs_python: bool,
-    ) -> None: ...
+    def install(self, code: Code, encodes: bool, decodes: bool, convert: int, keep_alive: object) -> None: ...

@@ -9,28 +9,18 @@
  */
 #include "objects.h"
 
-/* What a context begins with: functions, in the order of codegen/emit/objects.py. */
-#define FUNCTIONS 4
-
 /* Records up to this size are converted on the stack before they are decoded. */
 #define STACK_BYTES 1024
 
-/* 0: written. -1: an exception is set, or the fallback has to do it. */
-typedef int32_t encode_function(PyObject *event, uint8_t *target, PyObject *const *context);
-/* How many events were written before one failed. */
-typedef int64_t encode_many_function(PyObject *const *events, int64_t count, uint8_t *target,
-                                     PyObject *const *context);
-/* A new reference, or NULL as above. */
-typedef PyObject *decode_function(const uint8_t *record, PyObject *const *context);
 /* As in routines.c: 0 is success. */
 typedef int32_t convert_function(const uint8_t *source, uint8_t *target, uint64_t count);
 
 struct codec {
     PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
     PyObject *fallback;      /* owned; the same for one event, slowly and with words */
-    PyObject *keep_alive;    /* owned; what holds the code, NULL until it is installed */
-    PyObject **context;      /* owned array: FUNCTIONS addresses of functions, then owned references */
-    Py_ssize_t context_size; /* how many of both */
+    struct code *code;       /* owned; NULL until it is installed, and then for ever */
+    PyObject *keep_alive;    /* owned; what holds the conversion's code, NULL like the above */
+    PyObject *const *context; /* the code's, as are the functions below; here to be near */
     Py_ssize_t size;         /* of a native record */
     Py_ssize_t source_size;  /* of a sender's record; `size` where no conversion is needed */
     int runs_python;         /* whether the code may call Python functions, which may change a list */
@@ -47,14 +37,12 @@ static int codec_traverse(PyObject *self, visitproc visit, void *arg)
     struct codec *codec = (struct codec *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(codec->fallback);
+    Py_VISIT(codec->code);
     Py_VISIT(codec->keep_alive);
-    for (Py_ssize_t i = FUNCTIONS; i < codec->context_size; i++) {
-        Py_VISIT(codec->context[i]);
-    }
     return 0;
 }
 
-/* Only what can be part of a cycle: the context stays until nobody can call any more. */
+/* Only what can be part of a cycle: the code stays until nobody can call any more. */
 static int codec_clear(PyObject *self)
 {
     Py_CLEAR(((struct codec *)self)->fallback);
@@ -66,11 +54,8 @@ static void codec_dealloc(PyObject *self)
     struct codec *codec = (struct codec *)self;
     PyObject_GC_UnTrack(self);
     codec_clear(self);
+    Py_XDECREF((PyObject *)codec->code);
     Py_XDECREF(codec->keep_alive);
-    for (Py_ssize_t i = FUNCTIONS; i < codec->context_size; i++) {
-        Py_DECREF(codec->context[i]);
-    }
-    PyMem_Free(codec->context);
     free_instance(self);
 }
 
@@ -353,58 +338,36 @@ static PyObject *codec_decode_many(PyObject *self, PyObject *buffer)
 
 /* --- Installing code --- */
 
-static int take_context(struct codec *codec, PyObject *context)
-{
-    PyObject *references = PySequence_Tuple(context);
-    if (references == NULL) {
-        return -1;
-    }
-    Py_ssize_t count = PyTuple_Size(references);
-    codec->context = PyMem_Calloc((size_t)count + FUNCTIONS, sizeof(PyObject *));
-    if (codec->context != NULL) {
-        uintptr_t functions[FUNCTIONS] = {(uintptr_t)echo_write_text, (uintptr_t)echo_read_text,
-                                          (uintptr_t)echo_write_field, (uintptr_t)echo_read_field};
-        memcpy(codec->context, functions, sizeof functions);
-        for (Py_ssize_t i = 0; i < count; i++) {
-            codec->context[FUNCTIONS + i] = Py_NewRef(PyTuple_GetItem(references, i));
-        }
-        codec->context_size = FUNCTIONS + count;
-    }
-    Py_DECREF(references);
-    if (codec->context == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
-}
-
-/* install(encode, encode_many, decode, convert, context, keep_alive, runs_python): addresses, 0 where there
- * is none. Once only: what runs can then never be taken away from under it. */
+/* install(code, encodes, decodes, convert, keep_alive): convert is an address, 0 where there is none. Once
+ * only: what runs can then never be taken away from under it. */
 static PyObject *codec_install(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct codec *codec = (struct codec *)self;
-    static char *names[] = {"encode",  "encode_many", "decode",      "convert",
-                            "context", "keep_alive",  "runs_python", NULL};
-    unsigned long long encode, encode_many, decode, convert;
-    PyObject *context, *keep_alive;
-    int runs_python;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKKOOp:install", names, &encode, &encode_many, &decode,
-                                     &convert, &context, &keep_alive, &runs_python)) {
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    static char *names[] = {"code", "encodes", "decodes", "convert", "keep_alive", NULL};
+    unsigned long long convert;
+    PyObject *code, *keep_alive;
+    int encodes, decodes;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!ppKO:install", names, state->code_type, &code, &encodes,
+                                     &decodes, &convert, &keep_alive)) {
         return NULL;
     }
-    if (codec->keep_alive != NULL) {
+    if (codec->code != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "code has been installed already");
         return NULL;
     }
-    if (take_context(codec, context) < 0) {
-        return NULL;
-    }
+    codec->code = (struct code *)Py_NewRef(code);
     codec->keep_alive = Py_NewRef(keep_alive);
-    codec->runs_python = runs_python;
-    codec->encode = (encode_function *)(uintptr_t)encode;
-    codec->encode_many = (encode_many_function *)(uintptr_t)encode_many;
+    codec->context = codec->code->context;
+    codec->runs_python = codec->code->runs_python;
     codec->convert = (convert_function *)(uintptr_t)convert;
-    codec->decode = (decode_function *)(uintptr_t)decode;
+    if (encodes) {
+        codec->encode = codec->code->encode;
+        codec->encode_many = codec->code->encode_many;
+    }
+    if (decodes) {
+        codec->decode = codec->code->decode;
+    }
     Py_RETURN_NONE;
 }
 
@@ -420,7 +383,7 @@ static PyObject *codec_interpreted(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *codec_is_compiled(PyObject *self, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(((struct codec *)self)->keep_alive != NULL);
+    return PyBool_FromLong(((struct codec *)self)->code != NULL);
 }
 
 static PyMethodDef codec_methods[] = {

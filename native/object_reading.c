@@ -280,7 +280,10 @@ static int note_after(struct in *in, PyObject *object, PyObject *name)
 
 static PyObject *read_record(struct in *in, const struct value *record, Py_ssize_t at)
 {
-    PyObject *object = new_instance(in, record, at);
+    PyObject *object = record->code != NULL ? record->code->decode(in->bytes + at, record->code->context) : NULL;
+
+    if (object == NULL && (PyErr_Occurred() == NULL || outcome_of_error() == UNUSUAL))
+        object = new_instance(in, record, at);
 
     if (object != NULL && record->after != NULL && note_after(in, object, record->after) != 0)
         Py_CLEAR(object);

@@ -431,6 +431,7 @@ static int value_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(value->container);
     Py_VISIT(value->dtype);
     Py_VISIT(value->cls);
+    Py_VISIT(value->code);
     for (i = 0; value->members != NULL && i < value->count; i++)
         Py_VISIT(value->members[i]);
     for (i = 0; value->fields != NULL && i < value->count; i++)
@@ -457,6 +458,7 @@ static void value_dealloc(PyObject *self)
     Py_XDECREF(value->dtype);
     Py_XDECREF(value->dtype_name);
     Py_XDECREF((PyObject *)value->cls);
+    Py_XDECREF((PyObject *)value->code);
     Py_XDECREF(value->after);
     PyMem_Free(value->members);
     PyMem_Free(value->numbers);
@@ -485,7 +487,63 @@ static PyObject *value_has_after(PyObject *self, void *unused)
     return PyBool_FromLong(((struct value *)self)->has_after);
 }
 
+static int takes_code(const struct value *value)
+{
+    return value->form == FORM_RECORD && value->is_fixed && !value->has_after && value->inlined == 0 &&
+           value->code == NULL;
+}
+
+/* use_code(code): once; compiled code then does what it can of the records of this class. */
+static PyObject *value_use_code(PyObject *self, PyObject *code)
+{
+    struct value *value = (struct value *)self;
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+
+    if (!Py_IS_TYPE(code, state->code_type) || !takes_code(value))
+        return PyErr_Format(PyExc_ValueError, "Expected a record of fixed size and its code, got %R", code);
+    value->code = (struct code *)Py_NewRef(code);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef value_methods[] = {
+    {"use_code", value_use_code, METH_O,
+     PyDoc_STR("use_code($self, code, /)\n--\n\nHas compiled code do what it can of these records.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyObject *value_takes_code(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(takes_code((struct value *)self));
+}
+
+static PyObject *value_cls(PyObject *self, void *unused)
+{
+    PyTypeObject *cls = ((struct value *)self)->cls;
+
+    (void)unused;
+    return Py_NewRef(cls != NULL ? (PyObject *)cls : Py_None);
+}
+
+/* The Values that this one is made of. */
+static PyObject *value_inner(PyObject *self, void *unused)
+{
+    const struct value *value = (struct value *)self;
+    Py_ssize_t i, count = value->fields != NULL ? value->count : value->element != NULL;
+    PyObject *inner = PyTuple_New(count);
+
+    (void)unused;
+    for (i = 0; inner != NULL && i < count; i++) {
+        struct value *each = value->fields != NULL ? value->fields[i].value : value->element;
+
+        PyTuple_SetItem(inner, i, Py_NewRef((PyObject *)each));
+    }
+    return inner;
+}
+
 static PyGetSetDef value_properties[] = {
+    {"cls", value_cls, NULL, PyDoc_STR("The class of a record, or None."), NULL},
+    {"inner", value_inner, NULL, PyDoc_STR("The Values that it is made of."), NULL},
+    {"takes_code", value_takes_code, NULL, PyDoc_STR("Whether code for its class would be of use."), NULL},
     {"is_fixed", value_is_fixed, NULL, PyDoc_STR("Whether it has no variable parts."), NULL},
     {"runs_python", value_runs_python, NULL, PyDoc_STR("Whether Python code takes part."), NULL},
     {"has_after", value_has_after, NULL, PyDoc_STR("Whether a method is called in the end."), NULL},
@@ -497,6 +555,7 @@ static PyType_Slot value_slots[] = {
     {Py_tp_new, value_new},
     {Py_tp_dealloc, value_dealloc},
     {Py_tp_traverse, value_traverse},
+    {Py_tp_methods, value_methods},
     {Py_tp_getset, value_properties},
     {0, NULL}};
 

@@ -125,6 +125,7 @@ static PyMethodDef walker_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef walker_members[] = {
+    {"value", T_OBJECT_EX, offsetof(struct walker, value), READONLY, PyDoc_STR("The tree.")},
     {"walked", T_ULONGLONG, offsetof(struct walker, walked), READONLY,
      PyDoc_STR("How many calls were answered here.")},
     {"interpreted", T_ULONGLONG, offsetof(struct walker, interpreted), READONLY,

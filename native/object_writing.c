@@ -364,6 +364,13 @@ static enum outcome write_record(struct out *out, const struct value *record, Py
 
     if (!is_exact && !PyType_IsSubtype(Py_TYPE(object), record->cls))
         return UNUSUAL;
+    if (record->code != NULL) {
+        if (record->code->encode(object, out->bytes + at, record->code->context) == 0)
+            return GOOD;
+        if (PyErr_Occurred() != NULL && outcome_of_error() == RAISED)
+            return RAISED;
+        memset(out->bytes + at, 0, (size_t)record->size);
+    }
     for (i = 0; i < record->count; i++) {
         const struct member *field = &record->fields[i];
         enum outcome outcome = write_field(out, field, object, is_exact, at + field->at, lengths);

@@ -5,8 +5,9 @@
  *            object_writing.c, bytes to values in object_reading.c, text of fixed size in object_text.c,
  *            bytes that others have written in object_normalising.c, numbers in leaves.h
  *   Part     reads one field of a record that is kept as bytes (object_parts.c)
- *   Codec    does the same by code that was compiled for the class (object_codec.c), much faster, where the
- *            class and the event allow it
+ *   Code     what was compiled for one class (object_code.c), much faster; for its events by themselves, and
+ *            as elements of others
+ *   Codec    encodes and decodes by it where the class and the event allow it (object_codec.c)
  *
  * Whatever is unusual goes to a slow Python callable, whose result or exception counts. Expected workload:
  * records of about 100 bytes, millions of calls per second.
@@ -20,7 +21,8 @@ static int module_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
 
-    if (add_type(module, &echo_object_value_spec, &state->value_type) != 0 ||
+    if (add_type(module, &echo_object_code_spec, &state->code_type) != 0 ||
+        add_type(module, &echo_object_value_spec, &state->value_type) != 0 ||
         add_type(module, &echo_object_walker_spec, NULL) != 0 ||
         add_type(module, &echo_object_part_spec, NULL) != 0 ||
         add_type(module, &echo_object_codec_spec, NULL) != 0)
@@ -30,13 +32,19 @@ static int module_exec(PyObject *module)
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
-    Py_VISIT(((struct module_state *)PyModule_GetState(module))->value_type);
+    struct module_state *state = PyModule_GetState(module);
+
+    Py_VISIT(state->code_type);
+    Py_VISIT(state->value_type);
     return 0;
 }
 
 static int module_clear(PyObject *module)
 {
-    Py_CLEAR(((struct module_state *)PyModule_GetState(module))->value_type);
+    struct module_state *state = PyModule_GetState(module);
+
+    Py_CLEAR(state->code_type);
+    Py_CLEAR(state->value_type);
     return 0;
 }
 

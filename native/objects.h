@@ -91,6 +91,7 @@ struct value {
     struct member *fields;         /* owned; RECORD */
     struct tie *ties;              /* owned; RECORD */
     struct gap *gaps;              /* owned; RECORD */
+    struct code *code;             /* owned; RECORD of fixed size: compiled for the class. NULL: not yet */
     Py_ssize_t inlined;            /* RECORD: offset in an instance of its whole record; 0: none */
     PyObject *after;               /* owned; RECORD: the name of a method to call on a new one, or NULL */
     Py_ssize_t last_tie;           /* of its dimensions or its element's; -1: it has none */
@@ -106,8 +107,30 @@ struct value {
 /* The product of the lengths of an array, those of 0 apart: as in codegen/plain/records.py. */
 #define MAX_EXTENT (INT64_C(1) << 40)
 
+/* What compiled code is called as. 0: written. -1: an exception is set, or somebody else has to do it. */
+typedef int32_t encode_function(PyObject *event, uint8_t *target, PyObject *const *context);
+/* How many events were written before one failed. */
+typedef int64_t encode_many_function(PyObject *const *events, int64_t count, uint8_t *target,
+                                     PyObject *const *context);
+/* A new reference, or NULL as above. */
+typedef PyObject *decode_function(const uint8_t *record, PyObject *const *context);
+
+/* The Python object: what was compiled for one class. Fixed at creation. It has no tp_clear: a cycle through it
+ * leads through the class. */
+struct code {
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    encode_function *encode;
+    encode_many_function *encode_many;
+    decode_function *decode;
+    PyObject **context;        /* owned array: addresses of functions, then owned references */
+    Py_ssize_t context_size;   /* how many of both */
+    PyObject *keep_alive;      /* owned; what holds the code */
+    int runs_python;           /* 1: it may run any code */
+};
+
 /* Per module; freed with it. */
 struct module_state {
+    PyTypeObject *code_type;  /* owned */
     PyTypeObject *value_type; /* owned */
 };
 
@@ -214,6 +237,7 @@ PyObject *echo_read_field(PyObject *value, const uint8_t *source);
 
 /* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
  * it so. */
+extern PyType_Spec echo_object_code_spec;
 extern PyType_Spec echo_object_codec_spec;
 extern PyType_Spec echo_object_value_spec;
 extern PyType_Spec echo_object_walker_spec;

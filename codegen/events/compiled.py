@@ -18,7 +18,7 @@ from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.emit.objects import emit
 from echo_core.codegen.events import record_types
-from echo_core.codegen.events.shapes import Context, shape_of
+from echo_core.codegen.events.shapes import shape_of
 from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.machine import background, engine
 from echo_core.codegen.machine.store import use_code
@@ -26,29 +26,24 @@ from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import CompileError, IncompatibleError
 from echo_core.formats.declare import format_of
 
-
-@dataclass(frozen=True, slots=True)
-class ClassCode:
-    """The code of a class and the objects that it refers to; one for all codecs of the class."""
-
-    loaded: engine.Loaded
-    context: Context
-
-
 # The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
 _CODE = "__echo_code__"
 
 
-def code_of(cls: type[Any]) -> ClassCode:
-    """The code of a class, compiled or taken from the cache; CompileError where there can be none."""
-    code: ClassCode | None = vars(cls).get(_CODE)  # a parent's is of no use, nor a copy of another class's
-    if code is None or cls not in code.context.objects:
-        code = _make_code(cls)
-        type.__setattr__(cls, _CODE, code)
-    return code
+def code_of(cls: type[Any]) -> _objects.Code:
+    """The code of a class, compiled or taken from the cache; CompileError where there can be none.
+
+    There is one for all codecs of the class. Beside it stands the class that it is for: a parent's is of no
+    use, nor a copy of another class's.
+    """
+    held: tuple[type[Any], _objects.Code] | None = vars(cls).get(_CODE)
+    if held is None or held[0] is not cls:
+        held = cls, _make_code(cls)
+        type.__setattr__(cls, _CODE, held)
+    return held[1]
 
 
-def _make_code(cls: type[Any]) -> ClassCode:
+def _make_code(cls: type[Any]) -> _objects.Code:
     found = shape_of(format_of(cls).record)
     if found is None:
         msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
@@ -58,7 +53,8 @@ def _make_code(cls: type[Any]) -> ClassCode:
     text = emit(shape)
     names = ["encode", "encode_many", "decode"]
     loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
-    return ClassCode(loaded, context)
+    encode, encode_many, decode = (loaded.addresses[name] for name in names)
+    return _objects.Code(encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python)
 
 
 class Functions(NamedTuple):
@@ -139,6 +135,7 @@ class _PlainEvents:
         _demand_own_layout(generic)
         walker = _walker(generic)
         if not generic.format.is_fixed:
+            _have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"encode": walker.encode}
         codec = _objects.Codec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
         if shape_of(generic.receiver.record) is not None:
@@ -155,6 +152,7 @@ class _PlainEvents:
         if conversion is not None and not has_code:
             conversion.begin(self.tier)
         if not is_fixed:
+            _have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"decode": walker.decode}
         codec = _objects.Codec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
         if has_code:
@@ -218,25 +216,19 @@ def _unless_refused(job: Callable[[], object]) -> None:
 
 
 def _install_encode(codec: _objects.Codec, cls: type[Any]) -> None:
-    code = code_of(cls)
-    addresses, context = code.loaded.addresses, code.context
-    codec.install(
-        addresses["encode"],
-        addresses["encode_many"],
-        0,
-        0,
-        context.objects,
-        code.loaded,
-        context.runs_python,
-    )
+    codec.install(code_of(cls), True, False, 0, None)
 
 
 def _install_decode(codec: _objects.Codec, cls: type[Any], conversion: Conversion | None) -> None:
-    code = code_of(cls)
-    addresses, context = code.loaded.addresses, code.context
-    keep: tuple[object, ...] = (code.loaded,)
-    convert = 0
-    if conversion is not None:
-        loaded = conversion.compile()
-        convert, keep = loaded.addresses["convert_many"], (code.loaded, loaded)
-    codec.install(0, 0, addresses["decode"], convert, context.objects, keep, context.runs_python)
+    code, loaded = code_of(cls), conversion and conversion.compile()
+    convert = loaded.addresses["convert_many"] if loaded else 0
+    codec.install(code, False, True, convert, loaded)
+
+
+def use_inner_codes(tree: _objects.Value) -> None:
+    """Has the records inside done by the code of their classes, where there can be any."""
+    for value in tree.inner:
+        use_inner_codes(value)
+        if value.takes_code and value.cls is not None:
+            with contextlib.suppress(CompileError):
+                value.use_code(code_of(value.cls))

@@ -38,7 +38,11 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path | None) -> None:
     monkeypatch.setattr("importlib.util.find_spec", find_spec)
 
 
-IDENTITY = "import sys\nfrom echo_core.codegen.machine import host\nprint(host.identity(), 'llvmlite' in sys.modules)"
+IDENTITY = """
+import sys
+from echo_core.codegen.machine import host
+print(host.identity(), 'llvmlite' in sys.modules)
+"""
 
 
 @KNOWN_CPU

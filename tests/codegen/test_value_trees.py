@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core import _objects
+from echo_core.codegen import cpython
+from echo_core.codegen.events.compiled import use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import plain_of, value_of
@@ -26,9 +28,11 @@ from echo_core.errors import EchoError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.formats.types import Array, Nullable, Record, Sequence, Type
-from tests.formats.strategies import comparable, examples, layouts, plain_values
+from echo_core.formats.layout import Layout, place
+from echo_core.formats.types import Array, Field, Nullable, Record, Sequence, Text, Type
+from tests.formats.strategies import comparable, examples, layouts, plain_values, records
 
+needs_code = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
 pytestmark = pytest.mark.skipif(
     NATIVE.pointer_size != 8 or NATIVE.byte_order != "little", reason="trees are for other machines"
 )
@@ -112,6 +116,47 @@ def event_of(generic: GenericCodec[Any], plain: Any) -> Any:
     return value_of(generic.receiver.record, plain, "")
 
 
+@needs_code
+@examples(60)
+@given(st.data())
+def test_records_inside_are_done_by_code_as_they_are_walked(data: st.DataObject) -> None:
+    """Whatever they are: what code leaves is walked from the start."""
+    inner = data.draw(records(NATIVE, 1))
+    members = [Field("text", Text(8)), Field("one", inner), Field("all", Sequence(inner, (None,), 8))]
+    cls = Format(Layout("little", 8, place("Outer", members, NATIVE))).record_class()
+    walker, generic = walker_of(cls), generic_codec(cls)
+    if walker is None:
+        return
+    use_inner_codes(walker.value)
+    record = generic.encode(event_of(generic, data.draw(plain_values(generic.receiver.layout))))
+    event = generic.decode(record)
+    assert walker.encode(event) == generic.encode(event)
+    assert repr(walker.decode(record)) == repr(event)
+    dice = random.Random(len(record))
+    for damaged in mutants(record, dice, 20):
+        ours, theirs = outcome(walker.decode, damaged), outcome(generic.decode, damaged)
+        assert repr(ours) == repr(theirs)
+
+
+@needs_code
+def test_code_of_records_inside_is_used_and_leaves_what_is_unusual() -> None:
+    codec, generic = echo.codec(Everything, tier="compiled"), generic_codec(Everything)
+    native: Any = codec.encode
+    (points,) = [value for value in inner_values(native.__self__.value) if value.cls is Flat]
+    assert not points.takes_code
+    given: list[list[Any]] = [[1, 2, 3], [True, 2, 3], [1, np.int64(2), 3], [1, 2.5, 3], [2**70, 2, 3]]
+    for numbers in given:
+        event = everything(flats=[Flat(number, 0.5) for number in numbers])
+        assert outcome(codec.encode, event) == outcome(generic.encode, event)
+    event = everything(flats=[Flat(1, 1.0)] * 100)
+    assert codec.decode(codec.encode(event)).flats == [Flat(1, 1.0)] * 100
+
+
+def inner_values(tree: _objects.Value) -> list[_objects.Value]:
+    """Those inside, at any depth."""
+    return [each for value in tree.inner for each in (value, *inner_values(value))]
+
+
 @examples(200)
 @given(st.data())
 def test_damaged_records_are_refused_as_the_generic_codec_does(data: st.DataObject) -> None:
@@ -180,6 +225,12 @@ class Note:
     seen: list[int]
 
 
+@dataclasses.dataclass(slots=True)
+class Flat:
+    number: int
+    weight: float
+
+
 @dataclasses.dataclass
 class Everything:
     number: echo.UInt64
@@ -211,6 +262,7 @@ class Everything:
     flags: echo.Array[bool, ...]
     times: echo.Array[datetime, ...]
     numbers: list[echo.Int16] | None
+    flats: list[Flat]
 
 
 def everything(**changes: Any) -> Everything:
@@ -246,6 +298,7 @@ def everything(**changes: Any) -> Everything:
         "flags": np.array([True, False]),
         "times": np.array(["2026-01-01"], "M8[ns]"),
         "numbers": [1, -1, 32767],
+        "flats": [Flat(1, 0.5)],
     }
     return Everything(**(values | changes))
 
