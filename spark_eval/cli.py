@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -41,13 +43,20 @@ def main(given: Sequence[str]) -> int:
         if not hasattr(arguments, "command"):
             parser.error(f"{name} takes nothing after --")
         arguments.command = beside
+    logging.getLogger().addFilter(_is_no_interrupt)
     try:
         return int(module.run(arguments))
     except echo.EchoError as error:
         say(f"{name}: {error}", stream=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        say(f"{name}: interrupted", stream=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    """py4j logs a trace when Ctrl-C meets it."""
+    return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _split(given: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import echo_core as echo
-from echo_core.spark_eval.console import Progress, say, span
+from echo_core.spark_eval.console import Progress, demand_writable, say, span
 from echo_core.spark_eval.measure import cells, codecs
 from echo_core.spark_eval.measure.cells import Entry, Row
 from echo_core.spark_eval.measure.environment import environment
@@ -76,7 +76,7 @@ COLUMNS: dict[str, str] = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `python -m echo_core.spark_eval compare` takes."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where samples and report go")
-    parser.add_argument("--quick", action="store_true", help="fewer shapes and samples: about a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer shapes and samples: half a minute")
     parser.add_argument("--master", metavar="URL", help=f"spark://host:port ...; {MASTER} without it")
     parser.add_argument("--codecs", metavar="A,B", type=_names, help="some of the codecs")
     parser.add_argument("--shapes", metavar="A,B", type=_names, help="some of the shapes")
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Measures, writes, and says where the report is and what it says first."""
     entries = planned(arguments)
     master = arguments.master or os.environ.get(MASTER_VARIABLE) or MASTER
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    demand_writable(arguments.out)
     say(estimate(entries))
     with session(master, app="echo compare", conf=CONF) as spark:
         facts = facts_of(spark, entries, quick=arguments.quick)

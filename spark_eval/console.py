@@ -6,10 +6,14 @@ All output of spark_eval goes through here, so that a line never lands in the mi
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
+
+import echo_core as echo
 
 BAR_WIDTH = 30
 _LINES_WITHOUT_TERMINAL = 10
@@ -20,6 +24,20 @@ def say(text: str = "", *, stream: TextIO | None = None) -> None:
     out = sys.stdout if stream is None else stream
     out.write(f"{text}\n")
     out.flush()
+
+
+class OutputError(echo.EchoError):
+    """A folder that results cannot be written to."""
+
+
+def demand_writable(folder: Path) -> None:
+    """Make the folder, and see that files can be made in it: before the work, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        msg = f"Expected a folder to write to, got {folder} ({error.strerror})"
+        raise OutputError(msg) from None
 
 
 def span(seconds: float) -> str:

@@ -57,6 +57,7 @@ def decode_column(
         raise echo.FormatError(msg)
     types = importlib.import_module("pyspark.sql.types")
     decoding = decoding_of(event, sender, lossy=lossy)
+    _demand_binary(frame, column)
     fields = [frame.schema[name] for name in keep]
     fields.append(types.StructField(as_column, struct_type(decoding.receiver_format), True))
     if error_column is not None:
@@ -64,7 +65,22 @@ def decode_column(
     names = [field.name for field in fields]
     _demand_names(names)
     step = DecodeStep(decoding, tuple(names), on_error == "null", error_column is not None)
-    return _mapped(frame.select(*keep, column), step, fields)
+    return _mapped(_selected(frame, keep, frame[column]), step, fields)
+
+
+def _demand_binary(frame: Any, column: str) -> None:
+    found = frame.select(column).schema.fields[0].dataType.simpleString()
+    if found not in ("binary", "void"):
+        msg = f"Expected a binary column, got `{column}` of {found}"
+        raise echo.FormatError(msg)
+
+
+def _selected(frame: Any, keep: Sequence[str], values: Any) -> Any:
+    """The columns in `keep`, and the values under a name that none of them has."""
+    name, taken = "event", {kept.lower() for kept in keep}  # to Spark, `Event` is the same name
+    while name in taken:
+        name += "_"
+    return frame.select(*keep, values.alias(name))
 
 
 def _mapped(frame: Any, step: Callable[[Iterator[Any]], Iterator[Any]], fields: list[Any]) -> DataFrame:
@@ -279,9 +295,9 @@ def encode_column(
     _demand_names([field.name for field in fields])
     if column is None:
         structs = functions.struct(*(frame[field.name] for field in format_.fields))
-        frame = frame.select(*keep, structs.alias(as_column))
     else:
-        frame = frame.select(*keep, column)
+        structs = frame[column]
+    frame = _selected(frame, keep, structs)
     step = EncodeStep(format_.metadata, abi, tuple(field.name for field in fields))
     return _mapped(frame, step, fields)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from echo_core.spark_eval.report.document import Document
 from echo_core.spark_eval.report.sections import document
 from echo_core.spark_eval.report.study import Study
 
+PAGE = "report.md"
 SAMPLES = "samples.parquet"
 ENVIRONMENT = "environment.json"
 FIGURES = "figures"
@@ -29,11 +31,20 @@ def write(folder: Path | str) -> Path:
     """Writes report.md with its figures and report.html; returns the path of the page."""
     folder = Path(folder)
     content = document(read(folder))
+    _drop_figures(folder)
     _write_figures(content, folder / FIGURES)
-    (folder / "report.md").write_text(markdown.render(content, FIGURES), "utf-8")
+    (folder / PAGE).write_text(markdown.render(content, FIGURES), "utf-8")
     written = folder / "report.html"
     written.write_text(page.render(content), "utf-8")
     return written
+
+
+def _drop_figures(folder: Path) -> None:
+    """Those of the report that was here before, which may have had others."""
+    page = folder / PAGE
+    text = page.read_text("utf-8") if page.exists() else ""
+    for name in re.findall(rf"\({FIGURES}/([\w-]+\.svg)\)", text):
+        (folder / FIGURES / name).unlink(missing_ok=True)
 
 
 def _write_figures(content: Document, folder: Path) -> None:

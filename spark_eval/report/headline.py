@@ -108,10 +108,12 @@ def _lazy(study: Study) -> str:
     """A win over rivals that build every object says little where ours has read none of it yet."""
     if not study.keys(codec="echo event", operation="decode"):
         return ""
-    return (
+    text = (
         " A decoded `echo event` reads its fields when they are asked for, which the comparisons of it leave "
-        "out; those of `echo event, read` ask for every field once."
+        "out"
     )
+    is_read = study.keys(codec="echo event, read", operation="decode")
+    return f"{text}; those of `echo event, read` ask for every field once." if is_read else f"{text}."
 
 
 def losses(study: Study) -> Section:

@@ -8,7 +8,7 @@ from echo_core.spark_eval.report import figures, full_tables, tables
 from echo_core.spark_eval.report.document import Document, Number, Row, Section, Table
 from echo_core.spark_eval.report.headline import losses, sentences
 from echo_core.spark_eval.report.statistics import SPREAD_LIMIT, WALL_PER_CPU_LIMIT, Quantiles, quantiles
-from echo_core.spark_eval.report.study import REFERENCES, Study
+from echo_core.spark_eval.report.study import Study
 from echo_core.spark_eval.report.units import counted, percent
 
 
@@ -32,15 +32,16 @@ def _about(study: Study) -> Section:
         "every cell is built anew in each block, each of which has an order of its own, and one runs at a "
         "time. Times are medians of the wall clock per record, without set-up. A ratio is the time of the "
         "rival divided by ours in the same block: over 1 ours is faster, under 1 (marked ▼) the rival is. "
-        f"Rivals are held against `{REFERENCES['objects']}` where the target is objects and "
-        f"`{REFERENCES['columns']}` where it is columns; figures marked ~ are noisy."
+        f"Rivals are held against `{study.reference('objects')}` where the target is objects and "
+        f"`{study.reference('columns')}` where it is columns; figures marked ~ are noisy."
     )
     return Section("about", "What this is", paragraphs=[text])
 
 
 def _headline(study: Study) -> Section:
     first, *others = sentences(study)
-    return Section("headline", "In short", paragraphs=[first], bullets=others, tables=[tables.summary(study)])
+    found = [tables.summary(study)] if study.ratios else []
+    return Section("headline", "In short", paragraphs=[first], bullets=others, tables=found)
 
 
 def _environment(study: Study) -> Section:

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Mapping
@@ -183,7 +184,11 @@ def _stop(spark: SparkSession) -> None:
         with suppress(OSError):
             gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends when it reads the end of its input
-        gateway.proc.wait(_STOP_TIMEOUT_S)
+        try:
+            gateway.proc.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
 
 
 def _refuse_second_session() -> None:

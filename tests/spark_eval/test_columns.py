@@ -360,3 +360,18 @@ def test_damaged_events_are_counted_and_named_in_spark(spark: Any) -> None:
 def test_records_are_told_by_their_class() -> None:
     """What `schema.form` relies on: the classes of types are called what they are."""
     assert type(echo.format_of(Channel).record).__name__ == Record.__name__ == "Record"
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_the_column_itself_can_be_kept(spark: Any) -> None:
+    """Beside what was made of it; and a column that holds no bytes is refused at once."""
+    made = bytearray(echo.encoder(Varying)(varying(1)))
+    frame = spark.createDataFrame([(1, made)], "id int, payload binary")
+    events = decode_column(frame, "payload", Varying, keep=["id", "payload"])
+    row = events.collect()[0]
+    assert (row.id, row.payload) == (1, made)
+    back = encode_column(events, Varying, "event", keep=["event"], as_column="again").collect()[0]
+    assert (back.event, back.again) == (row.event, made)
+    with pytest.raises(echo.FormatError, match="Expected a binary column, got `n` of int"):
+        decode_column(spark.createDataFrame([(1,)], "n int"), "n", Varying)

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from echo_core.spark_eval.console import Progress, say, span
+from echo_core.spark_eval.console import OutputError, Progress, demand_writable, say, span
+
+
+def test_a_folder_for_results_is_made_and_tried(tmp_path: Path) -> None:
+    """Before the work is done, and leaving nothing in it."""
+    demand_writable(tmp_path / "new" / "folder")
+    assert not list((tmp_path / "new" / "folder").iterdir())
+    taken = tmp_path / "file"
+    taken.touch()
+    for folder in (taken, taken / "below"):
+        with pytest.raises(OutputError, match="Expected a folder to write to"):
+            demand_writable(folder)
 
 
 class Terminal(io.StringIO):

@@ -122,6 +122,14 @@ def test_every_sample_is_kept(tmp_path: Path) -> None:
     assert "on `local[2]`" in (tmp_path / "new" / "pipeline.md").read_text()
 
 
+def test_goals_are_those_of_large_jobs() -> None:
+    """In a small one, Spark's own work hides the codecs."""
+    small = [sample(), sample("pickle", seconds=1.1)]
+    large = [dataclasses.replace(it, records=1_000_000, rows=1_000_000) for it in small]
+    assert "missed" not in report(small, "local[2]")
+    assert "| pickle | 1.10, missed |" in report(large, "local[2]")
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_every_codec_gives_the_same_rows_in_spark(spark: SparkSession) -> None:

@@ -324,6 +324,18 @@ def test_writing_again_changes_nothing(folder: Path) -> None:
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_figures_of_an_earlier_report_go(tmp_path: Path) -> None:
+    """Those that its page refers to, and no other file."""
+    figures = tmp_path / report.FIGURES
+    figures.mkdir()
+    for name in ("senders-old.svg", "mine.svg"):
+        (figures / name).touch()
+    (tmp_path / report.PAGE).write_text(f"![Old]({report.FIGURES}/senders-old.svg)")
+    report.write(synthetic.write(tmp_path))
+    assert not (figures / "senders-old.svg").exists()
+    assert (figures / "mine.svg").exists()
+
+
 def test_one_block_without_an_environment_is_reported_as_what_it_is(tmp_path: Path) -> None:
     """No spread is made up where there is nothing to compare."""
     synthetic.write(tmp_path, blocks=1)
