@@ -364,7 +364,7 @@ HOSTILE = {
     "continued lines": "#\\\n" * 100_000,
     "stars": "struct A { int " + "*" * 200_000 + "x; };",
     "dimensions": "struct A { int x" + "[9]" * 100_000 + "; };",
-    "members": "struct A { " + "int x;" * 100_000 + "};",
+    "members": "struct A { " + "int x;" * 50_000 + "};",
     "declarators": "struct A { int " + "x," * 100_000 + "x; };",
     "long name": "struct A { int " + "x" * 400_000 + "; };",
     "long number": "struct A { int x[" + "9" * 400_000 + "]; };",

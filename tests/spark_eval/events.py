@@ -215,7 +215,8 @@ def _member(value: Any, field: Any) -> Any:
     """A field of an event, or of a row of a record array."""
     if not isinstance(value, np.void):
         return getattr(value, field.name)
-    found = value[field.name]
+    row: Any = value  # to numpy's stubs, what is in it is unknown
+    found = row[field.name]
     if type(field.type).__name__ == "Nullable":
         return found["value"] if found["present"] else None
     return found
