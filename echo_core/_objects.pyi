@@ -24,6 +24,8 @@ class Value:
 class Code:
     def __new__(
         cls,
+        owner: type[Any],
+        size: int,
         encode: int,
         encode_many: int,
         decode: int,

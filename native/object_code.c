@@ -26,23 +26,27 @@ static int take_context(struct code *code, PyObject *objects)
     return 0;
 }
 
-/* Code(encode, encode_many, decode, objects, keep_alive, runs_python): the first three are addresses. */
+/* Code(owner, size, encode, encode_many, decode, objects, keep_alive, runs_python): three are addresses. */
 static PyObject *code_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"encode", "encode_many", "decode", "objects", "keep_alive", "runs_python", NULL};
+    static char *names[] = {"owner",   "size",       "encode",      "encode_many", "decode",
+                            "objects", "keep_alive", "runs_python", NULL};
     unsigned long long encode, encode_many, decode;
-    PyObject *objects, *keep_alive;
+    PyObject *owner, *objects, *keep_alive;
     struct code *code;
+    Py_ssize_t size;
     int runs_python;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKKO!Op:Code", names, &encode, &encode_many, &decode,
-                                     &PyTuple_Type, &objects, &keep_alive, &runs_python))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nKKKO!Op:Code", names, &PyType_Type, &owner, &size,
+                                     &encode, &encode_many, &decode, &PyTuple_Type, &objects, &keep_alive, &runs_python))
         return NULL;
     if (encode == 0 || encode_many == 0 || decode == 0)
         return PyErr_Format(PyExc_ValueError, "Expected three addresses, got %R", args);
     code = (struct code *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (code == NULL)
         return NULL;
+    code->owner = (PyTypeObject *)Py_NewRef(owner);
+    code->size = size;
     code->encode = (encode_function *)(uintptr_t)encode;
     code->encode_many = (encode_many_function *)(uintptr_t)encode_many;
     code->decode = (decode_function *)(uintptr_t)decode;
@@ -59,6 +63,7 @@ static int code_traverse(PyObject *self, visitproc visit, void *arg)
     Py_ssize_t i;
 
     Py_VISIT(Py_TYPE(self));
+    Py_VISIT(code->owner);
     Py_VISIT(code->keep_alive);
     for (i = FUNCTIONS; i < code->context_size; i++)
         Py_VISIT(code->context[i]);
@@ -74,12 +79,13 @@ static void code_dealloc(PyObject *self)
     for (i = FUNCTIONS; i < code->context_size; i++)
         Py_DECREF(code->context[i]);
     PyMem_Free(code->context);
+    Py_XDECREF((PyObject *)code->owner);
     Py_XDECREF(code->keep_alive);
     free_instance(self);
 }
 
 static PyType_Slot code_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Code(encode, encode_many, decode, objects, keep_alive, runs_python)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Code(owner, size, encode, encode_many, decode, objects, keep_alive, runs_python)\n--\n\n"
                           "What was compiled for one class, and the objects that it refers to.")},
     {Py_tp_new, code_new},
     {Py_tp_dealloc, code_dealloc},

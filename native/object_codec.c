@@ -356,6 +356,10 @@ static PyObject *codec_install(PyObject *self, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "code has been installed already");
         return NULL;
     }
+    if (((struct code *)code)->size != codec->size) {
+        PyErr_SetString(PyExc_ValueError, "expected code for records of this size");
+        return NULL;
+    }
     codec->code = (struct code *)Py_NewRef(code);
     codec->keep_alive = Py_NewRef(keep_alive);
     codec->context = codec->code->context;

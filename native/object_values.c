@@ -499,7 +499,8 @@ static PyObject *value_use_code(PyObject *self, PyObject *code)
     struct value *value = (struct value *)self;
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
 
-    if (!Py_IS_TYPE(code, state->code_type) || !takes_code(value))
+    if (!Py_IS_TYPE(code, state->code_type) || !takes_code(value) ||
+        ((struct code *)code)->owner != value->cls || ((struct code *)code)->size != value->size)
         return PyErr_Format(PyExc_ValueError, "Expected a record of fixed size and its code, got %R", code);
     value->code = (struct code *)Py_NewRef(code);
     Py_RETURN_NONE;

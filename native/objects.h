@@ -119,6 +119,8 @@ typedef PyObject *decode_function(const uint8_t *record, PyObject *const *contex
  * leads through the class. */
 struct code {
     PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *owner;       /* owned; the class */
+    Py_ssize_t size;           /* of its records */
     encode_function *encode;
     encode_many_function *encode_many;
     decode_function *decode;

@@ -65,13 +65,14 @@ class _Converted:
 
     def __call__(self, data: Buffer) -> Array_:
         given, made = self._sizes
-        size = _size_of(data) // given * made
+        view = _flat(data)  # held: while it is, a buffer that can grow does not
+        size = view.nbytes // given * made
         if size < MIN_BYTES:
-            converted = self._convert(data)
+            converted = self._convert(view)
             return np.frombuffer(converted, self._dtype) if converted else np.empty(0, self._dtype)
         room = self._spare.empty(size, _BYTE)
-        if size <= cache_bytes() or not self._stream.into(data, room):
-            self._convert(data, room)
+        if size <= cache_bytes() or not self._stream.into(view, room):
+            self._convert(view, room)
         room.flags.writeable = False  # as bytes are
         return room.view(self._dtype)
 
@@ -91,9 +92,14 @@ def _view(data: Buffer, dtype: np.dtype[Any], sender: Format) -> Array_:
 
 
 def _size_of(data: Buffer) -> int:
+    return _flat(data).nbytes
+
+
+def _flat(data: Buffer) -> memoryview:
+    """The bytes of a contiguous buffer."""
     try:
         view = memoryview(data)
-        return view.cast("B").nbytes if view.nbytes else 0  # a shape with a 0 in it is never cast
+        return view.cast("B") if view.nbytes else memoryview(b"")  # a shape with a 0 in it is never cast
     except TypeError:
         msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
         raise FormatError(msg) from None

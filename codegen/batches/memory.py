@@ -8,6 +8,7 @@ records, as long as their decoder lives.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from functools import cache
 from pathlib import Path
@@ -50,7 +51,8 @@ class _Room:
         self.size = size
         self._pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if hasattr(mmap, "MADV_HUGEPAGE"):  # one fault for 2 MiB instead of 512
-            self._pages.madvise(mmap.MADV_HUGEPAGE)
+            with contextlib.suppress(OSError):  # not every kernel has such pages
+                self._pages.madvise(mmap.MADV_HUGEPAGE)
         self.interface = np.frombuffer(self._pages, np.uint8).__array_interface__
 
 
@@ -62,6 +64,10 @@ class _Held:
     def __init__(self, room: _Room, rooms: list[_Room]) -> None:
         self.__array_interface__ = room.interface
         self._room, self._rooms = room, rooms
+
+    def __reduce__(self) -> Any:
+        msg = "the memory of an array cannot be copied without the array"
+        raise TypeError(msg)  # a copy would give the room back too
 
     def __del__(self) -> None:
         self._rooms[:] = [self._room]  # one is enough: the last, which is most like the next

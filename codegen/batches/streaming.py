@@ -35,7 +35,8 @@ class Stream:
         source = np.frombuffer(data, _BYTE)
         count, rest = divmod(source.size, self._conversion.sender.size_bytes)
         code = self._code
-        if code is None or rest:  # the conversion has the words for a rest
+        fits = count * self._conversion.receiver.size_bytes <= target.size
+        if code is None or rest or not fits:  # the conversion has the words for a rest
             return False
         code.call(source.ctypes.data, target.ctypes.data, count)
         return True
@@ -48,15 +49,13 @@ class Stream:
             self._is_waiting = not background.submit(self._compile)
 
     def _compile(self) -> None:
-        text = emit_streamed(
-            self._conversion.plan, Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
-        )
-        if text is None:
-            return
         with contextlib.suppress(CompileError):
-            self._code = _Code(
-                use_code("stream", text, lambda: text, lambda code: engine.load(code, ["stream_many"]))
-            )
+            machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
+            text = emit_streamed(self._conversion.plan, machine)
+            if text is not None:
+                self._code = _Code(
+                    use_code("stream", text, lambda: text, lambda code: engine.load(code, ["stream_many"]))
+                )
 
 
 class _Code:

@@ -36,11 +36,25 @@ def code_of(cls: type[Any]) -> _objects.Code:
     There is one for all codecs of the class. Beside it stands the class that it is for: a parent's is of no
     use, nor a copy of another class's.
     """
-    held: tuple[type[Any], _objects.Code] | None = vars(cls).get(_CODE)
-    if held is None or held[0] is not cls:
-        held = cls, _make_code(cls)
+    held: _Held | None = vars(cls).get(_CODE)
+    if held is None or held.code is None or held.cls is not cls:
+        held = _Held(cls, _make_code(cls))
         type.__setattr__(cls, _CODE, held)
-    return held[1]
+    assert held.code is not None
+    return held.code
+
+
+class _Held:
+    """The code of a class, in its attribute. A copy of the class by pickle has none."""
+
+    __slots__ = ("cls", "code")
+
+    def __init__(self, cls: type[Any] | None = None, code: _objects.Code | None = None) -> None:
+        self.cls = cls
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
+        return _Held, ()
 
 
 def _make_code(cls: type[Any]) -> _objects.Code:
@@ -54,7 +68,9 @@ def _make_code(cls: type[Any]) -> _objects.Code:
     names = ["encode", "encode_many", "decode"]
     loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
     encode, encode_many, decode = (loaded.addresses[name] for name in names)
-    return _objects.Code(encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python)
+    return _objects.Code(
+        cls, shape.size, encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python
+    )
 
 
 class Functions(NamedTuple):

@@ -37,10 +37,10 @@ def use_cached(
 
     `at_once` leaves code alone for which LLVM would have to be imported.
     """
-    code = cache.default_cache().get(_key(name, identity))
-    if code is None or (at_once and not engine.is_loaded_at_once(code)):
-        return None
     try:
+        code = cache.default_cache().get(_key(name, identity))
+        if code is None or (at_once and not engine.is_loaded_at_once(code)):
+            return None
         return use(code)
     except CompileError:
         return None  # it is compiled again, and what is kept then takes its place

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core.codegen.batches import arrays
+from echo_core.codegen.batches import arrays, memory
 from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
 from echo_core.codegen.machine import background, engine
 from tests.formats.strategies import examples
@@ -393,3 +393,19 @@ def test_what_would_have_to_be_copied_is_not_encoded(array: Any, message: str) -
 def test_arrays_hold_no_variable_parts() -> None:
     with pytest.raises(echo.FormatError):
         echo.array_encoder(Worded)
+
+
+def test_buffer_cannot_grow_while_it_is_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size that was seen is the size that is read."""
+    sender = echo.format_of(Small, abi="s390x")
+    decode: Any = echo.array_decoder(Small, sender=sender, tier="compiled")
+    data = bytearray(memory.MIN_BYTES // sender.size_bytes * sender.size_bytes + sender.size_bytes * 10)
+    make_room = memory.Spare.empty
+
+    def grow(*arguments: Any) -> Any:
+        with pytest.raises(BufferError):
+            data.extend(bytes(1 << 20))
+        return make_room(*arguments)
+
+    monkeypatch.setattr(memory.Spare, "empty", grow)
+    assert len(decode(data)) == len(data) // sender.size_bytes

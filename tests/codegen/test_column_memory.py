@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import errno
 import gc
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -51,14 +54,21 @@ def test_memory_is_used_again_when_its_last_array_is_gone() -> None:
     assert place(spare.empty(COUNT, DOUBLE)) == at
 
 
+def rooms_in_use() -> int:
+    """How many arrays' memory there is in this process."""
+    gc.collect()
+    return sum(type(it).__name__ == "_Held" and "batches" in type(it).__module__ for it in gc.get_objects())
+
+
 def test_one_room_is_kept() -> None:
     """However many there were at once."""
+    before = rooms_in_use()  # of other tests
     spare = Spare()
     several = [spare.empty(COUNT, DOUBLE) for _ in range(4)]
     places = {place(array) for array in several}
     assert len(places) == 4
     several.clear()
-    assert len([room for room in gc.get_objects() if type(room).__name__ == "_Held"]) == 0
+    assert rooms_in_use() == before
     assert place(spare.empty(COUNT, DOUBLE)) in places
 
 
@@ -89,3 +99,27 @@ def test_cache_of_unknown_size_is_taken_for_a_large_one(size: str | None, tmp_pa
         (tmp_path / "index0").mkdir()
         (tmp_path / "index0" / "size").write_text(size)
     assert cache_bytes(tmp_path) == CACHE_BYTES
+
+
+def test_kernel_without_huge_pages_gives_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers that the advice is invalid."""
+
+    class Refusing(mmap.mmap):
+        def madvise(self, *_: int) -> None:
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr("echo_core.codegen.batches.memory.mmap.mmap", Refusing)
+    array = Spare().empty(COUNT, DOUBLE)
+    array[:] = 1
+    assert array.sum() == COUNT
+
+
+def test_what_holds_the_memory_is_not_copied() -> None:
+    """Two of them would give it back twice."""
+    array = Spare().empty(COUNT, DOUBLE)
+    holder: Any = array
+    while isinstance(holder, np.ndarray):
+        holder = holder.base
+    with pytest.raises(TypeError):
+        copy.copy(holder)
+    assert np.array_equal(copy.copy(array), array, equal_nan=True)

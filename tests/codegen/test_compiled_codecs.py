@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import gc
+import pickle
 import sys
 import threading
 import tracemalloc
@@ -19,9 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
+from echo_core import _objects
 from echo_core.codegen import cpython
 from echo_core.codegen.codecs import Codec
 from echo_core.codegen.events.compiled import code_of
+from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.machine import background
 from tests.formats.strategies import examples
 
@@ -545,3 +548,34 @@ def test_the_code_dies_with_its_class() -> None:
     gone = use_once()
     gc.collect()
     assert gone() is None
+
+
+def test_code_stays_behind_when_its_class_is_pickled() -> None:
+    """As it is by value, where a class has no module to be found in."""
+    echo.encoder(Numbers, tier="compiled")
+    held = vars(Numbers)["__echo_code__"]
+    assert held.code is not None
+    again = pickle.loads(pickle.dumps(held))
+    assert again.code is None
+    assert again.cls is None
+
+
+def test_code_is_for_records_of_its_own_class() -> None:
+    @dataclasses.dataclass(slots=True)
+    class Other:
+        x: int
+
+    @dataclasses.dataclass(slots=True)
+    class Outer:
+        text: str
+        other: Other
+
+    walker: Any = echo.codec(Outer, tier="interpreted")
+    tree = tree_of(walker.format.record)
+    assert tree is not None
+    with pytest.raises(ValueError, match="its code"):
+        tree.inner[1].use_code(code_of(Numbers))
+    tree.inner[1].use_code(code_of(Other))
+    codec = _objects.Codec(len, 1000, 1000)
+    with pytest.raises(ValueError, match="this size"):
+        codec.install(code_of(Other), True, True, 0, None)

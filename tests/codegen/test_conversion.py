@@ -20,7 +20,7 @@ import pytest
 import echo_core as echo
 from echo_core.codegen import conversion
 from echo_core.codegen.conversion import Conversion, Tier, converter
-from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine import background, engine, host
 from echo_core.codegen.machine.cache import Cache, default_cache, set_cache
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import (
@@ -655,3 +655,16 @@ def test_array_of_arrays_in_a_record_is_converted_whole() -> None:
     values = np.arange(12, dtype=np.int16).reshape(3, 4)
     data = made(pair, "compiled").call(pair.message({"a": values}))
     assert (np.frombuffer(data, np.int64).reshape(3, 4) == values).all()
+
+
+def test_without_a_compiler_what_is_converted_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although the key of cached code cannot be known then."""
+
+    def refuse() -> tuple[str, ...]:
+        msg = "llvmlite cannot be imported"
+        raise CompileError(msg)
+
+    monkeypatch.setattr(host, "identity", refuse)
+    sender, receiver = echo.format_of(Particle, abi="s390x"), echo.format_of(Particle)
+    data, interpreted = bytes(sender.size_bytes), echo.converter(sender, receiver, tier="interpreted")
+    assert echo.converter(sender, receiver)(data) == interpreted(data)

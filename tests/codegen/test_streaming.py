@@ -119,3 +119,12 @@ def test_pair_that_cannot_be_streamed_is_not() -> None:
     stream = stream_of(pair, "compiled")
     assert not stream.into(bytes(4), room(8))
     assert not stream.into(bytes(4), room(8))
+
+
+def test_target_that_is_too_small_is_left_alone() -> None:
+    """Who counted otherwise is not believed."""
+    sender = format_of_types(S390X, a=INT64, b=FLOAT64)
+    stream = Stream(Conversion(sender, format_of_types(NATIVE, a=INT64, b=FLOAT64)), "compiled")
+    data, target = bytes(16 * 8), room(16 * 8)[: 16 * 8]
+    assert stream.into(data, target)
+    assert not stream.into(data + bytes(16), target)
