@@ -1,0 +1,213 @@
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+# How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
+BLOCK: int
+DROP_OLDEST: int
+DROP_NEWEST: int
+ERROR: int
+
+class Wire:
+    """Bytes from process to process. A Link takes it over."""
+
+    @property
+    def name(self) -> str: ...
+    def close(self) -> None: ...
+
+@final
+class SocketWire(Wire):
+    """A connected stream socket; takes the descriptor over."""
+
+    def __new__(cls, fd: int) -> SocketWire: ...
+
+@final
+class RingWire(Wire):
+    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other."""
+
+    def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0) -> RingWire: ...
+
+def ring_memory(ring_bytes: int) -> int:
+    """A descriptor of new memory for a RingWire."""
+
+@final
+class Link:
+    """What one process has of its connection to another: frames in, frames out."""
+
+    def __new__(
+        cls,
+        wire: Wire,
+        control: Callable[[int, bytes], object],
+        *,
+        max_payload: int,
+        control_bytes: int,
+        delay_ns: int,
+        stall_ns: int,
+        pool: Pool | None = None,
+        holder: int = 0,
+        mapping: Mapping | None = None,
+    ) -> Link: ...
+    def run(self) -> None:
+        """Reads and delivers until the end of the link. WireError, LinkError: why it ended."""
+    def send(self, kind: int, payload: bytes) -> None:
+        """A control frame, in order with the events that were submitted before."""
+    def bind(self, stream: int, inlet: Inlet) -> None: ...
+    def unbind(self, stream: int) -> None: ...
+    def follow(self, queue: Queue) -> None:
+        """Who waits for this queue may read the link."""
+    def unfollow(self, queue: Queue) -> None: ...
+    def drain(self, timeout_ns: int) -> bool:
+        """Whether all that was sent has been given to the system in time."""
+    def shut(self) -> None:
+        """Ends it in both directions, at once; `run` returns."""
+    def abandon(self) -> None:
+        """In a forked child: lets go of everything, and the other side does not notice."""
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def sent_bytes(self) -> int: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def sent_frames(self) -> int: ...
+    @property
+    def received_frames(self) -> int: ...
+    @property
+    def queued_bytes(self) -> int: ...
+    @property
+    def writes(self) -> int: ...
+    @property
+    def reads(self) -> int: ...
+
+@final
+class Route:
+    """The way of one source's events over one link."""
+
+    def __new__(
+        cls, link: Link, stream: int, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int,
+        delay_ns: int = 0,
+    ) -> Route: ...
+    def send(self, kind: int, payload: bytes) -> None:
+        """A control frame behind the route's events."""
+    def close(self) -> None: ...
+    @property
+    def link(self) -> Link: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def queued_events(self) -> int: ...
+    @property
+    def queued_bytes(self) -> int: ...
+
+@final
+class Inlet:
+    """The receiving end of one stream. `sequence` counts events and gaps."""
+
+    def __new__(cls, *, record_size: int = 0, sequence: int = 0) -> Inlet: ...
+    deliveries: tuple[Delivery, ...]
+    sequence: int
+    @property
+    def events(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+
+@final
+class Delivery:
+    """From the records of one stream to one sink."""
+
+    def __new__(
+        cls,
+        target: Callable[[Any], object] | Queue,
+        decode: Callable[[Any], Any],
+        on_error: Callable[[BaseException], object],
+        *,
+        record_size: int = 0,
+        is_array: bool = False,
+    ) -> Delivery: ...
+    def hand(self, records: Any) -> None:
+        """As if a frame with these records had come."""
+    def hand_event(self, event: object) -> None:
+        """An event of the sink's own type, by reference."""
+    @property
+    def events(self) -> int: ...
+    @property
+    def failures(self) -> int: ...
+
+@final
+class Queue:
+    """Events that wait for a thread, bounded."""
+
+    def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
+    def put(self, event: object, size: int = 0) -> None: ...
+    def get(self, timeout_ns: int = -1) -> Any:
+        """The next event; None: time is up. StopIteration-free: ClosedError at the end, when it is empty."""
+    def get_nowait(self) -> Any: ...
+    def lead(self, link: Link | None) -> None:
+        """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
+    def close(self) -> None:
+        """No more is taken; what is there can still be got."""
+    def fileno(self) -> int:
+        """A descriptor that is readable when there is something to get."""
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def depth_events(self) -> int: ...
+    @property
+    def depth_bytes(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+
+@final
+class Outlet:
+    """Where the events of one source leave: encoded once, for all routes; by reference to deliveries."""
+
+    def __new__(
+        cls, event_class: type[Any] | None, encode: Callable[[Any], bytes], *, record_size: int = 0
+    ) -> Outlet: ...
+    routes: tuple[Route, ...]
+    direct: tuple[Delivery, ...]
+    """Sinks in this process that take the event itself."""
+    converting: tuple[Delivery, ...]
+    """Sinks in this process that take its record."""
+    pool: Pool | None
+    def submit(self, event: object, /) -> None: ...
+    def submit_records(self, records: Any, /) -> None:
+        """Records of fixed size side by side, in the source's layout."""
+    def close(self) -> None: ...
+    @property
+    def sequence(self) -> int:
+        """How many events were submitted."""
+    @property
+    def bytes(self) -> int: ...
+
+@final
+class Pool:
+    """Memory of this process that others read in place. Blocks of one size, each for one batch."""
+
+    def __new__(cls, *, block_bytes: int, blocks: int) -> Pool: ...
+    def fileno(self) -> int: ...
+    def loan(self, size: int) -> Any:
+        """A writable buffer in a free block, or None."""
+    def attach(self) -> int:
+        """A holder for one more link; -1: there are no more."""
+    def detach(self, holder: int) -> None:
+        """That link is gone: all that it held is free."""
+    def close(self) -> None: ...
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+
+@final
+class Mapping:
+    """A peer's Pool, as this process reads it."""
+
+    def __new__(cls, memory_fd: int, holder: int) -> Mapping: ...
+
+class Span:
+    """Bytes that something else owns: the buffer protocol, read-only."""

@@ -1,0 +1,161 @@
+/* What the C files of echo_core._links know of each other. links.c says what the module is.
+ *
+ *   sender                                                         receiver
+ *   Outlet --(encode once)--> Route --> Link --> Wire ~~~ Wire --> Link --> Inlet --> Delivery --> handler
+ *      \--> Delivery (in process)        outbox                    frames               \--> Queue --> thread
+ *
+ * Two locks: the GIL guards every Python object's state; an outbox has a mutex of its own, which is held for
+ * copies of a few kilobytes and never while Python code runs, a system call waits, or the GIL is taken.
+ * "GIL" below: the caller holds it. "No GIL": the caller has released it, or never had it.
+ */
+#ifndef ECHO_LINKS_H
+#define ECHO_LINKS_H
+
+#include "leaves.h"
+
+/* What follows is the module's own: calls within it take no detour through the dynamic linker. */
+#pragma GCC visibility push(hidden)
+
+/* --- frames: link_frames.c; no Python, no lock, no system call ---
+ *
+ *   0        4        8                            8 + size
+ *   | size   | stream | payload                    | zeros up to a multiple of 8 |
+ *
+ * Little-endian. `stream` from FIRST_STREAM on: records of one source, in its layout; below: a kind of control
+ * frame. A frame begins at a multiple of 8, so a payload does too.
+ */
+#define FRAME_HEADER_BYTES 8
+#define FRAME_ALIGNMENT 8
+#define FIRST_STREAM 64
+
+/* The control frames that C code knows; transports/frames.py has them all. */
+enum kind {
+    KIND_LOAN = 1, /* {uint32 stream, uint32 block, uint64 size}: records in the sender's pool */
+    KIND_GAP = 2,  /* {uint32 stream, uint32 0, uint64 events}: so many events of the stream were dropped here */
+};
+
+struct frame {
+    uint32_t size;          /* of the payload */
+    uint32_t stream;
+    const uint8_t *payload; /* borrowed from the bytes that were scanned */
+};
+
+/* The first frame of `available` bytes. > 0: its bytes in all, padding included. 0: more bytes are needed, at
+ * least *need in all. -1: no frame begins so (payload above `limit`, stream 0). */
+int64_t echo_frame_next(const uint8_t *bytes, size_t available, uint32_t limit, struct frame *frame, size_t *need);
+
+static inline size_t frame_bytes(size_t payload)
+{
+    return FRAME_HEADER_BYTES + ((payload + FRAME_ALIGNMENT - 1) & ~(size_t)(FRAME_ALIGNMENT - 1));
+}
+
+/* --- wires: bytes from process to process, in order; link_socket.c, link_ring.c; no Python ---
+ *
+ * One thread at a time writes, one at a time reads; shut and nudge come from any. Times are nanoseconds;
+ * a negative one is for ever.
+ */
+struct wire;
+
+struct wire_operations {
+    const char *name;
+    /* 1: a write costs no system call, so gathering gains nothing. */
+    int is_cheap;
+    /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
+     * Does not block. */
+    ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
+    /* Waits until write would take something: 1; 0: time is up; -errno. Blocks; no GIL. */
+    int (*await_room)(struct wire *wire, int64_t timeout_ns);
+    /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
+     * signal came. Else -errno. Blocks unless timeout_ns is 0; no GIL. */
+    ssize_t (*read)(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns);
+    /* Waits until read would return at once: 1; 0: time is up or nudged; -errno. Blocks; no GIL. */
+    int (*await_bytes)(struct wire *wire, int64_t timeout_ns);
+    /* Ends an await_bytes that is under way, or the next one. Does not block. */
+    void (*nudge)(struct wire *wire);
+    /* From now on both directions are at their end; whoever waits returns. The other side will notice. May be
+     * called twice. Does not block. */
+    void (*shut)(struct wire *wire);
+    /* Like free, but in a forked child: the other side must not notice. */
+    void (*abandon)(struct wire *wire);
+    /* After shut, when no thread is in any of the above. */
+    void (*free)(struct wire *wire);
+};
+
+struct wire {
+    const struct wire_operations *operations;
+};
+
+/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). */
+struct wire_object {
+    PyObject ob_base;
+    struct wire *wire;
+};
+
+/* --- routes: link_routes.c; one source's way over one link --- */
+
+/* One record, or for records of fixed size several: a frame for the route's stream. GIL; releases it where
+ * the policy is to block. 0: sent, queued, or dropped and counted. -1 with an exception: BacklogError,
+ * ClosedError, KeyboardInterrupt ... Never an exception because the link is lost: the record is counted as
+ * dropped, and the departure is told elsewhere. */
+int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uint64_t events);
+
+/* The same for records in a block of the node's pool, as a KIND_LOAN frame. Where the link shares no pool:
+ * echo_route_put. */
+int echo_route_lend(PyObject *route, PyObject *block, const uint8_t *payload, Py_ssize_t size, uint64_t events);
+
+/* --- links: link_links.c --- */
+
+enum led {
+    LED_READ,     /* something was read and delivered */
+    LED_TIMEOUT,  /* nothing came in time */
+    LED_OCCUPIED, /* another thread reads now; the queue will be woken */
+    LED_ENDED,    /* nothing will ever come */
+    LED_RAISED,   /* an exception is set */
+};
+
+/* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
+ * change of threads. GIL; releases it while it waits. */
+enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
+
+/* --- deliveries: link_deliveries.c --- */
+
+struct record {
+    const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
+    Py_ssize_t size;      /* several records of fixed size may stand side by side in it */
+};
+
+/* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
+ * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
+ * with an exception: WireError for a record that breaks the rules, or what is no Exception
+ * (KeyboardInterrupt). What a handler raises is reported, counted, and goes no further. */
+int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
+
+/* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
+PyObject *echo_span_new(const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+
+/* --- queues: link_queues.c --- */
+
+/* Whoever waits in get looks again. GIL. */
+void echo_queue_wake(PyObject *queue);
+
+/* --- pools: link_pools.c; blocks of memory that other processes read in place --- */
+
+/* Where `bytes` lie in a loaned block of the pool: that block. Else a free block that they are copied into.
+ * A new reference to an object that keeps the block from reuse; NULL without an exception: none is free, or
+ * `size` is too small for it to be worth while. GIL; released during large copies. */
+PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size);
+
+/* Marks `holder` (a bit of the link: 0..63) in the block, and writes what a KIND_LOAN frame says: 16 bytes. GIL. */
+void echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
+
+/* Undoes that for a frame which is dropped before it is sent. Any thread; no lock, no Python. */
+void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload);
+
+/* What a KIND_LOAN frame refers to, in the memory that the peer shares. Checks everything; an object that owns
+ * the bytes and gives them back when the last reference goes, in *owner. -1 with WireError. GIL. */
+int echo_pool_open(PyObject *mapping, const uint8_t *payload, uint32_t size, struct record *record, uint32_t *stream,
+                   PyObject **owner);
+
+#pragma GCC visibility pop
+
+#endif
