@@ -124,6 +124,20 @@ struct record {
     Py_ssize_t size;      /* several records of fixed size may stand side by side in it */
 };
 
+/* What a link needs of the receiving end of a stream; the Python object Inlet. GIL guards it. */
+struct inlet {
+    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
+    PyObject *deliveries;    /* owned tuple of Delivery; replaced as a whole */
+    Py_ssize_t record_size;  /* of one record; 0: records vary, and a frame holds one */
+    uint64_t sequence;       /* events and gaps since the stream began */
+    uint64_t events, bytes;  /* received */
+    uint64_t lost;           /* in gaps */
+};
+
+/* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
+int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner);
+
+
 /* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
  * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
  * with an exception: WireError for a record that breaks the rules, or what is no Exception
@@ -155,6 +169,28 @@ void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload
  * the bytes and gives them back when the last reference goes, in *owner. -1 with WireError. GIL. */
 int echo_pool_open(PyObject *mapping, const uint8_t *payload, uint32_t size, struct record *record, uint32_t *stream,
                    PyObject **owner);
+
+/* --- links.c --- */
+
+/* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
+void echo_raise(const char *error, const char *format, ...);
+
+/* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
+ * it so. */
+extern PyType_Spec echo_link_wire_spec, echo_link_socket_wire_spec; /* link_socket.c */
+extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring.c */
+extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
+extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
+extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
+extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
+extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
+extern PyType_Spec echo_link_pool_spec, echo_link_block_spec, echo_link_mapping_spec; /* link_pools.c */
+
+/* Per module; freed with it. Borrowed by everything else. */
+struct module_state {
+    PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
+        *delivery_type, *span_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type;
+};
 
 #pragma GCC visibility pop
 
