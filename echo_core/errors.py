@@ -39,3 +39,23 @@ class ConversionError(EchoError):
 
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
+
+
+class ClosedError(EchoError):
+    """Use of what was closed."""
+
+
+class BacklogError(EchoError):
+    """A full backlog under policy "error", or "block" whose time is up."""
+
+
+class LinkError(EchoError):
+    """A link was refused or lost."""
+
+
+class RefusedError(LinkError):
+    """The peer said no; `code` says why."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message)
+        self.code = code
