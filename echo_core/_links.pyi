@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, final
 
 # How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
@@ -83,7 +83,14 @@ class Route:
     """The way of one source's events over one link."""
 
     def __new__(
-        cls, link: Link, stream: int, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int,
+        cls,
+        link: Link,
+        stream: int,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
         delay_ns: int = 0,
     ) -> Route: ...
     def send(self, kind: int, payload: bytes) -> None:
@@ -137,6 +144,9 @@ class Delivery:
     def events(self) -> int: ...
     @property
     def failures(self) -> int: ...
+    @property
+    def dropped(self) -> int:
+        """How many found no room in the queue."""
 
 @final
 class Queue:
@@ -146,7 +156,10 @@ class Queue:
     def put(self, event: object, size: int = 0) -> None: ...
     def get(self, timeout_ns: int = -1) -> Any:
         """The next event; None: time is up. StopIteration-free: ClosedError at the end, when it is empty."""
-    def get_nowait(self) -> Any: ...
+    def get_nowait(self) -> Any:
+        """The next event; None: there is none now. ClosedError as above."""
+    def __iter__(self) -> Queue: ...
+    def __next__(self) -> Any: ...
     def lead(self, link: Link | None) -> None:
         """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
     def close(self) -> None:
@@ -175,6 +188,8 @@ class Outlet:
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
     pool: Pool | None
+    def add_route(self, route: Route, sequence: int) -> bool:
+        """From now on events take this route too, if the next one is number `sequence`; whether it is."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""
@@ -208,6 +223,9 @@ class Mapping:
     """A peer's Pool, as this process reads it."""
 
     def __new__(cls, memory_fd: int, holder: int) -> Mapping: ...
+
+def is_dispatching() -> bool:
+    """Whether this thread is handing over what it has read from a link."""
 
 class Span:
     """Bytes that something else owns: the buffer protocol, read-only."""
