@@ -1,7 +1,7 @@
 """Nodes: a process's place among others. It listens, links to other nodes, and knows the channels it is on.
 
-Most components never name one: `create_channel` and `open_channel` use the process's default node. Another one
-is for other transports, another address, or limits of its own.
+Most components never name one: `create_channel` and `open_channel` use the process's default node. Another
+one is for other transports, another address, or limits of its own.
 """
 
 from __future__ import annotations

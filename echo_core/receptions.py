@@ -16,7 +16,7 @@ from echo_core.formats.token import Token
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a sink takes: events of a class, or of any (None); one by one or as arrays; if need be with loss."""
+    """What a sink takes: events of a class, or of any (None); one by one or as arrays; perhaps with loss."""
 
     cls: type[Any] | None
     is_array: bool
