@@ -39,3 +39,15 @@ class ConversionError(EchoError):
 
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
+
+
+class ClosedError(EchoError):
+    """The use of something that was closed."""
+
+
+class BacklogError(EchoError):
+    """A full backlog under the policy "error", or under "block" when its time is up."""
+
+
+class LinkError(EchoError):
+    """A link that was refused or lost."""
