@@ -42,11 +42,11 @@ class CompileError(EchoError):
 
 
 class ClosedError(EchoError):
-    """The use of something that was closed."""
+    """Use of what was closed."""
 
 
 class BacklogError(EchoError):
-    """A full backlog under the policy "error", or under "block" when its time is up."""
+    """A full backlog under policy "error", or "block" whose time is up."""
 
 
 class LinkError(EchoError):

@@ -40,14 +40,6 @@ enum end {
     END_THREAD,   /* the system gave none: errno */
 };
 
-/* A full backlog: what then. Python knows the numbers. */
-enum policy {
-    POLICY_BLOCK = 0,
-    POLICY_DROP_OLDEST = 1,
-    POLICY_DROP_NEWEST = 2,
-    POLICY_ERROR = 3,
-};
-
 /* What one route has in the outbox. The mutex guards it; what never changes can be read without. */
 struct lane {
     struct outbox *outbox;       /* borrowed: outlives its lanes. Never changes */

@@ -12,10 +12,9 @@
 #include "links.h"
 
 #include "link_clock.h"
-#include "link_outbox.h"
-
 #include <pthread.h>
 #include <stdarg.h>
+#include <stddef.h>
 
 unsigned echo_forks;
 
@@ -93,22 +92,50 @@ static PyObject *scan(PyObject *module, PyObject *args)
     return result;
 }
 
-/* --- the module --- */
+/* --- the types --- */
 
-static int add_wire_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base, PyTypeObject **out)
+/* A type, and where the module's state keeps it. */
+struct entry {
+    PyType_Spec *spec;
+    size_t place;
+};
+
+#define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
+
+static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link), ENTRY(route), ENTRY(inlet),
+                                       ENTRY(delivery), ENTRY(span), ENTRY(queue), ENTRY(outlet)};
+
+/* These have Wire as their base. */
+static const struct entry wire_entries[] = {ENTRY(socket_wire)};
+
+#undef ENTRY
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static int add_types(PyObject *module, const struct entry *entries, size_t count, PyTypeObject *base)
 {
-    *out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
-    return *out != NULL ? PyModule_AddType(module, *out) : -1;
+    uint8_t *state = PyModule_GetState(module);
+    PyTypeObject **place;
+
+    for (size_t i = 0; i < count; i++) {
+        place = (PyTypeObject **)(void *)(state + entries[i].place);
+        *place = (PyTypeObject *)PyType_FromModuleAndSpec(module, entries[i].spec, (PyObject *)base);
+        if (*place == NULL || PyModule_AddType(module, *place) != 0)
+            return -1;
+    }
+    return 0;
 }
+
+/* --- the module --- */
 
 static int add_policies(PyObject *module)
 {
-    if (PyModule_AddIntConstant(module, "BLOCK", POLICY_BLOCK) != 0 ||
-        PyModule_AddIntConstant(module, "DROP_OLDEST", POLICY_DROP_OLDEST) != 0 ||
-        PyModule_AddIntConstant(module, "DROP_NEWEST", POLICY_DROP_NEWEST) != 0 ||
-        PyModule_AddIntConstant(module, "ERROR", POLICY_ERROR) != 0)
-        return -1;
-    return 0;
+    return PyModule_AddIntConstant(module, "BLOCK", POLICY_BLOCK) != 0 ||
+                   PyModule_AddIntConstant(module, "DROP_OLDEST", POLICY_DROP_OLDEST) != 0 ||
+                   PyModule_AddIntConstant(module, "DROP_NEWEST", POLICY_DROP_NEWEST) != 0 ||
+                   PyModule_AddIntConstant(module, "ERROR", POLICY_ERROR) != 0
+               ? -1
+               : 0;
 }
 
 static int module_exec(PyObject *module)
@@ -119,10 +146,8 @@ static int module_exec(PyObject *module)
     pthread_once(&forks, watch_forks);
     pthread_once(&clock, echo_clock_start);
     if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
-        add_wire_type(module, &echo_link_socket_wire_spec, state->wire_type, &state->socket_wire_type) != 0 ||
-        add_type(module, &echo_link_chunk_spec, &state->chunk_type) != 0 ||
-        add_type(module, &echo_link_link_spec, &state->link_type) != 0 ||
-        add_type(module, &echo_link_route_spec, &state->route_type) != 0)
+        add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
+        add_types(module, entries, COUNT_OF(entries), NULL) != 0)
         return -1;
     return 0;
 }
