@@ -39,3 +39,15 @@ class ConversionError(EchoError):
 
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
+
+
+class ClosedError(EchoError):
+    """Use of what was closed."""
+
+
+class BacklogError(EchoError):
+    """A full backlog under policy "error", or "block" whose time is up."""
+
+
+class LinkError(EchoError):
+    """A link was refused or lost."""
