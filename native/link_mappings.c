@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 struct mapping {
     PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
@@ -17,7 +16,7 @@ struct mapping {
     uint64_t block_bytes;
     uint32_t blocks;
     unsigned holder;            /* of the link, at the peer */
-    pid_t process;              /* that made it; a forked child gives nothing back */
+    unsigned forks;             /* echo_forks when it was made; a forked child gives nothing back */
 };
 
 struct loan {
@@ -34,7 +33,7 @@ static uint64_t data_bytes(const struct mapping *mapping)
 
 static int is_ours(const struct mapping *mapping)
 {
-    return getpid() == mapping->process;
+    return echo_forks == mapping->forks;
 }
 
 /* --- what links call --- */
@@ -200,7 +199,7 @@ static PyObject *mapping_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (mapping == NULL)
         return NULL;
     mapping->holder = holder;
-    mapping->process = getpid();
+    mapping->forks = echo_forks;
     if (open_memory(mapping, fd) != 0) {
         Py_DECREF((PyObject *)mapping);
         return NULL;

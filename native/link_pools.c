@@ -31,7 +31,7 @@ struct pool {
     uint64_t block_bytes;
     uint32_t blocks;
     int fd;                     /* owned; -1: closed */
-    pid_t process;              /* that made it; a forked child takes no block */
+    unsigned forks;             /* echo_forks when it was made; a forked child takes no block */
     uint32_t *extents;          /* owned; by a loan's first block: how many it takes. 0: free, or a next one */
     struct block **loans;       /* owned; by a loan's first block: borrowed from who has the Block. NULL: nobody */
     uint64_t attached, retired; /* holders */
@@ -152,7 +152,7 @@ static struct block *new_block(struct pool *pool, Py_ssize_t size)
     struct block *block;
     int64_t first;
 
-    if (pool->fd < 0 || count > pool->blocks || getpid() != pool->process)
+    if (pool->fd < 0 || count > pool->blocks || echo_forks != pool->forks)
         return NULL;
     first = find_blocks(pool, (uint32_t)count);
     if (first < 0 && pool->retired != 0) {
@@ -321,7 +321,7 @@ static int fill_pool(struct pool *pool, uint64_t block_bytes, uint32_t blocks)
 {
     pool->block_bytes = block_bytes;
     pool->blocks = blocks;
-    pool->process = getpid();
+    pool->forks = echo_forks;
     pool->extents = PyMem_Calloc(blocks, sizeof *pool->extents);
     pool->loans = PyMem_Calloc(blocks, sizeof *pool->loans);
     if (pool->extents == NULL || pool->loans == NULL) {

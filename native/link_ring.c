@@ -45,7 +45,7 @@
 #define ON_OWN_LINE _Alignas(SHARED_LINE_BYTES)
 
 /* One direction, as both sides see it. Each field has a line of its own, since they change at each transfer. */
-struct lane {
+struct direction {
     ON_OWN_LINE _Atomic uint64_t written;      /* bytes since the beginning; the writer's */
     ON_OWN_LINE _Atomic uint64_t taken;        /* the reader's */
     ON_OWN_LINE _Atomic uint32_t bytes_signal; /* who waits for bytes sleeps on it */
@@ -59,14 +59,15 @@ struct shared {
     uint32_t reserved;
     uint64_t ring_bytes;
     ON_OWN_LINE _Atomic uint32_t is_shut[2]; /* by which side; rarely written, read at each transfer */
-    struct lane lanes[2];                    /* by the side that writes it */
+    _Atomic uint32_t only_processor[2];      /* that the side may run on, plus 1; 0: there are several */
+    struct direction directions[2];                    /* by the side that writes it */
 };
 _Static_assert(sizeof(struct shared) <= SHARED_PAGE_BYTES, "the rings begin behind it");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock would be in one process only");
 
 /* Where one side writes, or reads. Touched by one thread at a time, but for the atomic count. */
-struct end {
-    ON_OWN_LINE struct lane *lane; /* borrowed from the memory, as is the next */
+struct port {
+    ON_OWN_LINE struct direction *direction; /* borrowed from the memory, as is the next */
     uint8_t *bytes;                /* the ring */
     _Atomic uint64_t moved;        /* own count; others may look at it */
     uint64_t other;                /* the other side's count, when it was last looked at */
@@ -79,10 +80,9 @@ struct ring {
     uint64_t ring_bytes;    /* a power of two */
     int side;               /* 0 or 1 */
     int64_t spin_ns;        /* how long a wait looks before it sleeps */
-    _Atomic int can_spin;   /* there is another processor, so that looking can be of use */
     _Atomic int is_shut;    /* by this side; the peer cannot take it back */
     _Atomic int is_nudged;  /* and no await_bytes has ended since */
-    struct end out, in;
+    struct port out, in;
 };
 
 static uint64_t memory_bytes(uint64_t ring_bytes)
@@ -99,22 +99,22 @@ static int is_shut(struct ring *ring)
 }
 
 /* Takes the other side's count over if it is believable: between what it was and what the ring allows. */
-static int accept_count(struct end *end, uint64_t count, uint64_t most)
+static int accept_count(struct port *port, uint64_t count, uint64_t most)
 {
-    if (count - end->other > most - end->other) /* both differences are small unless the count is not */
+    if (count - port->other > most - port->other) /* both differences are small unless the count is not */
         return -EPROTO;
-    end->other = count;
+    port->other = count;
     return 0;
 }
 
 /* How much can be written, at least `wanted` if there is so much; -EPROTO. */
 static int64_t room_of(struct ring *ring, uint64_t wanted)
 {
-    struct end *out = &ring->out;
+    struct port *out = &ring->out;
     uint64_t written = atomic_load_explicit(&out->moved, memory_order_relaxed);
 
     if (ring->ring_bytes - (written - out->other) < wanted &&
-        accept_count(out, atomic_load_explicit(&out->lane->taken, memory_order_acquire), written) != 0)
+        accept_count(out, atomic_load_explicit(&out->direction->taken, memory_order_acquire), written) != 0)
         return -EPROTO;
     return (int64_t)(ring->ring_bytes - (written - out->other));
 }
@@ -122,11 +122,11 @@ static int64_t room_of(struct ring *ring, uint64_t wanted)
 /* How much can be read; -EPROTO. What was written before the wire was shut counts. */
 static int64_t bytes_of(struct ring *ring)
 {
-    struct end *in = &ring->in;
+    struct port *in = &ring->in;
     uint64_t taken = atomic_load_explicit(&in->moved, memory_order_relaxed);
     int is_last = in->is_last || is_shut(ring); /* before the count, which so includes all */
 
-    if (!in->is_last && accept_count(in, atomic_load_explicit(&in->lane->written, memory_order_acquire),
+    if (!in->is_last && accept_count(in, atomic_load_explicit(&in->direction->written, memory_order_acquire),
                                      taken + ring->ring_bytes) != 0)
         return -EPROTO;
     in->is_last = is_last;
@@ -182,11 +182,31 @@ static int64_t time_left_ns(int64_t deadline_ns)
     return deadline_ns != INT64_MAX ? deadline_ns - now_ns() : INT64_MAX;
 }
 
-static int has_other_processor(void)
+/* As in `only_processor`. */
+static uint32_t processor_of_thread(void)
 {
+    uint32_t processor = 0;
     cpu_set_t processors;
 
-    return sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) > 1;
+    if (sched_getaffinity(0, sizeof processors, &processors) != 0 || CPU_COUNT(&processors) != 1)
+        return 0;
+    while (!CPU_ISSET(processor, &processors))
+        processor++;
+    return processor + 1;
+}
+
+static void tell_processor(struct shared *shared, int side)
+{
+    atomic_store_explicit(&shared->only_processor[side], processor_of_thread(), memory_order_relaxed);
+}
+
+/* While this side looks, the other one can run. */
+static int can_spin(struct ring *ring)
+{
+    _Atomic uint32_t *only = ring->shared->only_processor;
+    uint32_t own = atomic_load_explicit(&only[ring->side], memory_order_relaxed);
+
+    return ring->spin_ns > 0 && (own == 0 || own != atomic_load_explicit(&only[!ring->side], memory_order_relaxed));
 }
 
 static inline void relax(void)
@@ -204,14 +224,14 @@ static int has_room(struct ring *ring)
 {
     uint64_t written = atomic_load_explicit(&ring->out.moved, memory_order_relaxed);
 
-    return written - atomic_load(&ring->out.lane->taken) != ring->ring_bytes || is_shut(ring);
+    return written - atomic_load(&ring->out.direction->taken) != ring->ring_bytes || is_shut(ring);
 }
 
 static int has_bytes(struct ring *ring)
 {
     uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
 
-    return atomic_load(&ring->in.lane->written) != taken || is_shut(ring);
+    return atomic_load(&ring->in.direction->written) != taken || is_shut(ring);
 }
 
 static int has_bytes_or_nudge(struct ring *ring)
@@ -230,8 +250,7 @@ static int spin(struct ring *ring, int (*is_over)(struct ring *), int64_t deadli
                 return 1;
         }
     } while (now_ns() < (end_ns < deadline_ns ? end_ns : deadline_ns));
-    /* Before a sleep it costs little to look whether the process has been confined to one processor. */
-    atomic_store_explicit(&ring->can_spin, has_other_processor(), memory_order_relaxed);
+    tell_processor(ring->shared, ring->side); /* it may have changed; before a sleep it costs little */
     return 0;
 }
 
@@ -254,8 +273,7 @@ static int await(struct ring *ring, _Atomic uint32_t *signal, int (*is_over)(str
 
     if (is_over(ring))
         return 1;
-    if (ring->spin_ns > 0 && atomic_load_explicit(&ring->can_spin, memory_order_relaxed) &&
-        spin(ring, is_over, deadline_ns))
+    if (can_spin(ring) && spin(ring, is_over, deadline_ns))
         return 1;
     while (status == 0) {
         uint32_t seen = atomic_fetch_or(signal, SLEEPING) | SLEEPING;
@@ -295,29 +313,48 @@ static void copy_out(const struct ring *ring, uint64_t count, uint8_t *bytes, ui
     memcpy(bytes + first, ring->in.bytes, size - first);
 }
 
-static void publish(struct end *end, _Atomic uint64_t *count, uint64_t moved)
+static void publish(struct port *port, _Atomic uint64_t *count, uint64_t moved)
 {
-    atomic_store_explicit(&end->moved, moved, memory_order_relaxed);
+    atomic_store_explicit(&port->moved, moved, memory_order_relaxed);
     atomic_store(count, moved);
 }
 
-static ssize_t ring_write(struct wire *wire, const uint8_t *bytes, size_t size)
+static size_t total_of(const struct iovec *parts, int count)
+{
+    size_t size = 0;
+
+    for (int i = 0; i < count; i++)
+        size += parts[i].iov_len;
+    return size;
+}
+
+/* One publication and one signal for all parts. */
+static ssize_t ring_write_parts(struct wire *wire, const struct iovec *parts, int count)
 {
     struct ring *ring = (struct ring *)wire;
-    uint64_t written = atomic_load_explicit(&ring->out.moved, memory_order_relaxed);
+    uint64_t begin = atomic_load_explicit(&ring->out.moved, memory_order_relaxed), end = begin;
     int64_t room;
 
     if (is_shut(ring))
         return -EPIPE;
-    room = room_of(ring, size);
-    if (room <= 0)
-        return (ssize_t)room;
-    if (size > (uint64_t)room)
-        size = (size_t)room;
-    copy_in(ring, written, bytes, size);
-    publish(&ring->out, &ring->out.lane->written, written + size);
-    wake_sleepers(&ring->out.lane->bytes_signal);
-    return (ssize_t)size;
+    room = room_of(ring, total_of(parts, count));
+    for (int i = 0; i < count && room > 0; i++) {
+        size_t size = parts[i].iov_len < (uint64_t)room ? parts[i].iov_len : (size_t)room;
+
+        copy_in(ring, end, parts[i].iov_base, size);
+        end += size;
+        room -= (int64_t)size;
+    }
+    if (end == begin)
+        return room < 0 ? (ssize_t)room : 0;
+    publish(&ring->out, &ring->out.direction->written, end);
+    wake_sleepers(&ring->out.direction->bytes_signal);
+    return (ssize_t)(end - begin);
+}
+
+static ssize_t ring_write(struct wire *wire, const uint8_t *bytes, size_t size)
+{
+    return ring_write_parts(wire, &(struct iovec){(void *)(uintptr_t)bytes, size}, 1);
 }
 
 /* As ring_read, without waiting. */
@@ -331,8 +368,8 @@ static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
     if (size > (uint64_t)available)
         size = (size_t)available;
     copy_out(ring, taken, bytes, size);
-    publish(&ring->in, &ring->in.lane->taken, taken + size);
-    wake_sleepers(&ring->in.lane->room_signal);
+    publish(&ring->in, &ring->in.direction->taken, taken + size);
+    wake_sleepers(&ring->in.direction->room_signal);
     return (ssize_t)size;
 }
 
@@ -347,7 +384,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
         return count;
     deadline_ns = deadline_after(timeout_ns);
     while (count == -EAGAIN) { /* once, unless the peer's count is not believable */
-        status = await(ring, &ring->in.lane->bytes_signal, has_bytes, deadline_ns);
+        status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns);
         if (status <= 0)
             return status < 0 ? status : -EAGAIN;
         count = take(ring, bytes, size);
@@ -358,7 +395,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
 static int ring_await_bytes(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
-    int status = await(ring, &ring->in.lane->bytes_signal, has_bytes_or_nudge, deadline_after(timeout_ns));
+    int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_after(timeout_ns));
 
     return atomic_exchange(&ring->is_nudged, 0) && status > 0 ? 0 : status;
 }
@@ -367,7 +404,7 @@ static int ring_await_room(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
 
-    return await(ring, &ring->out.lane->room_signal, has_room, deadline_after(timeout_ns));
+    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns));
 }
 
 /* --- its life --- */
@@ -377,7 +414,7 @@ static void ring_nudge(struct wire *wire)
     struct ring *ring = (struct ring *)wire;
 
     atomic_store(&ring->is_nudged, 1);
-    change_and_wake(&ring->in.lane->bytes_signal);
+    change_and_wake(&ring->in.direction->bytes_signal);
 }
 
 static void ring_shut(struct wire *wire)
@@ -386,9 +423,9 @@ static void ring_shut(struct wire *wire)
 
     atomic_store(&ring->is_shut, 1);
     atomic_store(&ring->shared->is_shut[ring->side], 1);
-    for (int lane = 0; lane < 2; lane++) {
-        change_and_wake(&ring->shared->lanes[lane].bytes_signal);
-        change_and_wake(&ring->shared->lanes[lane].room_signal);
+    for (int side = 0; side < 2; side++) {
+        change_and_wake(&ring->shared->directions[side].bytes_signal);
+        change_and_wake(&ring->shared->directions[side].room_signal);
     }
 }
 
@@ -405,6 +442,7 @@ static const struct wire_operations ring_operations = {
     .name = "shm",
     .is_cheap = 1,
     .write = ring_write,
+    .write_parts = ring_write_parts,
     .await_room = ring_await_room,
     .read = ring_read,
     .await_bytes = ring_await_bytes,
@@ -414,11 +452,11 @@ static const struct wire_operations ring_operations = {
     .free = ring_free,
 };
 
-static struct end end_at(struct shared *shared, uint64_t ring_bytes, int side)
+static struct port port_at(struct shared *shared, uint64_t ring_bytes, int side)
 {
     uint8_t *rings = (uint8_t *)shared + SHARED_PAGE_BYTES;
 
-    return (struct end){.lane = &shared->lanes[side], .bytes = rings + (uint64_t)side * ring_bytes};
+    return (struct port){.direction = &shared->directions[side], .bytes = rings + (uint64_t)side * ring_bytes};
 }
 
 /* Takes the mapping over, unless it returns NULL: no memory. */
@@ -433,9 +471,9 @@ static struct wire *ring_new(struct shared *shared, uint64_t ring_bytes, int sid
                           .ring_bytes = ring_bytes,
                           .side = side,
                           .spin_ns = spin_ns,
-                          .can_spin = has_other_processor(),
-                          .out = end_at(shared, ring_bytes, side),
-                          .in = end_at(shared, ring_bytes, !side)};
+                          .out = port_at(shared, ring_bytes, side),
+                          .in = port_at(shared, ring_bytes, !side)};
+    tell_processor(shared, side);
     return &ring->wire;
 }
 

@@ -21,25 +21,42 @@ PyObject *echo_ring_memory(PyObject *Py_UNUSED(module), PyObject *argument)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
+/* NULL with an exception. */
+static struct wire *open_ring(int fd, int side, int64_t spin_ns)
+{
+    const char *refusal;
+    struct wire *wire = echo_ring_open(fd, side, spin_ns, &refusal);
+
+    if (wire == NULL && refusal != NULL)
+        echo_raise("WireError", "Expected a peer's memory for rings: %s", refusal);
+    else if (wire == NULL)
+        PyErr_SetFromErrno(PyExc_OSError);
+    return wire;
+}
+
 static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"memory_fd", "side", "spin_ns", NULL};
-    const char *refusal;
+    struct wire_object *object;
     long long spin_ns = 0;
     int fd, side;
-    struct wire *wire;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|$L:RingWire", names, &fd, &side, &spin_ns))
         return NULL;
-    if (side != 0 && side != 1)
-        return PyErr_Format(PyExc_ValueError, "Expected side 0 or 1, got %d", side);
-    wire = echo_ring_open(fd, side, spin_ns, &refusal);
-    if (wire != NULL)
-        return echo_wire_object(type, wire);
-    if (refusal == NULL)
-        return PyErr_SetFromErrno(PyExc_OSError);
-    echo_raise("WireError", "Expected a peer's memory for rings: %s", refusal);
-    return NULL;
+    if ((side != 0 && side != 1) || spin_ns < 0)
+        return PyErr_Format(PyExc_ValueError, "Expected side 0 or 1 and spin_ns from 0, got %d and %lld", side,
+                            spin_ns);
+    object = (struct wire_object *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (object == NULL)
+        return NULL;
+    object->forks = echo_forks;
+    object->wire = open_ring(fd, side, spin_ns);
+    if (object->wire == NULL) {
+        Py_DECREF((PyObject *)object);
+        return NULL;
+    }
+    object->name = object->wire->operations->name;
+    return (PyObject *)object;
 }
 
 static PyType_Slot ring_wire_slots[] = {

@@ -1,18 +1,33 @@
 /* The type Wire, which every kind of wire is: its operations for Python code. A Link takes the wire out of it
  * and calls them itself; what is here serves handshakes and tests.
  */
-#define _GNU_SOURCE
 #include "links.h"
 
 #include <errno.h>
+#include <structmember.h>
+
+static void let_go(struct wire_object *self)
+{
+    struct wire *wire = self->wire;
+
+    self->wire = NULL;
+    if (wire == NULL)
+        return;
+    if (self->forks != echo_forks) {
+        wire->operations->abandon(wire);
+        return;
+    }
+    wire->operations->shut(wire);
+    wire->operations->free(wire);
+}
 
 /* The wire, for a call that may release the GIL; NULL with ClosedError. */
 static struct wire *enter(PyObject *self)
 {
     struct wire_object *object = (struct wire_object *)self;
 
-    if (object->wire == NULL) {
-        echo_raise("ClosedError", "The wire is closed, or a link has it");
+    if (object->wire == NULL || object->is_closed || object->forks != echo_forks) {
+        echo_raise("ClosedError", "The wire is closed, or a link or the parent process has it");
         return NULL;
     }
     object->users++;
@@ -22,12 +37,9 @@ static struct wire *enter(PyObject *self)
 static void leave(PyObject *self)
 {
     struct wire_object *object = (struct wire_object *)self;
-    struct wire *wire = object->wire;
 
-    if (--object->users > 0 || !object->is_closed || wire == NULL)
-        return;
-    object->wire = NULL;
-    wire->operations->free(wire);
+    if (--object->users == 0 && object->is_closed)
+        let_go(object);
 }
 
 struct wire *echo_wire_take(PyObject *self)
@@ -35,24 +47,12 @@ struct wire *echo_wire_take(PyObject *self)
     struct wire_object *object = (struct wire_object *)self;
     struct wire *wire = object->wire;
 
-    if (wire == NULL || object->is_closed || object->users > 0) {
+    if (wire == NULL || object->is_closed || object->users > 0 || object->forks != echo_forks) {
         echo_raise("ClosedError", "The wire is closed, or in use elsewhere");
         return NULL;
     }
     object->wire = NULL;
     return wire;
-}
-
-PyObject *echo_wire_object(PyTypeObject *type, struct wire *wire)
-{
-    struct wire_object *object = (struct wire_object *)PyType_GenericAlloc(type, 0); /* zeroed */
-
-    if (object == NULL) {
-        wire->operations->free(wire);
-        return NULL;
-    }
-    object->wire = wire;
-    return (PyObject *)object;
 }
 
 /* Sets OSError for a negative status. After a signal its handler's exception, or InterruptedError. */
@@ -155,36 +155,22 @@ static PyObject *wire_shut(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-/* Threads that wait return; the last of them frees. */
+/* Threads that wait return; the last of them frees. In a forked child there are none. */
 static PyObject *wire_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     struct wire_object *object = (struct wire_object *)self;
 
-    if (object->wire != NULL) {
-        object->users++;
-        object->is_closed = 1;
+    object->is_closed = 1;
+    if (object->users == 0 || object->forks != echo_forks)
+        let_go(object);
+    else if (object->wire != NULL)
         object->wire->operations->shut(object->wire);
-        leave(self);
-    }
     Py_RETURN_NONE;
 }
 
-static PyObject *wire_name(PyObject *self, void *Py_UNUSED(closure))
-{
-    const struct wire *wire = ((struct wire_object *)self)->wire;
-
-    return PyUnicode_FromString(wire != NULL ? wire->operations->name : "closed");
-}
-
-/* No thread is in a call, as that would hold a reference. */
 static void wire_dealloc(PyObject *self)
 {
-    struct wire *wire = ((struct wire_object *)self)->wire;
-
-    if (wire != NULL) {
-        wire->operations->shut(wire);
-        wire->operations->free(wire);
-    }
+    let_go((struct wire_object *)self);
     free_instance(self);
 }
 
@@ -201,13 +187,14 @@ static PyMethodDef wire_methods[] = {
     {"close", wire_close, METH_NOARGS, PyDoc_STR("close($self, /)\n--\n\nEnds and frees the wire.")},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef wire_attributes[] = {
-    {"name", wire_name, NULL, PyDoc_STR("What kind of wire it is."), NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef wire_members[] = {
+    {"name", T_STRING, offsetof(struct wire_object, name), READONLY, PyDoc_STR("What kind of wire it is.")},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot wire_slots[] = {{Py_tp_doc, PyDoc_STR("Bytes from process to process. A Link takes it over.")},
                                    {Py_tp_dealloc, wire_dealloc},
                                    {Py_tp_methods, wire_methods},
-                                   {Py_tp_getset, wire_attributes},
+                                   {Py_tp_members, wire_members},
                                    {0, NULL}};
 
 PyType_Spec echo_link_wire_spec = {

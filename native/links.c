@@ -8,7 +8,15 @@
  */
 #include "links.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+
+unsigned echo_forks;
+
+static void count_fork(void)
+{
+    echo_forks++;
+}
 
 void echo_raise(const char *error, const char *format, ...)
 {
@@ -32,8 +40,12 @@ static int add_subtype(PyObject *module, PyType_Spec *spec, PyTypeObject *base, 
 
 static int module_exec(PyObject *module)
 {
+    static int counts_forks; /* the GIL guards it; a handler cannot be taken back */
     struct module_state *state = PyModule_GetState(module);
 
+    if (!counts_forks && pthread_atfork(NULL, NULL, count_fork) != 0)
+        return -1;
+    counts_forks = 1;
     if (add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
         add_subtype(module, &echo_link_ring_wire_spec, state->wire_type, &state->ring_wire_type) != 0 ||
         add_type(module, &echo_link_pool_spec, &state->pool_type) != 0 ||

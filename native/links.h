@@ -13,6 +13,9 @@
 
 #include "leaves.h"
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
 
@@ -63,7 +66,9 @@ struct wire_operations {
     /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
      * Does not block. */
     ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
-    /* Waits until write would take something: 1; 0: time is up; -errno. Blocks; no GIL. */
+    /* As write, of several pieces one after the other. NULL: each piece is written by itself. */
+    ssize_t (*write_parts)(struct wire *wire, const struct iovec *parts, int count);
+    /* Waits until write would take something: 1; 0: time is up; -EINTR: a signal came; -errno. Blocks; no GIL. */
     int (*await_room)(struct wire *wire, int64_t timeout_ns);
     /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
      * signal came. Else -errno. Blocks unless timeout_ns is 0; no GIL. */
@@ -85,19 +90,19 @@ struct wire {
     const struct wire_operations *operations;
 };
 
-/* The Python object Wire, which hands a wire to a Link; link_wires.c. GIL guards it. */
+/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). Its type, Wire, is
+ * the base of those that make one: their tp_new fills all of it, and all else is inherited. GIL guards it. */
 struct wire_object {
-    PyObject ob_base;   /* spelled out: PyObject_HEAD hides it */
-    struct wire *wire;  /* owned; NULL: freed, or a Link has it */
-    unsigned users;     /* calls that are under way */
-    int is_closed;      /* the last of them frees the wire */
+    PyObject ob_base;  /* spelled out: PyObject_HEAD hides it */
+    struct wire *wire; /* owned; NULL: taken over, or closed */
+    const char *name;  /* operations->name, which outlives the wire */
+    unsigned forks;    /* echo_forks when it was made */
+    unsigned users;    /* calls of its methods that are under way; 0 in a new one */
+    int is_closed;     /* the last of them frees the wire; 0 in a new one */
 };
 
 /* The wire, which is the caller's from now on; NULL with ClosedError. GIL. */
 struct wire *echo_wire_take(PyObject *object);
-
-/* A new object of a subtype of Wire; takes the wire over in any case. GIL. */
-PyObject *echo_wire_object(PyTypeObject *type, struct wire *wire);
 
 /* --- routes: link_routes.c; one source's way over one link --- */
 
@@ -180,6 +185,10 @@ int echo_pool_open(PyObject *mapping, const uint8_t *payload, uint32_t size, str
                    PyObject **owner);
 
 /* --- links.c --- */
+
+/* How often this process was forked from another. What was made at another count belongs to the parent: none
+ * of its locks may be taken, as a thread that is gone may hold them. */
+extern unsigned echo_forks;
 
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
 void echo_raise(const char *error, const char *format, ...);
