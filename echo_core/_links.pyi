@@ -111,6 +111,7 @@ class Route:
         policy: int,
         timeout_ns: int,
         delay_ns: int = 0,
+        max_payload: int = 0xFFFFFFFF,
     ) -> Route: ...
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame behind the route's events."""
@@ -207,7 +208,7 @@ class Outlet:
         encode: Callable[[Any], bytes],
         *,
         record_size: int = 0,
-        max_payload: int = 1 << 20,
+        max_payload: int = ...,
     ) -> Outlet: ...
     routes: tuple[Route, ...]
     direct: tuple[Delivery, ...]

@@ -156,6 +156,7 @@ class Membership:
         """A source and a sink of this process."""
         delivery = sink.accept(source, source.cls)
         if delivery is None:
+            source.unreachable.append(str(sink.refusals[-1]))
             self._tell_unreachable(_HERE, source.name, sink)
         else:
             source.add_local(sink, delivery, is_direct=sink.takes(source.cls))

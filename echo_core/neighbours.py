@@ -259,7 +259,8 @@ class Neighbours:
             established.peer.addresses,
             protocol,
             partial(self._make_link, connection),
-            connection.wire.name,
+            wire_name=connection.wire.name,
+            max_payload=established.peer.max_payload,
         )
         with books.changing():
             self._peers[peer.node_id] = peer

@@ -21,11 +21,10 @@ from echo_core.remote_sources import RemoteSource
 from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import notices
-from echo_core.transports.messages import Farewell, Refusal
+from echo_core.transports.messages import Farewell, word_of
 from echo_core.transports.protocol import Declaration, LinkProtocol
 
 _JOIN_THREAD_S = 1.0
-_WORD_BY_CODE = {refusal.value: refusal.name.lower() for refusal in Refusal}
 
 
 class Node(Protocol):
@@ -63,7 +62,9 @@ class Peer:
         addresses: tuple[str, ...],
         protocol: LinkProtocol,
         make_link: Callable[[Callable[[int, bytes], None]], _links.Link],
+        *,
         wire_name: str,
+        max_payload: int,
     ) -> None:
         self.node_id = node_id
         self.addresses = addresses
@@ -71,6 +72,7 @@ class Peer:
         self._node = node
         self._name = name
         self._protocol = protocol
+        self._max_payload = max_payload
         self._outgoing: dict[int, _Outgoing] = {}
         self._incoming: dict[int, RemoteSource] = {}
         self._withdrawn: list[_Outgoing] = []
@@ -176,6 +178,7 @@ class Peer:
             policy=source.backlog.policy,
             timeout_ns=source.backlog.timeout_ns,
             delay_ns=source.delay_ns,
+            max_payload=self._max_payload,
         )
         is_begun = False
         while not is_begun:
@@ -306,9 +309,8 @@ class Peer:
             self._joined[notice.channel_id] = None
 
     def _refused(self, notice: notices.JoinRefused) -> None:
-        code = _WORD_BY_CODE.get(notice.code, str(notice.code))
         msg = f"{self} refused the channel: {notice.text}"
-        self._joined[notice.channel_id] = RefusedError(msg, code=code)
+        self._joined[notice.channel_id] = RefusedError(msg, code=word_of(notice.code))
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
@@ -326,7 +328,7 @@ class Peer:
         if outgoing is None or membership is None:
             return
         if isinstance(notice, notices.SinkDropped):
-            outgoing.source.dropped_at_sinks += notice.events
+            outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
             outgoing.source.unreachable.append(notice.text)

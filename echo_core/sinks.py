@@ -182,14 +182,16 @@ class Sink(Generic[T]):
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
+        reception = None
         try:
-            reception = None if self.takes(sends) else self._keeper.receptions.of(self.wanted, feed.format)
+            reception = self._keeper.receptions.of(self.wanted, feed.format)
         except IncompatibleError:
-            self._refusals.append(self.wanted.compare(feed.format))
-            return None
+            if not self.takes(sends):
+                self._refusals.append(self.wanted.compare(feed.format))
+                return None
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
-            reception.decode if reception else _never,
+            reception.decode if reception else _no_records,
             self._failed,
             record_size=feed.format.size_bytes if feed.format.is_fixed else 0,
             is_array=self.wanted.is_array,
@@ -266,6 +268,7 @@ def _queue(backlog: Backlog) -> _links.Queue:
     )
 
 
-def _never(record: object) -> Any:
-    msg = f"Expected events by reference only, got {record!r}"
-    raise AssertionError(msg)
+def _no_records(record: object) -> Any:
+    """A class that adds what its parent's format cannot be reached from: its events are taken, records are not."""
+    msg = f"Expected events of a class, got a record that cannot become one: {record!r}"
+    raise IncompatibleError(msg)

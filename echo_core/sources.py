@@ -56,12 +56,12 @@ class Source(Generic[T]):
         self.backlog = backlog
         self.delay_ns = delay_ns
         self.unreachable: list[str] = []
-        self.dropped_at_sinks = 0
         self.is_closed = False
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}
         self._remote_sinks: dict[_links.Route, int] = {}
         self._past_dropped = 0
+        self._past_dropped_at_sinks = 0
         record_size = format_.size_bytes if format_.is_fixed else 0
         self.outlet = _links.Outlet(cls, encode or _no_events, record_size=record_size)
         self.outlet.pool = keeper.pool
@@ -124,11 +124,12 @@ class Source(Generic[T]):
         with books.changing():
             routes = list(self._remote_sinks)
             remote_sinks = self.remote_sinks
+            dropped_here = sum(delivery.dropped for delivery in self._local.values())
         return SourceStatistics(
             events=self.outlet.sequence,
             size_bytes=self.outlet.bytes,
             dropped=self._past_dropped + sum(route.dropped for route in routes),
-            dropped_at_sinks=self.dropped_at_sinks,
+            dropped_at_sinks=dropped_here + self._past_dropped_at_sinks,
             queued_events=sum(route.queued_events for route in routes),
             queued_bytes=sum(route.queued_bytes for route in routes),
             local_sinks=len(self._local),
@@ -173,6 +174,7 @@ class Source(Generic[T]):
         if delivery is not None:
             self.outlet.direct = _without(self.outlet.direct, delivery)
             self.outlet.converting = _without(self.outlet.converting, delivery)
+            self._past_dropped_at_sinks += delivery.dropped
             sink.release(self)
 
     def end_local(self) -> None:
@@ -182,6 +184,10 @@ class Source(Generic[T]):
     def set_remote_sinks(self, route: _links.Route, sinks: int) -> None:
         """How many sinks there are at the end of a route, which the outlet sends over already."""
         self._remote_sinks[route] = sinks
+
+    def add_dropped_at_sinks(self, events: int) -> None:
+        """Sinks elsewhere have dropped so many."""
+        self._past_dropped_at_sinks += events
 
     def remove_route(self, route: _links.Route) -> None:
         self.outlet.routes = _without(self.outlet.routes, route)

@@ -8,6 +8,7 @@
  * the wire format is the link's, and so is what is no Exception.
  */
 #include "link_calls.h"
+#include "link_queues.h"
 
 #include <structmember.h>
 
@@ -28,6 +29,7 @@ struct delivery {
     int is_array;           /* 1: all records of a batch become one object */
     uint64_t events;        /* handed to the target, or lost on the way for an error */
     uint64_t failures;      /* exceptions reported */
+    uint64_t dropped;       /* for want of room in the queue */
 };
 
 /* --- errors --- */
@@ -95,13 +97,25 @@ static int refuse(struct delivery *delivery)
 
 /* --- one event --- */
 
+/* Takes the reference over. What finds no room is dropped there, or makes another event drop: it is counted here,
+ * for the source whose event it was that came. */
+static int enqueue(struct delivery *delivery, PyObject *event, Py_ssize_t size)
+{
+    const struct queue *queue = (const struct queue *)delivery->target;
+    uint64_t dropped = queue->dropped;
+    int status = echo_queue_put(delivery->target, event, size);
+
+    delivery->dropped += queue->dropped - dropped;
+    return status;
+}
+
 /* Takes the reference over. */
 static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size)
 {
     PyObject *result;
 
     if (delivery->is_queue)
-        return echo_queue_put(delivery->target, event, size);
+        return enqueue(delivery, event, size);
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)
@@ -344,6 +358,8 @@ static PyMemberDef delivery_members[] = {
      PyDoc_STR("How many have come to this sink, failures included.")},
     {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
      PyDoc_STR("How many of them ended in an exception.")},
+    {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,
+     PyDoc_STR("How many found no room in the queue.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot delivery_slots[] = {

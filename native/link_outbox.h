@@ -48,6 +48,7 @@ struct lane {
     uint64_t max_events;         /* of the backlog; never changes */
     size_t max_bytes;            /* of the backlog; never changes */
     int64_t timeout_ns;          /* of POLICY_BLOCK; negative: for ever. Never changes */
+    uint32_t max_payload;        /* of a frame that the peer takes. Never changes */
     int64_t delay;               /* ticks; 0: the outbox's. Never changes */
     struct lane *next, *before;  /* in the circle of lanes that have a backlog; NULL: not in it */
     struct backlog ahead;        /* goes first: control frames and gaps that dropping left at the head */

@@ -143,6 +143,43 @@ static int outlet_set_routes(PyObject *self, PyObject *routes, void *unused)
     return replace(outlet, &outlet->routes, routes, state->route_type);
 }
 
+/* The routes and one more, as a new tuple. */
+static PyObject *and_route(PyObject *routes, PyObject *route)
+{
+    Py_ssize_t i, count = PyTuple_Size(routes);
+    PyObject *more = PyTuple_New(count + 1);
+
+    if (more == NULL)
+        return NULL;
+    for (i = 0; i < count; i++)
+        PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(routes, i))); /* steals; cannot fail */
+    PyTuple_SetItem(more, count, Py_NewRef(route));
+    return more;
+}
+
+/* Between the comparison and the first event that takes the route nobody can submit another. */
+static PyObject *outlet_add_route(PyObject *self, PyObject *args)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+    unsigned long long sequence;
+    PyObject *route, *routes;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "O!K:add_route", state->route_type, &route, &sequence))
+        return NULL;
+    routes = and_route(outlet->routes, route);
+    if (routes == NULL)
+        return NULL;
+    if (sequence != outlet->sequence || outlet->is_closed) {
+        Py_DECREF(routes);
+        Py_RETURN_FALSE;
+    }
+    status = replace(outlet, &outlet->routes, routes, state->route_type);
+    Py_DECREF(routes);
+    return status == 0 ? Py_NewRef(Py_True) : NULL;
+}
+
 static int outlet_set_direct(PyObject *self, PyObject *direct, void *unused)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
@@ -193,6 +230,9 @@ static PyMethodDef outlet_methods[] = {
     {"submit_records", echo_outlet_submit_records, METH_O,
      PyDoc_STR("submit_records($self, records, /)\n--\n\n"
                "Records of fixed size side by side, in the source's layout.")},
+    {"add_route", outlet_add_route, METH_VARARGS,
+     PyDoc_STR("add_route($self, route, sequence, /)\n--\n\n"
+               "From now on events take this route too, if the next one is number `sequence`; whether it is.")},
     {"close", outlet_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of routes and sinks.")},
     {NULL, NULL, 0, NULL}};

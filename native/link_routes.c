@@ -198,6 +198,17 @@ static int put_and_unlock(struct put *put)
 
 /* --- putting --- */
 
+/* What the peer would end the link for is the caller's to know of; for others it is a gap. */
+static int refuse_size(struct lane *lane, const struct frame *frame, uint64_t events)
+{
+    outbox_lock(lane->outbox);
+    echo_lane_drop_newest(lane, events, frame);
+    echo_outbox_unlock(lane->outbox);
+    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %lu",
+               (unsigned long)lane->max_payload, (unsigned long)frame->size);
+    return -1;
+}
+
 static int put_frame(struct route *route, const struct frame *frame, uint64_t events)
 {
     struct lane *lane = route->lane;
@@ -205,6 +216,8 @@ static int put_frame(struct route *route, const struct frame *frame, uint64_t ev
     size_t bytes = frame_bytes(frame->size);
     struct put put;
 
+    if (frame->size > lane->max_payload)
+        return refuse_size(lane, frame, events);
     outbox_lock(outbox);
     if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && lane->tail_gap == 0 &&
         outbox->end == END_NOT) {
@@ -335,18 +348,18 @@ static int check_settings(unsigned int stream, long long max_events, Py_ssize_t 
 static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"link",   "stream",     "max_events", "max_bytes",
-                            "policy", "timeout_ns", "delay_ns",   NULL};
+                            "policy", "timeout_ns", "delay_ns",   "max_payload", NULL};
     const struct module_state *state = PyType_GetModuleState(type);
     long long max_events = -1, timeout_ns = -1, delay_ns = 0;
-    unsigned int stream;
+    unsigned int stream, max_payload = UINT32_MAX;
     struct route *route;
     struct lane *lane;
     PyObject *link;
     Py_ssize_t max_bytes = -1;
     int policy = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$LniLL:Route", names, state->link_type, &link, &stream,
-                                     &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$LniLLI:Route", names, state->link_type, &link, &stream,
+                                     &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns, &max_payload) ||
         check_settings(stream, max_events, max_bytes, policy, delay_ns) != 0 ||
         echo_link_check(link_of(link)) != 0)
         return NULL;
@@ -355,6 +368,7 @@ static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                                            .max_events = (uint64_t)max_events,
                                                            .max_bytes = (size_t)max_bytes,
                                                            .timeout_ns = timeout_ns,
+                                                           .max_payload = max_payload,
                                                            .delay = echo_ticks_of(delay_ns)});
     if (lane == NULL)
         return PyErr_NoMemory();
@@ -407,7 +421,8 @@ static PyGetSetDef route_getters[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot route_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Route(link, stream, *, max_events, max_bytes, policy, timeout_ns, delay_ns=0)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Route(link, stream, *, max_events, max_bytes, policy, timeout_ns, delay_ns=0, "
+                          "max_payload=4294967295)\n--\n\n"
                           "The way of one source's events over one link.")},
     {Py_tp_new, route_new},
     {Py_tp_dealloc, route_dealloc},

@@ -14,6 +14,11 @@ void echo_gathering_begin(struct gathering *gathering)
     current = gathering;
 }
 
+int echo_is_dispatching(void)
+{
+    return current != NULL;
+}
+
 void echo_gathering_set(struct gathering *gathering, int is_on)
 {
     gathering->is_on = is_on;

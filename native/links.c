@@ -92,6 +92,13 @@ static PyObject *scan(PyObject *module, PyObject *args)
     return result;
 }
 
+static PyObject *is_dispatching(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(echo_is_dispatching());
+}
+
 /* --- the types --- */
 
 /* A type, and where the module's state keeps it. */
@@ -186,6 +193,9 @@ static void module_free(void *module)
 }
 
 static PyMethodDef module_methods[] = {
+    {"is_dispatching", is_dispatching, METH_NOARGS,
+     PyDoc_STR("is_dispatching($module, /)\n--\n\n"
+               "Whether this thread is handing over what it has read from a link.")},
     {"ring_memory", echo_ring_memory, METH_O,
      PyDoc_STR("ring_memory($module, ring_bytes, /)\n--\n\nA descriptor of new memory for a RingWire.")},
     {"scan", scan, METH_VARARGS,

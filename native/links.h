@@ -132,6 +132,9 @@ enum led {
 /* A leader looks up so often: a read that is under way does not see that its queue was closed. */
 #define LEAD_SLICE_NS 50000000
 
+/* Whether this thread is handing over what it has read from a link. */
+int echo_is_dispatching(void);
+
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
  * change of threads. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);

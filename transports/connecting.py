@@ -25,7 +25,6 @@ from echo_core.transports.handshake_words import Identity
 
 RING_BYTES = 1 << 20  # of each direction
 _MEMO_BYTES = 2
-_NO_HOLDER = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Connection:
     wire: _links.Wire
     watched: socket.socket | None = None
     pool: _links.Pool | None = None
-    holder: int = _NO_HOLDER
+    holder: int = 0
     mapping: _links.Mapping | None = None
 
 
@@ -115,83 +114,100 @@ def _wait(connection: socket.socket, limit: float, address: Address) -> None:
 # Memory
 
 
+@dataclass(slots=True)
+class _Offer:
+    """What this side shares: its pool, with the other side's number in it. None where there are too many."""
+
+    pool: _links.Pool | None
+    holder: int
+
+    @classmethod
+    def make(cls, memory: Memory, connection: socket.socket) -> _Offer:
+        pool = memory.pool()
+        if pool is None:
+            return cls(None, 0)
+        with sockets.peer_process(connection) as process_fd:
+            holder = pool.attach(process_fd)
+        return cls(None, 0) if holder < 0 else cls(pool, holder)
+
+    def send(self, connection: socket.socket, *rings: int) -> None:
+        descriptors = [*rings, *([] if self.pool is None else [self.pool.fileno()])]
+        memo = bytes([self.pool is not None, self.holder])
+        if descriptors:
+            socket.send_fds(connection, [memo], descriptors)
+        else:
+            connection.sendall(memo)
+
+    def take_back(self) -> None:
+        if self.pool is not None:
+            self.pool.detach(self.holder)
+
+
 def share(
     connection: socket.socket, established: Established, name: str, memory: Memory, limit: float
 ) -> Connection:
     """The initiator's side: offers a ring and its pool, and takes the other's pool."""
-    ring = _links.ring_memory(RING_BYTES)
-    pool, holder = _attach(memory)
+    descriptors = [_links.ring_memory(RING_BYTES)]
+    offer = _Offer.make(memory, connection)
     try:
-        shared = [ring] if pool is None else [ring, pool.fileno()]
-        socket.send_fds(connection, [_memo(pool, holder)], shared)
-        connection.settimeout(max(0.0, limit - time.monotonic()) or 1e-3)
-        memo, theirs = receive_memory(connection, expected=0)
-        wire = _links.RingWire(os.dup(ring), 0, spin_ns=memory.spin_ns)
-        return _connection(connection, established, name, wire, pool, holder, memo, theirs)
+        offer.send(connection, descriptors[0])
+        connection.settimeout(max(1e-3, limit - time.monotonic()))
+        holder, theirs = _receive(connection, rings=0)
+        descriptors += theirs
+        wire = _links.RingWire(descriptors[0], 0, spin_ns=memory.spin_ns)
+        return _shared(connection, established, name, wire, offer, holder, theirs)
     except BaseException:
-        if pool is not None:
-            pool.detach(holder)
+        offer.take_back()
         raise
     finally:
-        os.close(ring)
+        _close_all(descriptors)
 
 
 def accept_shared(
     connection: socket.socket, established: Established, name: str, memory: Memory
 ) -> Connection:
     """The responder's side, when the initiator's offer can be read."""
-    memo, theirs = receive_memory(connection, expected=1)
-    pool, holder = _attach(memory)
+    holder, descriptors = _receive(connection, rings=1)
+    offer = _Offer.make(memory, connection)
     try:
-        socket.send_fds(connection, [_memo(pool, holder)], [] if pool is None else [pool.fileno()])
-        wire = _links.RingWire(theirs.pop(0), 1, spin_ns=memory.spin_ns)
-        return _connection(connection, established, name, wire, pool, holder, memo, theirs)
+        wire = _links.RingWire(descriptors[0], 1, spin_ns=memory.spin_ns)
+        made = _shared(connection, established, name, wire, offer, holder, descriptors[1:])
+        offer.send(connection)
+        return made
     except BaseException:
-        _close_all(theirs)
-        if pool is not None:
-            pool.detach(holder)
+        offer.take_back()
         raise
-
-
-def receive_memory(connection: socket.socket, *, expected: int) -> tuple[bytes, list[int]]:
-    """The other side's two bytes, and the descriptors that they are about."""
-    memo, descriptors, flags, _ = socket.recv_fds(connection, _MEMO_BYTES, 2)
-    found = expected + (memo[0] if len(memo) == _MEMO_BYTES else 0)
-    if len(memo) != _MEMO_BYTES or len(descriptors) != found or flags & socket.MSG_CTRUNC:
+    finally:
         _close_all(descriptors)
-        msg = f"Expected {expected} or {expected + 1} descriptors of memory, got {len(descriptors)}"
-        raise WireError(msg)
-    return memo, descriptors
 
 
-def _connection(
+def _shared(
     connection: socket.socket,
     established: Established,
     name: str,
     wire: _links.Wire,
-    pool: _links.Pool | None,
+    offer: _Offer,
     holder: int,
-    memo: bytes,
-    theirs: list[int],
+    pools: list[int],
 ) -> Connection:
     try:
-        mapping = _links.Mapping(theirs.pop(), memo[1]) if theirs else None
+        mapping = _links.Mapping(pools[0], holder) if pools else None
     except BaseException:
         wire.close()
         raise
     connection.setblocking(False)
-    return Connection(established, name, wire, connection, pool, holder, mapping)
+    return Connection(established, name, wire, connection, offer.pool, offer.holder, mapping)
 
 
-def _attach(memory: Memory) -> tuple[_links.Pool | None, int]:
-    """Our pool, with the next peer's number in it; neither where there are too many."""
-    pool = memory.pool()
-    holder = pool.attach() if pool is not None else -1
-    return (None, _NO_HOLDER) if holder < 0 else (pool, holder)
-
-
-def _memo(pool: _links.Pool | None, holder: int) -> bytes:
-    return bytes([pool is not None, holder])
+def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:
+    """Which holder of the other side's pool this is, and descriptors: of rings, and of the pool if any."""
+    memo, descriptors, flags, _ = socket.recv_fds(connection, _MEMO_BYTES, 2)
+    is_whole = len(memo) == _MEMO_BYTES and not flags & socket.MSG_CTRUNC
+    if not is_whole or len(descriptors) != rings + memo[0]:
+        _close_all(descriptors)
+        msg = f"Expected {rings} or {rings + 1} descriptors of memory, got {len(descriptors)}"
+        raise WireError(msg)
+    return memo[1], descriptors
 
 
 def _close_all(descriptors: list[int]) -> None:

@@ -71,7 +71,9 @@ class Doorkeeper:
         self._bell.setblocking(False)
         self._bell_rope.setblocking(False)
         self._orders: deque[Callable[[], object]] = deque()
+        self._ordering = threading.Lock()
         self._is_closing = False
+        self._is_gone = False
         self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
         self._thread = threading.Thread(target=self._run, name=f"echo-door-{name}", daemon=True)
 
@@ -83,18 +85,12 @@ class Doorkeeper:
 
     def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
         """Has `on_end` called once, when the other side of a connection is closed; then closes this one."""
-        self._order(
-            partial(
-                self._selector.register,
-                connection,
-                selectors.EVENT_READ,
-                partial(self._ended, connection, on_end),
-            )
-        )
+        ended = partial(self._ended, connection, on_end)
+        self._order(partial(self._selector.register, connection, selectors.EVENT_READ, ended), connection)
 
     def unwatch(self, connection: socket.socket) -> None:
         """Closes a connection that was watched."""
-        self._order(partial(self._drop, connection))
+        self._order(partial(self._drop, connection), connection)
 
     def close(self) -> None:
         """Nobody is let in any more; returns when the thread has ended."""
@@ -121,25 +117,36 @@ class Doorkeeper:
         self._clear()
 
     def _clear(self) -> None:
+        with self._ordering:
+            self._is_gone = True
+        self._follow_orders()
         for key in list(self._selector.get_map().values()):
             assert isinstance(key.fileobj, socket.socket)
             self._drop(key.fileobj)
         self._bell_rope.close()
         self._selector.close()
 
-    def _order(self, order: Callable[[], object]) -> None:
-        self._orders.append(order)
+    def _order(self, order: Callable[[], object], about: socket.socket) -> None:
+        """What only the thread may do; once it is gone there is but one thing left to do."""
+        with self._ordering:
+            if self._is_gone:
+                about.close()
+                return
+            self._orders.append(order)
         self._ring()
 
     def _ring(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is ringing; closed: there is nobody
+        with contextlib.suppress(OSError):  # full: it is ringing
             self._bell_rope.send(b"!")
 
     def _heed(self) -> None:
         with contextlib.suppress(OSError):
             self._bell.recv(4096)
+        self._follow_orders()
+
+    def _follow_orders(self) -> None:
         while self._orders:
-            with contextlib.suppress(OSError, ValueError, KeyError):
+            with contextlib.suppress(OSError, ValueError, KeyError):  # it was closed meanwhile
                 self._orders.popleft()()
 
     def _ended(self, connection: socket.socket, on_end: Callable[[], None]) -> None:

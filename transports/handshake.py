@@ -40,7 +40,7 @@ from echo_core.transports.handshake_words import (
     versions_of,
     write_words,
 )
-from echo_core.transports.messages import Refusal
+from echo_core.transports.messages import Refusal, word_of
 from echo_core.transports.proofs import Purpose, Role, check_key, is_proven, prove
 
 VERSION = 1  # the only one so far
@@ -188,7 +188,7 @@ class Handshake(abc.ABC):
     def _refuse(self, code: Refusal) -> NoReturn:
         self.refuse(code)
         msg = f"The peer was refused: {_REASONS[code]}"
-        raise RefusedError(msg, code=code)
+        raise RefusedError(msg, code=word_of(code))
 
     def _establish(self, role: Role, version: int, peer: Identity, channel_id: bytes, key: bytes) -> None:
         secret = prove(Purpose.SECRET, key, self._said)
@@ -287,4 +287,4 @@ class Responder(Handshake):
 def _raise_refused(refused: Refused) -> NoReturn:
     text = refused.text if refused.text.isprintable() else repr(refused.text)
     msg = f"The peer refused the link: {text}"
-    raise RefusedError(msg, code=refused.code)
+    raise RefusedError(msg, code=word_of(refused.code))

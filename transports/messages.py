@@ -28,6 +28,11 @@ class Refusal(enum.IntEnum):
     CLOSING = 7
 
 
+def word_of(code: int) -> str:
+    """A Refusal as users read it; a number of a later version as it is."""
+    return Refusal(code).name.lower() if code in set(Refusal) else str(code)
+
+
 class Farewell(enum.IntEnum):
     """Why somebody ends a link."""
 

@@ -7,11 +7,13 @@ the own one is let in.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
 import socket
 import struct
+from collections.abc import Iterator
 
 from echo_core.errors import LinkError
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
@@ -99,6 +101,21 @@ def peer_name(connection: socket.socket) -> str:
     except OSError:
         return "a peer that has gone"
     return f"{host}:{port}"
+
+
+@contextlib.contextmanager
+def peer_process(connection: socket.socket) -> Iterator[int]:
+    """A descriptor of the process at the other end of a Unix socket; -1: the kernel does not tell."""
+    process, _, _ = _credentials(connection)
+    try:
+        descriptor = os.pidfd_open(process)
+    except OSError:  # of another process namespace, or gone
+        yield -1
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _demand_own_user(connection: socket.socket) -> None:

@@ -54,7 +54,7 @@ class Story:
     tags: list[str]
     note: str | None = None
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         assert isinstance(other, Story)
         mine = (self.id, self.title, self.body, self.tags, self.note)
         return mine == (other.id, other.title, other.body, other.tags, other.note) and bool(

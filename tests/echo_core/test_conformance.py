@@ -161,7 +161,8 @@ def test_a_kept_array_stays_what_it_was(pair: Pair) -> None:
         source.submit_array(sent)
     source.flush(LIMIT_S)
     assert np.array_equal(
-        np.concatenate(collector.events)["id"], np.concatenate([readings(20_000)["id"] + i for i in range(30)])
+        np.concatenate(collector.events)["id"],
+        np.concatenate([readings(20_000)["id"] + i for i in range(30)]),
     )
 
 
