@@ -167,9 +167,7 @@ class Node:
             )
             endpoint.proving = b"" if refusal else peer.node_id
             return refusal
-        return duplicate(
-            self.identity.node_id, peer.node_id, is_linked=is_linked, is_proving=bool(others)
-        )
+        return duplicate(self.identity.node_id, peer.node_id, is_linked=is_linked, is_proving=bool(others))
 
     # --- links ---
 
@@ -187,13 +185,15 @@ class Node:
         if self.links.get(endpoint.peer_id) is endpoint:
             del self.links[endpoint.peer_id]
 
-    def told(self, endpoint: Endpoint, protocol: LinkProtocol, notice: notices.Notice) -> None:  # noqa: PLR0912
+    def told(self, endpoint: Endpoint, protocol: LinkProtocol, notice: notices.Notice) -> None:
         match notice:
             case notices.ChannelShared(channel_id):
                 assert channel_id in self.channels, "shared without having been joined"
                 for named in self.sources:
                     if named[0] == channel_id:
-                        endpoint.streams[named] = protocol.offer(channel_id, b"format " + channel_id, named[1])
+                        endpoint.streams[named] = protocol.offer(
+                            channel_id, b"format " + channel_id, named[1]
+                        )
             case notices.ChannelLeft(channel_id):
                 self._forget(endpoint, channel_id)
             case notices.SourceOffered(channel_id, stream, metadata, name):
@@ -329,7 +329,11 @@ class World:
         far = Endpoint(b, None, is_initiator=False)
         near.other, far.other = far, near
         near.handshake = Initiator(
-            a.identity, channel_id, key, admit=lambda peer: a.admit(near, peer), nonce=self.random.randbytes(16)
+            a.identity,
+            channel_id,
+            key,
+            admit=lambda peer: a.admit(near, peer),
+            nonce=self.random.randbytes(16),
         )
         far.handshake = Responder(
             b.identity, b.key_of, admit=lambda peer: b.admit(far, peer), nonce=self.random.randbytes(16)

@@ -205,5 +205,3 @@ def test_a_channel_of_the_same_id_and_another_key_is_not_shared() -> None:
         assert protocol is not None
         assert protocol.is_shared(CHANNELS[0])
         assert not protocol.is_shared(CHANNELS[1])
-
-
