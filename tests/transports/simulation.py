@@ -1,4 +1,4 @@
-"""Nodes that talk over simulated connections: seeded, with a virtual clock, and checked against a small model.
+"""Nodes that talk over simulated connections: seeded, with a virtual clock, checked against a small model.
 
 A connection delivers bytes in pieces of any size and ends at any byte. A node here does what a real one does
 with handshakes, notices and commands, in as few lines as can be; what it checks is stated where it asserts.

@@ -78,7 +78,7 @@ def live(seed: int, names: str, steps: int) -> None:
             node.open(channel)
             node.set_sinks(channel, 1)
         node.add_source(rng.choice(NAMES))
-    world.connect(*rng.sample(world.nodes, 2), CHANNELS[0])
+    world.connect(world.nodes[0], world.nodes[1], CHANNELS[0])
     for _ in range(steps):
         act(world, rng)
         ended += [e for e in world.endpoints if e.is_over]
