@@ -56,6 +56,6 @@ class LinkError(EchoError):
 class RefusedError(LinkError):
     """The peer said no; `code` says why."""
 
-    def __init__(self, message: str, *, code: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, code: int = 0, path: str = "", hint: str = "") -> None:
+        super().__init__(message, path=path, hint=hint)
         self.code = code

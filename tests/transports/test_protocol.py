@@ -470,9 +470,8 @@ def test_streams_of_a_link_are_limited() -> None:
     """In each direction."""
     pair = Pair().shared()
     last = FIRST_STREAM + limits.MAX_STREAMS - 1
-    for _ in range(limits.MAX_STREAMS):
-        stream = pair.far.offer(CHANNEL, b"type", "")
-    assert stream == last
+    streams = [pair.far.offer(CHANNEL, b"type", "") for _ in range(limits.MAX_STREAMS)]
+    assert streams[-1] == last
     with pytest.raises(LinkError, match="65536"):
         pair.far.offer(CHANNEL, b"type", "")
     pair.exchange()
