@@ -15,8 +15,9 @@ from echo_core.transports import limits, notices
 from echo_core.transports.frames import FIRST_STREAM, Kind, scan, write_frame
 from echo_core.transports.handshake import Handshake, Initiator, Responder, duplicate
 from echo_core.transports.handshake_words import Identity
+from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Gap, Refusal, encode
-from echo_core.transports.protocol import Declaration, LinkProtocol
+from echo_core.transports.protocol import LinkProtocol
 
 Named = tuple[bytes, str]  # a source: its channel, its name
 

@@ -10,10 +10,11 @@ import pytest
 from echo_core.errors import ClosedError, EchoError, EncodeError, LinkError, WireError
 from echo_core.transports import limits, messages, notices
 from echo_core.transports.frames import FIRST_STREAM, Kind
+from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Message, Refusal, encode
 from echo_core.transports.notices import Notice
 from echo_core.transports.proofs import Purpose, Role, prove
-from echo_core.transports.protocol import Declaration, LinkProtocol, cut
+from echo_core.transports.protocol import LinkProtocol, cut
 from tests.transports.samples import CHANNEL, KEY, OTHER_KEY, SECRET, Pair, session
 
 OTHER = bytes(range(50, 66))
