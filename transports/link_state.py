@@ -1,6 +1,6 @@
 """What one side of a link remembers: channels, streams and formats, each table with its limits.
 
-Nothing here sends or receives; protocol.py does, and decides what may happen when.
+Nothing here decides what may happen when: joining.py does for channels, protocol.py for all else.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import enum
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from echo_core.errors import LinkError, WireError
-from echo_core.transports import limits
+from echo_core.transports import limits, messages
 from echo_core.transports.frames import FIRST_STREAM
+from echo_core.transports.messages import Message
+from echo_core.transports.notices import Notice
 from echo_core.transports.proofs import Role
 
 
@@ -197,3 +200,47 @@ class FormatTable:
         self._bytes += len(metadata)
         self._metadata.append(metadata)
         return self._numbers.setdefault(metadata, len(self._metadata) - 1)
+
+
+class LinkState:
+    """All of it, and what is on its way: frames to the peer, notices to the node."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.channels = ChannelTable(role)
+        self.own_streams = OwnStreams()
+        self.peer_streams = PeerStreams()
+        self.own_formats = FormatTable(LinkError)
+        self.peer_formats = FormatTable(WireError)
+        self.frames: list[tuple[int, bytes]] = []
+        self.notices: list[Notice] = []
+
+    def send(self, message: Message) -> None:
+        """To the peer."""
+        self.frames.append((message.kind, messages.encode(message)))
+
+    def tell(self, notice: Notice) -> None:
+        """The node."""
+        self.notices.append(notice)
+
+    def format_number(self, metadata: bytes) -> int:
+        """The number by which the peer knows it; it is sent where the peer does not."""
+        number = self.own_formats.number_of(metadata)
+        if number is None:
+            number = self.own_formats.add(metadata)
+            self.send(messages.Format(number, metadata))
+        return number
+
+    def forget(self, channel: SharedChannel) -> None:
+        """The channel and its streams are gone on both sides."""
+        for stream in list(channel.own_streams):
+            self.own_streams.remove(stream)
+        for stream in list(channel.peer_streams):
+            self.peer_streams.remove(stream)
+        self.channels.remove(channel)
+
+
+def refuse(expected: str, got: int) -> NoReturn:
+    """A peer has said what has no place."""
+    msg = f"Expected {expected}, got {got}"
+    raise WireError(msg)

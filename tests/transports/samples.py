@@ -1,0 +1,161 @@
+"""One message of each kind, one handshake and one session, the same in every run."""
+
+from __future__ import annotations
+
+from echo_core.transports import messages
+from echo_core.transports.handshake import Established, Handshake, Initiator, Responder
+from echo_core.transports.handshake_words import Feature, Identity
+from echo_core.transports.joining import Declaration
+from echo_core.transports.messages import Message
+from echo_core.transports.notices import Notice
+from echo_core.transports.proofs import Role
+from echo_core.transports.protocol import LinkProtocol
+
+CHANNEL = bytes(range(16))
+KEY = bytes(range(100, 116))
+OTHER_KEY = bytes(range(200, 216))
+SECRET = bytes(range(32))
+
+MESSAGES: list[Message] = [
+    messages.Loan(64, 3, 96_000),
+    messages.Gap(64, 17),
+    messages.Join(2, CHANNEL, bytes(range(32))),
+    messages.Joined(2, bytes(range(32, 64))),
+    messages.Refused(2, messages.Refusal.WRONG_KEY, "the key is not that of the channel"),
+    messages.Declared(2, "particles", (0, 1)),
+    messages.Leave(2),
+    messages.Member(2, bytes(range(16, 32)), ("tcp://127.0.0.1:4711", "unix:@echo-1")),
+    messages.Format(0, b"metadata"),
+    messages.Source(64, 2, 0, "läser"),
+    messages.Attach(64, 2),
+    messages.Started(64, 2**40),
+    messages.Closed(64),
+    messages.Released(64),
+    messages.Dropped(64, 5),
+    messages.Unreachable(64, "x: int64 is not in the sender's format"),
+    messages.Flush(7),
+    messages.Flushed(7),
+    messages.Bye(messages.Farewell.CLOSING, "closing"),
+]
+
+NEAR = Identity(
+    node_id=bytes([1] * 16),
+    process_id=1001,
+    host_id=bytes([9] * 16),
+    max_payload=2**26,
+    features=Feature.SHARED_MEMORY,
+    name="near",
+    addresses=("tcp://127.0.0.1:4711", "unix:@echo-near"),
+)
+FAR = Identity(
+    node_id=bytes([2] * 16), process_id=1002, host_id=bytes([9] * 16), max_payload=2**20, name="far"
+)
+
+
+def initiator(key: bytes = KEY) -> Initiator:
+    return Initiator(NEAR, CHANNEL, key, admit=lambda _: None, nonce=bytes([3] * 16))
+
+
+def responder(key: bytes | None = KEY) -> Responder:
+    return Responder(FAR, lambda _: key, admit=lambda _: None, nonce=bytes([4] * 16))
+
+
+def feed(handshake: Handshake, data: bytes) -> None:
+    """All of it, as a driver does that reads no more than is wanted."""
+    while data:
+        piece, data = data[: handshake.wanted_bytes], data[handshake.wanted_bytes :]
+        assert piece, "more than a handshake"
+        handshake.receive(piece)
+
+
+def handshake() -> list[bytes]:
+    """What is said in one that goes well: HELLO, WELCOME, PROOF, READY."""
+    near, far = initiator(), responder()
+    said: list[bytes] = []
+    sides: tuple[Handshake, Handshake] = (near, far)
+    while near.established is None or far.established is None:
+        speaker, hearer = sides
+        said.append(speaker.bytes_to_send())
+        feed(hearer, said[-1])
+        sides = (hearer, speaker)
+    return said
+
+
+def established() -> tuple[Established, Established]:
+    """What both sides of it have in the end."""
+    near, far = initiator(), responder()
+    for data in handshake():
+        feed(far if data[4] in {1, 3} else near, data)
+    assert near.established is not None
+    assert far.established is not None
+    return near.established, far.established
+
+
+class Pair:
+    """Two sides of one link, and what each was told."""
+
+    def __init__(self, near: Declaration | None = None, far: Declaration | None = None) -> None:
+        self.declarations: list[dict[bytes, Declaration]] = [
+            {CHANNEL: near or Declaration(KEY)},
+            {CHANNEL: far or Declaration(KEY, "particles", (b"type",))},
+        ]
+        self.near = LinkProtocol(
+            role=Role.INITIATOR, secret=SECRET, declaration_of=lambda i: self.declarations[0].get(i)
+        )
+        self.far = LinkProtocol(
+            role=Role.RESPONDER, secret=SECRET, declaration_of=lambda i: self.declarations[1].get(i)
+        )
+        self.near_frames: list[tuple[int, bytes]] = []  # that near has received
+        self.far_frames: list[tuple[int, bytes]] = []
+
+    def exchange(self) -> tuple[list[Notice], list[Notice]]:
+        """All that is to be sent arrives; what near and far were told."""
+        near: list[Notice] = []
+        far: list[Notice] = []
+        while True:
+            to_far, to_near = self.near.take_frames(), self.far.take_frames()
+            if not to_far and not to_near:
+                return near, far
+            for frame in to_far:
+                far += self.far.receive(*frame)
+            for frame in to_near:
+                near += self.near.receive(*frame)
+            self.far_frames += to_far
+            self.near_frames += to_near
+
+    def shared(self) -> Pair:
+        """With the channel on it."""
+        self.near.join(CHANNEL)
+        self.exchange()
+        return self
+
+    def offered(self) -> int:
+        """The stream of a source that far has offered and near has attached to."""
+        stream = self.far.offer(CHANNEL, b"type", "source")
+        self.exchange()
+        self.near.attach(stream, 1)
+        self.exchange()
+        self.far.start(stream, 0)
+        self.exchange()
+        return stream
+
+
+def session() -> list[tuple[int, bytes]]:
+    """What far has received in a session with a bit of everything; near is the initiator."""
+    pair = Pair(near=Declaration(KEY, "particles", (b"type", b"other")))
+    pair.shared()
+    theirs = pair.offered()
+    mine = pair.near.offer(CHANNEL, b"type", "mine")
+    pair.near.tell_member(CHANNEL, bytes(16), ("tcp://127.0.0.1:1",))
+    pair.exchange()
+    pair.far.attach(mine, 3)
+    pair.exchange()
+    pair.near.start(mine, 10)
+    pair.near.report_dropped(theirs, 2)
+    pair.near.report_unreachable(theirs, "no")
+    pair.near.flush()
+    pair.near.close(mine)
+    pair.near.leave(CHANNEL)
+    pair.near.bye(1, "closing")
+    pair.exchange()
+    return pair.far_frames

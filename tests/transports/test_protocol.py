@@ -1,0 +1,594 @@
+"""One link: what may be said when, who is told what, and that a peer can break nothing but the link."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+
+from echo_core.errors import ClosedError, EchoError, EncodeError, LinkError, WireError
+from echo_core.transports import limits, messages, notices
+from echo_core.transports.frames import FIRST_STREAM, Kind
+from echo_core.transports.joining import Declaration
+from echo_core.transports.messages import Farewell, Message, Refusal, encode
+from echo_core.transports.notices import Notice
+from echo_core.transports.proofs import Purpose, Role, prove
+from echo_core.transports.protocol import LinkProtocol, cut
+from tests.transports.samples import CHANNEL, KEY, OTHER_KEY, SECRET, Pair, session
+
+OTHER = bytes(range(50, 66))
+
+
+def tell(protocol: LinkProtocol, message: Message) -> list[Notice]:
+    return protocol.receive(message.kind, encode(message))
+
+
+def join(alias: int, channel_id: bytes = CHANNEL, key: bytes = KEY) -> messages.Join:
+    """A JOIN as a peer with this key would make it."""
+    said = (SECRET, channel_id, alias.to_bytes(4, "little"))
+    return messages.Join(alias, channel_id, prove(Purpose.JOIN, key, *said))
+
+
+def kinds(frames: list[tuple[int, bytes]]) -> list[int]:
+    return [kind for kind, _ in frames]
+
+
+# ---------------------------------------------------------------------------------------------------
+# What each side is told
+
+
+def test_a_channel_is_shared_when_both_have_proven_it() -> None:
+    """The one that joins learns the types, and both know that sources can be offered."""
+    pair = Pair()
+    pair.near.join(CHANNEL)
+    near, far = pair.exchange()
+    assert near == [
+        notices.ChannelShared(CHANNEL),
+        notices.ChannelDeclared(CHANNEL, "particles", (b"type",)),
+    ]
+    assert far == [notices.ChannelShared(CHANNEL), notices.ChannelDeclared(CHANNEL, "", ())]
+    assert pair.near.is_shared(CHANNEL)
+    assert pair.far.is_shared(CHANNEL)
+
+
+def test_the_life_of_a_stream() -> None:
+    """Offered, attached to, started, with gaps and drops, closed."""
+    pair = Pair().shared()
+    stream = pair.far.offer(CHANNEL, b"type", "source")
+    assert pair.exchange()[0] == [notices.SourceOffered(CHANNEL, stream, b"type", "source")]
+    pair.near.attach(stream, 2)
+    assert pair.exchange()[1] == [notices.SinksAttached(stream, 2)]
+    pair.far.start(stream, 41)
+    assert pair.exchange()[0] == [notices.StreamStarted(stream, 41)]
+    assert tell(pair.near, messages.Gap(stream, 3)) == [notices.StreamGap(stream, 3)]
+    pair.near.report_dropped(stream, 5)
+    pair.near.report_unreachable(stream, "why")
+    assert pair.exchange()[1] == [
+        notices.SinkDropped(stream, 5),
+        notices.SinkUnreachable(stream, "why"),
+    ]
+    pair.far.close(stream)
+    assert pair.exchange()[0] == [notices.StreamClosed(stream)]
+
+
+def test_a_flush_is_answered_by_number() -> None:
+    """In whatever order."""
+    pair = Pair()
+    first, second = pair.near.flush(), pair.near.flush()
+    assert pair.exchange()[1] == [notices.FlushAsked(first), notices.FlushAsked(second)]
+    pair.far.answer_flush(second)
+    pair.far.answer_flush(first)
+    assert pair.exchange()[0] == [notices.FlushAnswered(second), notices.FlushAnswered(first)]
+
+
+def test_members_are_told_of() -> None:
+    """And that they are gone."""
+    pair = Pair().shared()
+    for addresses in (("tcp://127.0.0.1:1", "udp://later"), ()):
+        pair.near.tell_member(CHANNEL, OTHER, addresses)
+        assert pair.exchange()[1] == [notices.MemberTold(CHANNEL, OTHER, addresses)]
+
+
+def test_a_format_is_sent_once() -> None:
+    """However many sources and channels have it."""
+    pair = Pair(far=Declaration(KEY, "", (b"type", b"type", b"other")))
+    pair.declarations[0][OTHER] = pair.declarations[1][OTHER] = Declaration(KEY, "", (b"other",))
+    pair.near.join(CHANNEL)
+    pair.near.join(OTHER)
+    pair.exchange()
+    for _ in range(3):
+        pair.far.offer(CHANNEL, b"type", "")
+    near, _ = pair.exchange()
+    assert kinds(pair.near_frames).count(Kind.FORMAT) == 2
+    assert all(notice.metadata == b"type" for notice in near if isinstance(notice, notices.SourceOffered))
+
+
+def test_a_stream_number_is_used_again_once_it_is_released() -> None:
+    """Tables by number stay as small as the number of streams."""
+    pair = Pair().shared()
+    first, second = pair.far.offer(CHANNEL, b"type", "1"), pair.far.offer(CHANNEL, b"type", "2")
+    assert (first, second) == (FIRST_STREAM, FIRST_STREAM + 1)
+    pair.far.close(first)
+    assert pair.far.offer(CHANNEL, b"type", "3") == FIRST_STREAM + 2
+    pair.exchange()
+    assert pair.far.offer(CHANNEL, b"type", "4") == first
+    pair.far.leave(CHANNEL)
+    pair.exchange()
+    pair.far.join(CHANNEL)
+    pair.exchange()
+    assert pair.far.offer(CHANNEL, b"type", "5") == first
+
+
+# ---------------------------------------------------------------------------------------------------
+# Joining and leaving
+
+
+def test_an_unknown_channel_is_refused() -> None:
+    """To the one that joins; the other is not told."""
+    pair = Pair()
+    pair.declarations[0][OTHER] = Declaration(KEY)
+    pair.near.join(OTHER)
+    near, far = pair.exchange()
+    assert far == []
+    (refused,) = near
+    assert isinstance(refused, notices.JoinRefused)
+    assert refused.code == Refusal.UNKNOWN_CHANNEL
+    assert not pair.near.is_shared(OTHER)
+
+
+def test_a_wrong_key_is_refused_on_a_link_too() -> None:
+    """And another attempt may follow."""
+    pair = Pair(near=Declaration(OTHER_KEY))
+    pair.near.join(CHANNEL)
+    (refused,), far = pair.exchange()
+    assert isinstance(refused, notices.JoinRefused)
+    assert refused.code == Refusal.WRONG_KEY
+    assert far == []
+    pair.declarations[0][CHANNEL] = Declaration(KEY)
+    pair.near.join(CHANNEL)
+    assert notices.ChannelShared(CHANNEL) in pair.exchange()[0]
+
+
+def test_whoever_takes_a_join_proves_the_key_as_well() -> None:
+    """A peer that says yes to everything learns of no type and no source."""
+    pair = Pair()
+    pair.near.join(CHANNEL)
+    ((_, payload),) = pair.near.take_frames()
+    for proof in (bytes(32), payload[-32:]):
+        with pytest.raises(WireError, match="proof"):
+            tell(pair.near, messages.Joined(0, proof))
+    assert not pair.near.is_shared(CHANNEL)
+
+
+def test_a_proof_of_another_link_or_alias_is_none() -> None:
+    """Nobody gets in with what he has overheard."""
+    other_link = messages.Join(0, CHANNEL, prove(Purpose.JOIN, KEY, bytes(32), CHANNEL, bytes(4)))
+    other_alias = messages.Join(2, CHANNEL, join(0).proof)
+    for message in (other_link, other_alias):
+        pair = Pair()
+        assert tell(pair.far, message) == []
+        assert kinds(pair.far.take_frames()) == [Kind.REFUSED]
+
+
+def test_both_join_at_once() -> None:
+    """The initiator's JOIN counts, and each is told once."""
+    pair = Pair()
+    pair.near.join(CHANNEL)
+    pair.far.join(CHANNEL)
+    near, far = pair.exchange()
+    assert near.count(notices.ChannelShared(CHANNEL)) == 1
+    assert far.count(notices.ChannelShared(CHANNEL)) == 1
+    assert notices.ChannelDeclared(CHANNEL, "particles", (b"type",)) in near
+
+
+def test_both_join_at_once_with_different_keys() -> None:
+    """Both are told that it came to nothing."""
+    pair = Pair(near=Declaration(OTHER_KEY))
+    pair.near.join(CHANNEL)
+    pair.far.join(CHANNEL)
+    for told in pair.exchange():
+        (refused,) = told
+        assert isinstance(refused, notices.JoinRefused)
+        assert refused.code == Refusal.WRONG_KEY
+
+
+def test_a_responder_that_wants_the_channel_again_hears_of_a_refusal() -> None:
+    """It had left before the answer, and joined anew, when the initiator's JOIN came."""
+    pair = Pair(near=Declaration(OTHER_KEY))
+    pair.far.join(CHANNEL)
+    pair.far.leave(CHANNEL)
+    pair.far.join(CHANNEL)
+    pair.near.join(CHANNEL)
+    _, far = pair.exchange()
+    assert [type(notice) for notice in far] == [notices.JoinRefused]
+
+
+def test_leaving_closes_what_was_on_the_channel() -> None:
+    """The one that stays is told of each stream; the one that leaves is told nothing more."""
+    pair = Pair().shared()
+    stream = pair.near.offer(CHANNEL, b"type", "")
+    pair.offered()
+    pair.near.leave(CHANNEL)
+    pair.far.offer(CHANNEL, b"type", "crosses")
+    pair.far.tell_member(CHANNEL, OTHER, ("unix:@x",))
+    assert pair.exchange() == (
+        [],
+        [notices.StreamClosed(stream), notices.ChannelLeft(CHANNEL)],
+    )
+    assert not pair.near.is_shared(CHANNEL)
+    assert not pair.far.is_shared(CHANNEL)
+
+
+def test_both_leave_at_once() -> None:
+    """And can join again, on the same link."""
+    pair = Pair().shared()
+    pair.near.leave(CHANNEL)
+    pair.far.leave(CHANNEL)
+    assert pair.exchange() == ([], [])
+    pair.far.join(CHANNEL)
+    assert notices.ChannelShared(CHANNEL) in pair.exchange()[0]
+
+
+def test_a_channel_that_is_left_before_the_answer_is_not_shared() -> None:
+    """Whether the answer is yes or no."""
+    for far in (Declaration(KEY), Declaration(OTHER_KEY)):
+        pair = Pair(far=far)
+        pair.near.join(CHANNEL)
+        pair.near.leave(CHANNEL)
+        assert pair.exchange()[0] == []
+        assert not pair.near.is_shared(CHANNEL)
+        assert not pair.far.is_shared(CHANNEL)
+
+
+def test_who_leaves_and_joins_at_once_shares_anew() -> None:
+    """As soon as the peer has let go of the old."""
+    pair = Pair().shared()
+    pair.near.leave(CHANNEL)
+    pair.near.join(CHANNEL)
+    near, far = pair.exchange()
+    assert notices.ChannelShared(CHANNEL) in near
+    assert far[:2] == [notices.ChannelLeft(CHANNEL), notices.ChannelShared(CHANNEL)]
+
+
+def test_the_last_wish_counts() -> None:
+    """Left, wanted again, and left again before the peer has answered."""
+    pair = Pair().shared()
+    pair.near.leave(CHANNEL)
+    pair.near.join(CHANNEL)
+    pair.near.leave(CHANNEL)
+    assert pair.exchange()[0] == []
+    assert not pair.near.is_shared(CHANNEL)
+
+
+def test_joining_and_leaving_twice_say_nothing_twice() -> None:
+    """A node need not remember on which links it has."""
+    pair = Pair()
+    pair.near.leave(CHANNEL)
+    pair.near.join(CHANNEL)
+    pair.near.join(CHANNEL)
+    pair.exchange()
+    pair.near.join(CHANNEL)
+    pair.near.leave(CHANNEL)
+    pair.near.leave(CHANNEL)
+    pair.exchange()
+    assert kinds(pair.far_frames).count(Kind.JOIN) == kinds(pair.far_frames).count(Kind.LEAVE) == 1
+
+
+def test_a_channel_that_the_node_has_forgotten_is_left() -> None:
+    """Where its declaration is gone when the answer comes."""
+    pair = Pair()
+    pair.near.join(CHANNEL)
+    del pair.declarations[0][CHANNEL]
+    assert pair.exchange()[0] == []
+    assert not pair.far.is_shared(CHANNEL)
+    with pytest.raises(LinkError, match="knows"):
+        pair.near.join(CHANNEL)
+
+
+# ---------------------------------------------------------------------------------------------------
+# What crosses on the way
+
+
+def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
+    """The peer could not know."""
+    pair = Pair().shared()
+    stream = pair.offered()
+    pair.near.attach(stream, 5)
+    pair.near.report_dropped(stream, 1)
+    pair.near.report_unreachable(stream, "no")
+    pair.far.close(stream)
+    assert pair.exchange() == ([notices.StreamClosed(stream)], [])
+
+
+def test_what_comes_behind_the_own_bye_is_ignored() -> None:
+    """But it still has to be a message."""
+    pair = Pair().shared()
+    pair.near.bye(Farewell.UNUSED, "unused")
+    pair.near.bye(Farewell.UNUSED, "again")
+    assert kinds(pair.near.take_frames()) == [Kind.BYE]
+    assert tell(pair.near, messages.Attach(9999, 1)) == []
+    with pytest.raises(WireError):
+        pair.near.receive(63, b"")
+
+
+# ---------------------------------------------------------------------------------------------------
+# What a node may not do
+
+
+def test_commands_for_what_is_gone_say_so() -> None:
+    """Channels and streams that the peer has closed, and links that end."""
+    pair = Pair().shared()
+    theirs, mine = pair.offered(), pair.near.offer(CHANNEL, b"type", "")
+    pair.far.leave(CHANNEL)
+    pair.exchange()
+    commands: list[Callable[[], object]] = [
+        lambda: pair.near.offer(CHANNEL, b"type", ""),
+        lambda: pair.near.tell_member(CHANNEL, OTHER, ()),
+        lambda: pair.near.start(mine, 0),
+        lambda: pair.near.close(mine),
+        lambda: pair.near.attach(theirs, 1),
+        lambda: pair.near.report_dropped(theirs, 1),
+        lambda: pair.near.report_unreachable(theirs, ""),
+    ]
+    for command in commands:
+        with pytest.raises(ClosedError):
+            command()
+    pair.far.bye(Farewell.CLOSING, "closing")
+    assert pair.exchange()[0] == [notices.PeerSaidBye(Farewell.CLOSING, "closing")]
+    commands += [pair.near.flush, lambda: pair.near.join(CHANNEL), lambda: pair.near.leave(CHANNEL)]
+    for command in commands:
+        with pytest.raises(ClosedError):
+            command()
+    assert pair.near.take_frames() == []
+
+
+def test_what_cannot_be_sent_changes_nothing() -> None:
+    """A name that is too long takes no stream's number, and a declaration is checked when it is made."""
+    pair = Pair().shared()
+    with pytest.raises(EncodeError):
+        pair.near.offer(CHANNEL, b"type", "x" * 256)
+    assert pair.near.offer(CHANNEL, b"type", "x" * 255) == FIRST_STREAM
+    pair.exchange()
+    untold: list[Callable[[], Declaration]] = [
+        lambda: Declaration(bytes(15)),
+        lambda: Declaration(KEY, "x" * 256),
+        lambda: Declaration(KEY, "", (b"",) * (limits.MAX_TYPES + 1)),
+        lambda: Declaration(KEY, "", (bytes(limits.MAX_METADATA_BYTES + 1),)),
+    ]
+    for make in untold:
+        with pytest.raises((EncodeError, LinkError)):
+            make()
+
+
+def test_a_long_report_is_cut() -> None:
+    """Between two characters."""
+    pair = Pair().shared()
+    stream = pair.offered()
+    pair.near.report_unreachable(stream, "é" * limits.MAX_REPORT_BYTES)
+    (told,) = pair.exchange()[1]
+    assert told == notices.SinkUnreachable(stream, "é" * (limits.MAX_REPORT_BYTES // 2))
+    assert cut("aéb", 2) == "a"
+
+
+# ---------------------------------------------------------------------------------------------------
+# What a peer may not do
+
+STREAM = FIRST_STREAM
+
+# Said to far, which has joined CHANNEL as alias 0, offered stream 64 and been offered 64 without attaching.
+ILLEGAL: dict[str, Message] = {
+    "a second JOIN of a channel": join(2),
+    "an alias that is the receiver's to give": join(1, OTHER),
+    "an alias that was used": join(0, OTHER),
+    "JOINED without JOIN": messages.Joined(0, bytes(32)),
+    "JOINED for nothing": messages.Joined(1, bytes(32)),
+    "REFUSED without JOIN": messages.Refused(0, 1, ""),
+    "DECLARED twice": messages.Declared(0, "", ()),
+    "DECLARED for nothing": messages.Declared(2, "", ()),
+    "LEAVE for an alias that never was": messages.Leave(2),
+    "LEAVE for an own alias that never was": messages.Leave(1),
+    "MEMBER for nothing": messages.Member(2, bytes(16), ()),
+    "FORMAT out of order": messages.Format(7, b""),
+    "FORMAT again": messages.Format(0, b""),
+    "SOURCE on nothing": messages.Source(70, 2, 0, ""),
+    "SOURCE with a format that was not sent": messages.Source(70, 0, 1, ""),
+    "SOURCE with a stream in use": messages.Source(STREAM, 0, 0, ""),
+    "SOURCE with the number of a kind": messages.Source(FIRST_STREAM - 1, 0, 0, ""),
+    "SOURCE with a stream out of bounds": messages.Source(FIRST_STREAM + limits.MAX_STREAMS, 0, 0, ""),
+    "ATTACH to what was not offered": messages.Attach(STREAM + 1, 1),
+    "DROPPED of what was not offered": messages.Dropped(STREAM + 1, 1),
+    "UNREACHABLE of what was not offered": messages.Unreachable(STREAM + 1, ""),
+    "RELEASED of what is open": messages.Released(STREAM),
+    "RELEASED of what was not offered": messages.Released(STREAM + 1),
+    "STARTED before ATTACH": messages.Started(STREAM, 0),
+    "STARTED of what was not offered": messages.Started(STREAM + 1, 0),
+    "GAP before ATTACH": messages.Gap(STREAM, 1),
+    "CLOSED of what was not offered": messages.Closed(STREAM + 1),
+    "FLUSHED without FLUSH": messages.Flushed(0),
+    "LOAN without shared memory": messages.Loan(STREAM, 0, 8),
+}
+
+
+@pytest.mark.parametrize("what", ILLEGAL)
+def test_what_may_not_be_said_is_a_wire_error(what: str) -> None:
+    """Each message where it has no place."""
+    pair = Pair(near=Declaration(KEY, "", (b"type",))).shared()
+    pair.far.offer(CHANNEL, b"type", "")
+    pair.near.offer(CHANNEL, b"type", "")
+    pair.exchange()
+    with pytest.raises(WireError, match="Expected"):
+        tell(pair.far, ILLEGAL[what])
+
+
+def test_a_stream_does_not_go_back() -> None:
+    """A source's events are numbered upwards."""
+    pair = Pair().shared()
+    stream = pair.offered()
+    assert tell(pair.near, messages.Started(stream, 9))
+    assert tell(pair.near, messages.Started(stream, 9))
+    with pytest.raises(WireError, match="9 or more"):
+        tell(pair.near, messages.Started(stream, 8))
+
+
+def test_nothing_is_said_behind_bye() -> None:
+    """It is the last frame."""
+    pair = Pair().shared()
+    tell(pair.far, messages.Bye(1, ""))
+    with pytest.raises(WireError, match="BYE"):
+        tell(pair.far, messages.Flush(1))
+
+
+def test_no_metadata_is_taken_before_a_channel_is_shared() -> None:
+    """A link costs nothing until something is proven on it."""
+    pair = Pair()
+    with pytest.raises(WireError, match="shared"):
+        tell(pair.far, messages.Format(0, b"x"))
+    pair.far.join(CHANNEL)
+    with pytest.raises(WireError, match="shared"):
+        tell(pair.far, messages.Format(0, b"x"))
+
+
+# ---------------------------------------------------------------------------------------------------
+# Limits: one less, as many, one more
+
+
+def test_channels_of_a_link_are_limited() -> None:
+    """The peer's JOIN is refused, the node's own is a LinkError."""
+    far = LinkProtocol(role=Role.RESPONDER, secret=SECRET, declaration_of=lambda _: Declaration(KEY))
+    for i in range(limits.MAX_CHANNELS - 1):
+        far.join((2 * i).to_bytes(16, "little"))
+    assert set(kinds(far.take_frames())) == {Kind.JOIN}
+    assert tell(far, join(0, bytes(15) + b"1"))
+    assert kinds(far.take_frames()) == [Kind.JOINED, Kind.DECLARED]
+    assert tell(far, join(2, bytes(15) + b"2")) == []
+    assert kinds(far.take_frames()) == [Kind.REFUSED]
+    with pytest.raises(LinkError, match="16384"):
+        far.join(bytes(15) + b"3")
+
+
+def test_streams_of_a_link_are_limited() -> None:
+    """In each direction."""
+    pair = Pair().shared()
+    last = FIRST_STREAM + limits.MAX_STREAMS - 1
+    streams = [pair.far.offer(CHANNEL, b"type", "") for _ in range(limits.MAX_STREAMS)]
+    assert streams[-1] == last
+    with pytest.raises(LinkError, match="65536"):
+        pair.far.offer(CHANNEL, b"type", "")
+    pair.exchange()
+
+
+def test_formats_of_a_link_are_limited() -> None:
+    """The 1025th ends the link of the peer that sends it."""
+    pair = Pair().shared()
+    known = 1  # by DECLARED
+    for i in range(known, limits.MAX_FORMATS):
+        pair.far.offer(CHANNEL, b"%d" % i, "")
+    pair.exchange()
+    with pytest.raises(LinkError, match="1024"):
+        pair.far.offer(CHANNEL, b"one more", "")
+    with pytest.raises(WireError, match="1024"):
+        tell(pair.near, messages.Format(limits.MAX_FORMATS, b"one more"))
+
+
+def test_metadata_of_a_link_is_limited() -> None:
+    """So many bytes, and not one more."""
+    pair = Pair(far=Declaration(KEY)).shared()
+    each = limits.MAX_METADATA_BYTES
+    count = limits.MAX_LINK_METADATA_BYTES // each
+    for i in range(count - 1):
+        assert tell(pair.near, messages.Format(i, bytes(each))) == []
+    assert tell(pair.near, messages.Format(count - 1, bytes(each - 1))) == []
+    assert tell(pair.near, messages.Format(count, b"x")) == []
+    with pytest.raises(WireError, match="metadata"):
+        tell(pair.near, messages.Format(count + 1, b"x"))
+
+
+def test_members_that_a_peer_tells_of_are_limited() -> None:
+    """Those that are gone do not count."""
+    pair = Pair().shared()
+
+    def member(i: int, *addresses: str) -> messages.Member:
+        return messages.Member(0, i.to_bytes(16, "little"), addresses)
+
+    for i in range(limits.MAX_MEMBERS):
+        assert tell(pair.far, member(i, "unix:@x"))
+    assert tell(pair.far, member(0, "unix:@moved"))
+    assert tell(pair.far, member(0))
+    assert tell(pair.far, member(limits.MAX_MEMBERS, "unix:@x"))
+    with pytest.raises(WireError, match="4096"):
+        tell(pair.far, member(limits.MAX_MEMBERS + 1, "unix:@x"))
+
+
+def test_flushes_are_limited() -> None:
+    """A peer that never answers holds a bounded number of them."""
+    pair = Pair()
+    for _ in range(limits.MAX_FLUSHES):
+        pair.near.flush()
+    with pytest.raises(LinkError, match="1024"):
+        pair.near.flush()
+    pair.exchange()
+    pair.far.answer_flush(0)
+    pair.exchange()
+    pair.near.flush()
+
+
+# ---------------------------------------------------------------------------------------------------
+# A recorded session, damaged
+
+
+def replayed(frames: list[tuple[int, bytes]]) -> None:
+    """What far makes of them; its own commands are those that the session needs."""
+    pair = Pair(near=Declaration(KEY, "particles", (b"type", b"other")))
+    for kind, payload in frames:
+        for notice in pair.far.receive(kind, payload):
+            match notice:
+                case notices.ChannelShared():
+                    pair.far.offer(CHANNEL, b"type", "source")
+                case notices.SourceOffered(_, stream, _, _):
+                    pair.far.attach(stream, 3)
+                case notices.FlushAsked(number):
+                    pair.far.answer_flush(number)
+                case _:
+                    pass
+
+
+def test_a_recorded_session_can_be_replayed() -> None:
+    """What the tests below damage is whole, and has most of what can be said."""
+    frames = session()
+    replayed(frames)
+    assert len(set(kinds(frames))) >= 13
+    assert frames[-1][0] == Kind.BYE
+
+
+def test_a_session_with_a_frame_left_out_or_doubled_breaks_nothing() -> None:
+    """A named error, or the session goes on."""
+    frames = session()
+    for i in range(len(frames)):
+        for damaged in (frames[:i] + frames[i + 1 :], frames[: i + 1] + frames[i:]):
+            with contextlib.suppress(EchoError):
+                replayed(damaged)
+
+
+def test_a_session_with_any_bit_changed_breaks_nothing() -> None:
+    """Of any payload or kind."""
+    frames = session()
+    for i, (kind, payload) in enumerate(frames):
+        changes = [(kind ^ (1 << bit), payload) for bit in range(6)]
+        for position in range(len(payload)):
+            for bit in range(8):
+                changed = bytearray(payload)
+                changed[position] ^= 1 << bit
+                changes.append((kind, bytes(changed)))
+        for change in changes:
+            with contextlib.suppress(EchoError):
+                replayed([*frames[:i], change, *frames[i + 1 :]])
+
+
+def test_a_session_cut_inside_a_message_breaks_nothing() -> None:
+    """At every byte."""
+    frames = session()
+    for i, (kind, payload) in enumerate(frames):
+        for size in range(len(payload)):
+            with pytest.raises(WireError):
+                replayed([*frames[:i], (kind, payload[:size])])
