@@ -165,7 +165,7 @@ PyObject *echo_span_new(const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
 
-/* --- pools: link_pools.c, link_mappings.c; blocks of memory that other processes read in place --- */
+/* --- pools: link_pools.c, link_blocks.c, link_mappings.c; blocks of memory that other processes read in place --- */
 
 /* Where `bytes` lie in a loaned block of the pool: that block. Else a free block that they are copied into.
  * A new reference to an object that keeps the block from reuse; NULL without an exception: none is free, or
@@ -203,7 +203,8 @@ extern PyType_Spec echo_link_route_spec;                            /* link_rout
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
-extern PyType_Spec echo_link_pool_spec, echo_link_block_spec;      /* link_pools.c */
+extern PyType_Spec echo_link_pool_spec;                             /* link_pools.c */
+extern PyType_Spec echo_link_block_spec;                            /* link_blocks.c */
 extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */
 
 /* ring_memory of the module; link_ring_wires.c. GIL. */
