@@ -8,8 +8,8 @@
 #define _GNU_SOURCE
 #include "link_pool.h"
 
-#define MIN_PLACED_BYTES 16384      /* below, copying in and out of a wire is as fast */
-#define MIN_UNLOCKED_BYTES 65536    /* a copy that takes longer than a hand-over of the GIL */
+#define MIN_PLACED_BYTES 16384          /* below, copying in and out of a wire is as fast */
+#define MIN_UNLOCKED_BYTES 65536        /* a copy that takes longer than a hand-over of the GIL */
 #define CYCLE_BYTES (UINT64_C(4) << 20) /* a part of a common third-level cache */
 
 /* The first of `count` free blocks side by side, from `block` on, where a loan begins or a free block is; -1:
@@ -70,7 +70,7 @@ struct block *echo_block_new(struct pool *pool, Py_ssize_t size)
     block->size = size;
     pool->extents[first] = (uint32_t)count;
     pool->loans[first] = block;
-    atomic_store_explicit(holder_bits(pool, block->first), 0, memory_order_relaxed); /* of holders that never were */
+    atomic_store_explicit(holder_bits(pool, block->first), 0, memory_order_relaxed); /* of no holder's */
     return block;
 }
 
@@ -135,7 +135,8 @@ int echo_block_lend(PyObject *self, unsigned holder, uint32_t stream, Py_ssize_t
     uint32_t count = pool->extents[block->first];
 
     /* There is one bit for a holder: of two loans the first that is given back would free the block. */
-    if ((pool->attached >> holder & 1) == 0 || atomic_load(bits) >> holder & 1 || has_its_share(pool, holder, count))
+    if (holder >= MAX_HOLDERS || (pool->attached >> holder & 1) == 0 || atomic_load(bits) >> holder & 1 ||
+        has_its_share(pool, holder, count))
         return 0;
     pool->holders[holder].lent += count;
     atomic_fetch_or(bits, UINT64_C(1) << holder);
@@ -193,7 +194,7 @@ static PyMethodDef block_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot block_slots[] = {
-    {Py_tp_doc, PyDoc_STR("A writable buffer in a Pool; it is not used for another as long as it is referred to.")},
+    {Py_tp_doc, PyDoc_STR("A writable buffer in a Pool; kept from other use as long as it is referred to.")},
     {Py_tp_dealloc, block_dealloc},
     {Py_tp_methods, block_methods},
     {Py_bf_getbuffer, block_get_buffer},

@@ -77,7 +77,7 @@ struct pool {
     int fd;                     /* owned; -1: closed */
     unsigned forks;             /* echo_forks when it was made; a forked child takes no block */
     uint32_t *extents;          /* owned; by a loan's first block: how many it takes. 0: free, or a next one */
-    struct block **loans;       /* owned; by a loan's first block: borrowed from who has the Block. NULL: nobody */
+    struct block **loans;       /* owned; by a loan's first block: borrowed. NULL: it has no Block */
     uint32_t next;              /* block behind the last loan */
     uint64_t attached, retired; /* holders */
     struct holder holders[MAX_HOLDERS];

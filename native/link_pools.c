@@ -114,8 +114,9 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$LL:Pool", names, &block_bytes, &blocks))
         return NULL;
     if (block_bytes < 0 || blocks < 0 || !is_pool_shape((uint64_t)block_bytes, (uint64_t)blocks))
-        return PyErr_Format(PyExc_ValueError, "Expected at most %d blocks of a multiple of %d bytes, got %lld of %lld",
-                            MAX_BLOCKS, MIN_BLOCK_BYTES, blocks, block_bytes);
+        return PyErr_Format(PyExc_ValueError,
+                            "Expected at most %d blocks of a multiple of %d bytes, got %lld of %lld", MAX_BLOCKS,
+                            MIN_BLOCK_BYTES, blocks, block_bytes);
     pool = (struct pool *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (pool == NULL)
         return NULL;
@@ -275,7 +276,7 @@ static PyMethodDef pool_methods[] = {
     {"attach", pool_attach, METH_VARARGS,
      PyDoc_STR("attach($self, process_fd=-1, /)\n--\n\nA holder for one more link; -1: there are no more.")},
     {"detach", pool_detach, METH_O,
-     PyDoc_STR("detach($self, holder, /)\n--\n\nThat link is gone; its blocks are free when nobody reads them.")},
+     PyDoc_STR("detach($self, holder, /)\n--\n\nThat link has ended; who still reads keeps what it has.")},
     {"take_back", pool_take_back, METH_VARARGS,
      PyDoc_STR("take_back($self, holder, payload, /)\n--\n\nUndoes Block.lend for a frame that is not sent.")},
     {"close", pool_close, METH_NOARGS,
@@ -288,7 +289,8 @@ static PyGetSetDef pool_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot pool_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, blocks)\n--\n\nMemory of this process that others read in place.")},
+    {Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, blocks)\n--\n\n"
+                          "Memory of this process that others read in place.")},
     {Py_tp_new, pool_new},
     {Py_tp_dealloc, pool_dealloc},
     {Py_tp_methods, pool_methods},

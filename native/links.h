@@ -176,7 +176,8 @@ PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size)
  * 0: it is not lent, since the holder has it already or has half of the pool; send a copy. GIL. */
 int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
 
-/* Undoes that for a frame which is dropped before it is sent. Any thread; no lock, no Python. */
+/* Undoes that for a frame which is dropped before it is sent; never after Pool.detach. Any thread; no lock, no
+ * Python. */
 void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload);
 
 /* What a KIND_LOAN frame refers to, in the memory that the peer shares. Checks everything; an object that owns
