@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, final
 
 # How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
@@ -212,7 +212,7 @@ class Pool:
     def place(self, data: Any, /) -> Block | None:
         """The Block that the data begin, or one with a copy; None: none is free, or the data are small."""
     def attach(self, process_fd: int = -1, /) -> int:
-        """A holder for one more link; -1: there are no more. `process_fd`: of os.pidfd_open; is duplicated."""
+        """A holder for one more link; -1: there are none. `process_fd`: of os.pidfd_open; is duplicated."""
     def detach(self, holder: int, /) -> None:
         """That link is gone. What it held is free when the peer's Mapping or process has gone.
 
