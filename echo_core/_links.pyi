@@ -7,6 +7,9 @@ DROP_OLDEST: int
 DROP_NEWEST: int
 ERROR: int
 
+def scan(buffer: Any, limit: int, /) -> tuple[list[tuple[int, bytes]], int]:
+    """The frames (stream, payload) that are complete, and how many bytes they take. WireError: no frame begins so."""
+
 class Wire:
     """Bytes from process to process. A Link takes it over."""
 

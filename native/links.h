@@ -13,6 +13,9 @@
 
 #include "raw_codec.h"
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
 
@@ -63,7 +66,9 @@ struct wire_operations {
     /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
      * Does not block. */
     ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
-    /* Waits until write would take something: 1; 0: time is up; -errno. Blocks; no GIL. */
+    /* As write, of several pieces one after the other. NULL: each piece is written by itself. */
+    ssize_t (*write_parts)(struct wire *wire, const struct iovec *parts, int count);
+    /* Waits until write would take something: 1; 0: time is up; -EINTR: a signal came; -errno. Blocks; no GIL. */
     int (*await_room)(struct wire *wire, int64_t timeout_ns);
     /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
      * signal came. Else -errno. Blocks unless timeout_ns is 0; no GIL. */
@@ -85,10 +90,13 @@ struct wire {
     const struct wire_operations *operations;
 };
 
-/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). */
+/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). Its type, Wire, is
+ * the base of those that make one: their tp_new fills all of it, and all else is inherited. */
 struct wire_object {
     PyObject ob_base;
-    struct wire *wire;
+    struct wire *wire; /* owned; NULL: taken over, or closed */
+    const char *name;  /* operations->name, which outlives the wire */
+    unsigned forks;    /* echo_forks when it was made */
 };
 
 /* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
@@ -110,11 +118,14 @@ int echo_route_lend(PyObject *route, PyObject *block, const uint8_t *payload, Py
 
 enum led {
     LED_READ,     /* something was read and delivered */
-    LED_TIMEOUT,  /* nothing came in time */
+    LED_TIMEOUT,  /* nothing came in time, or for LEAD_SLICE_NS: look whether to go on waiting */
     LED_OCCUPIED, /* another thread reads now; the queue will be woken */
     LED_ENDED,    /* nothing will ever come */
     LED_RAISED,   /* an exception is set */
 };
+
+/* A leader looks up so often: a read that is under way does not see that its queue was closed. */
+#define LEAD_SLICE_NS 50000000
 
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
  * change of threads. GIL; releases it while it waits. */
@@ -200,14 +211,20 @@ int echo_pool_open(PyObject *mapping, const uint8_t *payload, uint32_t size, str
 
 /* --- links.c --- */
 
+/* How often this process was forked from another. What was made at another count belongs to the parent: none
+ * of its locks may be taken, as a thread that is gone may hold them. */
+extern unsigned echo_forks;
+
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
 void echo_raise(const char *error, const char *format, ...);
 
 /* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
  * it so. */
-extern PyType_Spec echo_link_wire_spec, echo_link_socket_wire_spec; /* link_socket.c */
+extern PyType_Spec echo_link_wire_spec;                             /* link_wires.c */
+extern PyType_Spec echo_link_socket_wire_spec;                      /* link_socket.c */
 extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring.c */
 extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
+extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
@@ -217,7 +234,7 @@ extern PyType_Spec echo_link_pool_spec, echo_link_block_spec, echo_link_mapping_
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
-        *delivery_type, *span_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type;
+        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type;
 };
 
 #pragma GCC visibility pop
