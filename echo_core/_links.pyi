@@ -15,7 +15,20 @@ class Wire:
 
     @property
     def name(self) -> str: ...
-    def close(self) -> None: ...
+    def write(self, data: Any, /) -> int:
+        """How many of the bytes were taken, at once; 0: there is no room. OSError: the wire is broken."""
+    def read(self, size: int, timeout_ns: int = -1, /) -> bytes:
+        """What is there, when something is; b"" at the end. BlockingIOError: time is up."""
+    def await_bytes(self, timeout_ns: int = -1, /) -> bool:
+        """Whether read would return at once; False: time is up, or a nudge came."""
+    def await_room(self, timeout_ns: int = -1, /) -> bool:
+        """Whether write would take something."""
+    def nudge(self) -> None:
+        """Ends an await_bytes that is under way, or the next one."""
+    def shut(self) -> None:
+        """Ends both directions; what was written before can still be read."""
+    def close(self) -> None:
+        """Ends it and lets go of it, unless a Link has taken it over."""
 
 @final
 class SocketWire(Wire):
@@ -25,12 +38,15 @@ class SocketWire(Wire):
 
 @final
 class RingWire(Wire):
-    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other."""
+    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other.
+
+    The descriptor stays the caller's, who may close it. WireError: it is no memory that can be trusted.
+    """
 
     def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0) -> RingWire: ...
 
-def ring_memory(ring_bytes: int) -> int:
-    """A descriptor of new memory for a RingWire."""
+def ring_memory(ring_bytes: int, /) -> int:
+    """A descriptor of new memory for a RingWire; each ring has a power of two bytes, from 4096 on."""
 
 @final
 class Link:
@@ -201,27 +217,51 @@ class Outlet:
 
 @final
 class Pool:
-    """Memory of this process that others read in place. Blocks of one size, each for one batch."""
+    """Memory of this process that others read in place. A loan takes one block, or several side by side."""
 
     def __new__(cls, *, block_bytes: int, blocks: int) -> Pool: ...
     def fileno(self) -> int: ...
-    def loan(self, size: int) -> Any:
-        """A writable buffer in a free block, or None."""
-    def attach(self) -> int:
-        """A holder for one more link; -1: there are no more."""
-    def detach(self, holder: int) -> None:
-        """That link is gone: all that it held is free."""
-    def close(self) -> None: ...
+    def loan(self, size: int, /) -> Block | None:
+        """A writable buffer in free blocks, or None. Nobody writes into it any more once it was lent."""
+    def place(self, data: Any, /) -> Block | None:
+        """The Block that the data begin, or one with a copy; None: none is free, or the data are small."""
+    def attach(self, process_fd: int = -1, /) -> int:
+        """A holder for one more link; -1: there are no more. `process_fd`, of os.pidfd_open, stays the caller's."""
+    def detach(self, holder: int, /) -> None:
+        """That link is gone. What it held is free when the peer's Mapping has gone, or the peer's process has.
+
+        Without a `process_fd`: at once, whoever still reads.
+        """
+    def take_back(self, holder: int, payload: bytes, /) -> None:
+        """Undoes Block.lend for a frame that is not sent."""
+    def close(self) -> None:
+        """Lends no more; the memory goes with the last Block."""
     @property
     def blocks(self) -> int: ...
     @property
     def used(self) -> int: ...
 
 @final
+class Block:
+    """A writable buffer in a Pool; it is not used for another as long as it is referred to, or lent."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def lend(self, holder: int, stream: int, /) -> bytes | None:
+        """What a frame says of it; None: the holder has it already, or as much of the pool as one may have."""
+
+@final
 class Mapping:
-    """A peer's Pool, as this process reads it."""
+    """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it."""
 
     def __new__(cls, memory_fd: int, holder: int) -> Mapping: ...
+    def open(self, payload: bytes, /) -> tuple[int, Loan]:
+        """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
+
+@final
+class Loan:
+    """Bytes in a peer's pool: the buffer protocol, read-only. Given back when the last reference goes."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Span:
     """Bytes that something else owns: the buffer protocol, read-only."""

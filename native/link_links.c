@@ -326,17 +326,14 @@ static void set_up(struct link *link, struct wire *wire, int64_t delay_ns, int64
     link->outbox.reads_seen = UINT64_MAX; /* the first frame is written at once */
 }
 
-static int check_settings(const struct wire_object *wire, long long max_payload, Py_ssize_t control_bytes,
-                          long long delay_ns, long long stall_ns, unsigned holder)
+static int check_settings(long long max_payload, Py_ssize_t control_bytes, long long delay_ns, long long stall_ns,
+                          unsigned holder)
 {
-    if (wire->wire == NULL)
-        echo_raise("ClosedError", "The wire is closed, or another link has it");
-    else if (max_payload < 0 || max_payload > INT32_MAX || control_bytes < 0 || delay_ns < 0 || stall_ns <= 0 ||
-             holder > 63)
-        PyErr_SetString(PyExc_ValueError, "Expected max_payload below 2**31, control_bytes, delay_ns from 0 on, "
-                                          "stall_ns above 0, holder from 0 to 63");
-    else
+    if (max_payload >= 0 && max_payload <= INT32_MAX && control_bytes >= 0 && delay_ns >= 0 && stall_ns > 0 &&
+        holder < 64)
         return 0;
+    PyErr_SetString(PyExc_ValueError, "Expected max_payload below 2**31, control_bytes and delay_ns from 0 on, "
+                                      "stall_ns above 0, holder from 0 to 63");
     return -1;
 }
 
@@ -349,28 +346,28 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     long long max_payload = -1, delay_ns = -1, stall_ns = -1;
     Py_ssize_t control_bytes = -1;
     unsigned int holder = 0;
+    struct wire *taken;
     struct link *link;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$LnLLOIO:Link", names, state->wire_type, &wire, &control,
                                      &max_payload, &control_bytes, &delay_ns, &stall_ns, &pool, &holder,
                                      &mapping) ||
-        check_settings((struct wire_object *)(void *)wire, max_payload, control_bytes, delay_ns, stall_ns,
-                       holder) != 0)
+        check_settings(max_payload, control_bytes, delay_ns, stall_ns, holder) != 0)
         return NULL;
     link = (struct link *)(void *)PyType_GenericAlloc(type, 0);
     if (link == NULL)
         return NULL;
-    if (echo_outbox_open(&link->outbox) != 0) {
+    taken = echo_outbox_open(&link->outbox) == 0 ? echo_wire_take(wire) : (struct wire *)PyErr_NoMemory();
+    if (taken == NULL) {
         Py_DECREF(link);
-        return PyErr_NoMemory();
+        return NULL;
     }
     link->control = Py_NewRef(control);
     link->pool = pool != Py_None ? Py_NewRef(pool) : NULL;
     link->mapping = mapping != Py_None ? Py_NewRef(mapping) : NULL;
     link->max_payload = (uint32_t)max_payload;
     link->intake.chunk_type = state->chunk_type;
-    set_up(link, ((struct wire_object *)(void *)wire)->wire, delay_ns, stall_ns, holder, control_bytes);
-    ((struct wire_object *)(void *)wire)->wire = NULL;
+    set_up(link, taken, delay_ns, stall_ns, holder, control_bytes);
     return (PyObject *)link;
 }
 
@@ -415,11 +412,11 @@ static void free_sending(struct link *link)
             wire->operations->abandon(wire);
         return;
     }
-    if (wire == NULL)
-        return;
-    end_outbox(link, END_SHUT);
+    if (wire != NULL)
+        end_outbox(link, END_SHUT);
     echo_outbox_close(&link->outbox);
-    wire->operations->free(wire);
+    if (wire != NULL)
+        wire->operations->free(wire);
 }
 
 static void link_dealloc(PyObject *self)

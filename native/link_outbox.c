@@ -13,10 +13,8 @@ int echo_outbox_open(struct outbox *outbox)
     outbox->staging = aligned_alloc(64, STAGING_BYTES);
     outbox->front = aligned_alloc(64, STAGING_BYTES);
     outbox->is_writer_asleep = 1;
-    if (outbox->staging == NULL || outbox->front == NULL)
-        return -1;
     pthread_mutex_init(&outbox->mutex, NULL);
-    return 0;
+    return outbox->staging != NULL && outbox->front != NULL ? 0 : -1;
 }
 
 void echo_outbox_close(struct outbox *outbox)

@@ -239,7 +239,8 @@ int echo_route_lend(PyObject *object, PyObject *block, const uint8_t *payload, P
         return echo_route_put(object, payload, size, events);
     if (check_route(route) != 0)
         return -1;
-    echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan);
+    if (!echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
+        return echo_route_put(object, payload, size, events);
     return put_frame(route, &frame, events);
 }
 

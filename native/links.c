@@ -103,10 +103,11 @@ struct entry {
 #define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
 
 static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link), ENTRY(route), ENTRY(inlet),
-                                       ENTRY(delivery), ENTRY(span), ENTRY(queue), ENTRY(outlet)};
+                                       ENTRY(delivery), ENTRY(span), ENTRY(queue), ENTRY(outlet),
+                                       ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
 
 /* These have Wire as their base. */
-static const struct entry wire_entries[] = {ENTRY(socket_wire)};
+static const struct entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};
 
 #undef ENTRY
 
@@ -185,6 +186,8 @@ static void module_free(void *module)
 }
 
 static PyMethodDef module_methods[] = {
+    {"ring_memory", echo_ring_memory, METH_O,
+     PyDoc_STR("ring_memory($module, ring_bytes, /)\n--\n\nA descriptor of new memory for a RingWire.")},
     {"scan", scan, METH_VARARGS,
      PyDoc_STR("scan($module, buffer, limit, /)\n--\n\n"
                "The frames (stream, payload) that are complete, and how many bytes they take.")},

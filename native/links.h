@@ -91,13 +91,18 @@ struct wire {
 };
 
 /* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). Its type, Wire, is
- * the base of those that make one: their tp_new fills all of it, and all else is inherited. */
+ * the base of those that make one: their tp_new fills all of it, and all else is inherited. GIL guards it. */
 struct wire_object {
-    PyObject ob_base;
+    PyObject ob_base;  /* spelled out: PyObject_HEAD hides it */
     struct wire *wire; /* owned; NULL: taken over, or closed */
     const char *name;  /* operations->name, which outlives the wire */
     unsigned forks;    /* echo_forks when it was made */
+    unsigned users;    /* calls of its methods that are under way; 0 in a new one */
+    int is_closed;     /* the last of them frees the wire; 0 in a new one */
 };
+
+/* The wire, which is the caller's from now on; NULL with ClosedError. GIL. */
+struct wire *echo_wire_take(PyObject *object);
 
 /* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
 enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
@@ -191,15 +196,16 @@ int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
 
-/* --- pools: link_pools.c; blocks of memory that other processes read in place --- */
+/* --- pools: link_pools.c, link_mappings.c; blocks of memory that other processes read in place --- */
 
 /* Where `bytes` lie in a loaned block of the pool: that block. Else a free block that they are copied into.
  * A new reference to an object that keeps the block from reuse; NULL without an exception: none is free, or
  * `size` is too small for it to be worth while. GIL; released during large copies. */
 PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size);
 
-/* Marks `holder` (a bit of the link: 0..63) in the block, and writes what a KIND_LOAN frame says: 16 bytes. GIL. */
-void echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
+/* Marks `holder` (of the link, by Pool.attach) in the block, and writes what a KIND_LOAN frame says: 16 bytes.
+ * 0: it is not lent, since the holder has it already or has half of the pool; send a copy. GIL. */
+int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
 
 /* Undoes that for a frame which is dropped before it is sent. Any thread; no lock, no Python. */
 void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload);
@@ -222,19 +228,24 @@ void echo_raise(const char *error, const char *format, ...);
  * it so. */
 extern PyType_Spec echo_link_wire_spec;                             /* link_wires.c */
 extern PyType_Spec echo_link_socket_wire_spec;                      /* link_socket.c */
-extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring.c */
+extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring_wires.c */
 extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
 extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
-extern PyType_Spec echo_link_pool_spec, echo_link_block_spec, echo_link_mapping_spec; /* link_pools.c */
+extern PyType_Spec echo_link_pool_spec, echo_link_block_spec;      /* link_pools.c */
+extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */
+
+/* ring_memory of the module; link_ring_wires.c. GIL. */
+PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
 
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
-        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type;
+        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
+        *mapping_type, *loan_type;
 };
 
 #pragma GCC visibility pop
