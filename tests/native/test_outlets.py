@@ -23,7 +23,9 @@ from echo_core._links import (
     Delivery,
     Inlet,
     Link,
+    Mapping,
     Outlet,
+    Pool,
     Queue,
     Route,
     SocketWire,
@@ -457,19 +459,24 @@ class Lane:
     inlet: Inlet
 
 
-def link_over(end: socket.socket) -> Link:
-    wire = SocketWire(end.detach())
-    return Link(wire, ignore, max_payload=1 << 20, control_bytes=1 << 20, delay_ns=100_000, stall_ns=PATIENCE)
+def link_over(end: socket.socket, **shared: Any) -> Link:
+    limits: dict[str, Any] = {"max_payload": 1 << 20, "control_bytes": 1 << 20, "delay_ns": 100_000}
+    return Link(SocketWire(end.detach()), ignore, stall_ns=PATIENCE, **limits, **shared)
 
 
 @pytest.fixture
 def lane() -> Iterator[Callable[..., Lane]]:
-    """Makes lanes; `is_read` False: nobody reads, so what is submitted stays in the backlog."""
+    """Makes lanes. Nobody reads if `is_read` is False: the backlog fills. Batches in `pool` are lent."""
     links: list[Link] = []
     threads: list[threading.Thread] = []
 
-    def make(size: int, decode: Any = bytes, *, is_read: bool = True, **limits: int) -> Lane:
-        ours, theirs = (link_over(end) for end in socket.socketpair())
+    def make(
+        size: int, decode: Any = bytes, *, is_read: bool = True, pool: Pool | None = None, **limits: int
+    ) -> Lane:
+        here, there = socket.socketpair()
+        holder = 0 if pool is None else pool.attach()
+        mapping = None if pool is None else Mapping(pool.fileno(), holder)
+        ours, theirs = link_over(here, pool=pool, holder=holder), link_over(there, mapping=mapping)
         links.extend((ours, theirs))
         arrivals = Queue(max_events=1 << 20, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
         inlet = Inlet(record_size=size)
@@ -573,3 +580,74 @@ def test_a_lost_link_is_nothing_to_the_source(lane: Callable[..., Lane]) -> None
     outlet.submit_records(b"abc")
     assert [alive.arrivals.get(PATIENCE) for _ in range(3)] == [b"a", b"b", b"c"]
     assert lost.route.dropped == 3
+
+
+def test_a_large_batch_is_written_to_the_pool_once_for_all_routes(lane: Callable[..., Lane]) -> None:
+    """Readers have it in place; a link that shares no pool gets its bytes, and so does a small batch."""
+    pool = Pool(block_bytes=1 << 16, blocks=4)
+    outlet = Outlet(None, bytes, record_size=8)
+    outlet.pool = pool
+    lent = [lane(8, memoryview, pool=pool) for _ in range(2)]
+    sent = lane(8, memoryview)
+    for each in (*lent, sent):
+        batches = Delivery(each.arrivals, memoryview, print, record_size=8, is_array=True)
+        each.inlet.deliveries = (batches,)
+    outlet.routes = tuple(each.route for each in (*lent, sent))
+    for size, used in ((32 * 1024, 1), (32 * 1024 - 8, 0)):
+        data = bytes(range(256)) * 128
+        outlet.submit_records(data[:size])
+        views = [each.arrivals.get(PATIENCE) for each in lent]
+        assert pool.used == used
+        assert views == [data[:size]] * 2
+        del views
+        rest = size
+        while rest:
+            view = sent.arrivals.get(PATIENCE)
+            assert view == data[size - rest : size - rest + len(view)]
+            rest -= len(view)
+    assert pool.used == 0
+
+
+def test_a_batch_that_is_in_the_pool_already_is_not_copied(lane: Callable[..., Lane]) -> None:
+    """It was written where it is read, and needs no frames of its size."""
+    pool = Pool(block_bytes=1 << 16, blocks=4)
+    outlet = Outlet(None, bytes, record_size=8, max_payload=1024)
+    outlet.pool = pool
+    one = lane(8, memoryview, pool=pool)
+    one.inlet.deliveries = (Delivery(one.arrivals, memoryview, print, record_size=8, is_array=True),)
+    outlet.routes = (one.route,)
+    block: Any = pool.loan(64 * 1024)
+    array = np.frombuffer(block, np.uint8)
+    array[:] = 7
+    outlet.submit_records(array)
+    view = one.arrivals.get(PATIENCE)
+    assert pool.used == 1
+    assert view == bytes([7]) * 65536
+    del array, view, block
+    assert pool.used == 0
+
+
+def test_where_no_block_is_free_the_bytes_are_sent(lane: Callable[..., Lane]) -> None:
+    """A pool is a short cut, not a limit."""
+    pool = Pool(block_bytes=1 << 16, blocks=1)
+    held = pool.loan(1)
+    outlet = Outlet(None, bytes, record_size=1 << 16)
+    outlet.pool = pool
+    one = lane(1 << 16, pool=pool)
+    outlet.routes = (one.route,)
+    outlet.submit_records(bytes(1 << 16))
+    assert one.arrivals.get(PATIENCE) == bytes(1 << 16)
+    assert held is not None
+
+
+def test_events_lent_by_another_process_are_made_from_a_copy(lane: Callable[..., Lane]) -> None:
+    """Nothing is verified where a peer may still write."""
+    pool = Pool(block_bytes=1 << 16, blocks=2)
+    codec = echo.codec(Slotted, tier="compiled")
+    outlet = outlet_of(codec, Slotted)
+    outlet.pool = pool
+    one = lane(record_size(codec), codec.decode, pool=pool)
+    outlet.routes = (one.route,)
+    events = [Slotted(i, i / 2, "t") for i in range(2000)]
+    outlet.submit_records(codec.encode_many(events))
+    assert [one.arrivals.get(PATIENCE) for _ in events] == events
