@@ -307,8 +307,9 @@ def test_a_handshake_that_is_over_takes_nothing() -> None:
         near.receive(bytes(9))
     far = responder()
     far.refuse(Refusal.CLOSING)
-    with pytest.raises(LinkError, match="at most 0"):
-        far.receive(b"x")
+    for data in (b"x", b""):
+        with pytest.raises(LinkError, match="at most 0"):
+            far.receive(data)
 
 
 def test_a_refusal_in_unprintable_words_is_shown_escaped() -> None:

@@ -301,6 +301,16 @@ def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
     assert pair.exchange() == ([notices.StreamClosed(stream)], [])
 
 
+def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:
+    """Events that start, a gap in them, their end."""
+    pair = Pair().shared()
+    stream = pair.offered()
+    pair.near.leave(CHANNEL)
+    for message in (messages.Started(stream, 5), messages.Gap(stream, 1), messages.Closed(stream)):
+        assert tell(pair.near, message) == []
+    assert kinds(pair.near.take_frames()) == [Kind.LEAVE]
+
+
 def test_what_comes_behind_the_own_bye_is_ignored() -> None:
     """But it still has to be a message."""
     pair = Pair().shared()
