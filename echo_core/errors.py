@@ -64,7 +64,7 @@ class LinkError(EchoError):
 class RefusedError(LinkError):
     """The peer said no; `code` says why."""
 
-    def __init__(self, message: str, *, code: str, path: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, code: str = "", path: str = "", hint: str = "") -> None:
         super().__init__(message, path=path, hint=hint)
         self.code = code
 

@@ -28,8 +28,9 @@ from echo_core.transports.connecting import Connection, Memory, connect
 from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
 from echo_core.transports.handshake_words import Feature, Identity
+from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Refusal
-from echo_core.transports.protocol import Declaration, LinkProtocol
+from echo_core.transports.protocol import LinkProtocol
 
 Transport = Literal["process", "shm", "unix", "tcp"]
 ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)

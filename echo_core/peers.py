@@ -21,8 +21,9 @@ from echo_core.remote_sources import RemoteSource
 from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import notices
+from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, word_of
-from echo_core.transports.protocol import Declaration, LinkProtocol
+from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
 

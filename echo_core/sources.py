@@ -87,7 +87,7 @@ class Source(Generic[T]):
         dtype = self.format.dtype
         pool = self._keeper.pool
         room = pool.loan(count * dtype.itemsize) if pool is not None else None
-        return np.empty(count, dtype) if room is None else np.frombuffer(room, dtype, count)
+        return np.empty(count, dtype) if room is None else np.frombuffer(room, dtype, count)  # type: ignore[call-overload]
 
     def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:
         """Blocks until so many sinks, here and elsewhere, take this source's events.

@@ -184,7 +184,7 @@ def test_reflection_takes_whatever_flows(pair: Pair) -> None:
     here, there = opened(pair)
     collector = Collector()
     there.sink(None, collector)
-    sources = [here.source(Reading1), here.source(Other), here.source(Story)]
+    sources: list[echo.Source[Any]] = [here.source(Reading1), here.source(Other), here.source(Story)]
     for source, event in zip(sources, (Reading1(1, 2.0), Other("x"), story(3)), strict=True):
         source.wait_matched()
         source.submit(event)

@@ -8,23 +8,44 @@ import pytest
 
 from echo_core import errors
 from echo_core.errors import (
+    BacklogError,
+    ChannelError,
+    ClosedError,
     ConversionError,
     EchoError,
     EncodeError,
     FormatError,
     IncompatibleError,
+    LinkError,
+    PlaintextWarning,
+    RefusedError,
+    TimedOutError,
     WireError,
 )
 
-KINDS = [FormatError, EncodeError, IncompatibleError, WireError, ConversionError]
+KINDS = [
+    FormatError,
+    EncodeError,
+    IncompatibleError,
+    WireError,
+    ConversionError,
+    ChannelError,
+    ClosedError,
+    BacklogError,
+    TimedOutError,
+    LinkError,
+    RefusedError,
+]
+_WARNINGS: set[type[Exception]] = {PlaintextWarning}
 
 
 def test_every_error_is_an_echo_error() -> None:
-    """One `except` catches all of them, and none is another kind's."""
+    """One `except` catches all of them; none but a refusal of a link is another kind's."""
     found = [cls for cls in vars(errors).values() if isinstance(cls, type)]
     defined = {cls for cls in found if issubclass(cls, Exception)}
     assert {EchoError, *KINDS} <= defined
-    assert all(kind.__bases__ == (EchoError,) for kind in defined - {EchoError})
+    assert defined - {EchoError} == {kind for kind in defined if EchoError in kind.__mro__[1:]} | _WARNINGS
+    assert [kind for kind in defined if kind.__base__ in defined - {EchoError}] == [RefusedError]
 
 
 @pytest.mark.parametrize(
