@@ -7,6 +7,9 @@ DROP_OLDEST: int
 DROP_NEWEST: int
 ERROR: int
 
+def scan(buffer: Any, limit: int, /) -> tuple[list[tuple[int, bytes]], int]:
+    """The frames (stream, payload) that are complete, and how many bytes they take. WireError: no frame begins so."""
+
 class Wire:
     """Bytes from process to process. A Link takes it over."""
 
@@ -145,30 +148,36 @@ class Delivery:
         record_size: int = 0,
         is_array: bool = False,
     ) -> Delivery: ...
-    def hand(self, records: Any) -> None:
+    def hand(self, records: Any, /) -> None:
         """As if a frame with these records had come."""
-    def hand_event(self, event: object) -> None:
+    def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
     @property
-    def events(self) -> int: ...
+    def events(self) -> int:
+        """How many have come to this sink, failures included."""
     @property
-    def failures(self) -> int: ...
+    def failures(self) -> int:
+        """How many of them ended in an exception."""
 
 @final
 class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
-    def put(self, event: object, size: int = 0) -> None: ...
-    def get(self, timeout_ns: int = -1) -> Any:
-        """The next event; None: time is up. StopIteration-free: ClosedError at the end, when it is empty."""
-    def get_nowait(self) -> Any: ...
-    def lead(self, link: Link | None) -> None:
+    def put(self, event: object, size: int = 0) -> None:
+        """Treated by the policy where there is no room."""
+    def get(self, timeout_ns: int = -1, /) -> Any:
+        """The next event; None: time is up. ClosedError at the end; BacklogError where the queue has failed."""
+    def get_nowait(self) -> Any:
+        """The next event; None: there is none now. Never reads the link."""
+    def __iter__(self) -> Queue: ...
+    def __next__(self) -> Any: ...
+    def lead(self, link: Link | None, /) -> None:
         """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
     def close(self) -> None:
         """No more is taken; what is there can still be got."""
     def fileno(self) -> int:
-        """A descriptor that is readable when there is something to get."""
+        """A descriptor that is readable when there is something to get, or nothing to wait for."""
     @property
     def is_closed(self) -> bool: ...
     @property
@@ -183,7 +192,12 @@ class Outlet:
     """Where the events of one source leave: encoded once, for all routes; by reference to deliveries."""
 
     def __new__(
-        cls, event_class: type[Any] | None, encode: Callable[[Any], bytes], *, record_size: int = 0
+        cls,
+        event_class: type[Any] | None,
+        encode: Callable[[Any], bytes],
+        *,
+        record_size: int = 0,
+        max_payload: int = 1 << 20,
     ) -> Outlet: ...
     routes: tuple[Route, ...]
     direct: tuple[Delivery, ...]

@@ -50,4 +50,4 @@ class BacklogError(EchoError):
 
 
 class LinkError(EchoError):
-    """A link was refused or lost."""
+    """A link that was refused or lost."""

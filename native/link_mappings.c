@@ -85,7 +85,7 @@ int echo_pool_open(PyObject *self, const uint8_t *payload, uint32_t size, struct
     if (loan == NULL)
         return -1;
     *stream = load_uint32_t(payload);
-    *record = (struct record){bytes_of(loan), loan->size};
+    *record = (struct record){.bytes = bytes_of(loan), .size = loan->size, .is_shared = 1};
     *owner = (PyObject *)loan;
     return 0;
 }

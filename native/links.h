@@ -11,7 +11,7 @@
 #ifndef ECHO_LINKS_H
 #define ECHO_LINKS_H
 
-#include "leaves.h"
+#include "raw_codec.h"
 
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -104,6 +104,9 @@ struct wire_object {
 /* The wire, which is the caller's from now on; NULL with ClosedError. GIL. */
 struct wire *echo_wire_take(PyObject *object);
 
+/* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
+enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
+
 /* --- routes: link_routes.c; one source's way over one link --- */
 
 /* One record, or for records of fixed size several: a frame for the route's stream. GIL; releases it where
@@ -120,11 +123,14 @@ int echo_route_lend(PyObject *route, PyObject *block, const uint8_t *payload, Py
 
 enum led {
     LED_READ,     /* something was read and delivered */
-    LED_TIMEOUT,  /* nothing came in time */
+    LED_TIMEOUT,  /* nothing came in time, or for LEAD_SLICE_NS: look whether to go on waiting */
     LED_OCCUPIED, /* another thread reads now; the queue will be woken */
     LED_ENDED,    /* nothing will ever come */
     LED_RAISED,   /* an exception is set */
 };
+
+/* A leader looks up so often: a read that is under way does not see that its queue was closed. */
+#define LEAD_SLICE_NS 50000000
 
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
  * change of threads. GIL; releases it while it waits. */
@@ -135,6 +141,7 @@ enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
     Py_ssize_t size;      /* several records of fixed size may stand side by side in it */
+    int is_shared;        /* 1: another process can write to the bytes, so nothing is verified in place */
 };
 
 /* What a link needs of the receiving end of a stream; the Python object Inlet. GIL guards it. */
@@ -151,16 +158,40 @@ struct inlet {
 int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner);
 
 
+/* link_inlets.c: an attribute that is a tuple of exactly `type`, and is replaced as a whole. GIL; any code may run
+ * once it has been. -1 with TypeError. */
+int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
+
 /* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
  * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
  * with an exception: WireError for a record that breaks the rules, or what is no Exception
  * (KeyboardInterrupt). What a handler raises is reported, counted, and goes no further. */
 int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
 
+/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known. As above. */
+int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
+
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
-PyObject *echo_span_new(const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+
+/* --- codecs: link_codecs.c --- */
+
+/* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
+struct raw_call {
+    raw_encode *encode;
+    raw_decode *decode;
+    PyObject *self; /* of both; borrowed from the callable */
+};
+
+/* Fills in *raw. GIL. 0, or -1 with an exception. */
+int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
 
 /* --- queues: link_queues.c --- */
+
+/* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that
+ * releases the GIL. 0: queued, or dropped and counted. -1 with an exception: what is no Exception, or
+ * MemoryError. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
@@ -200,6 +231,7 @@ extern PyType_Spec echo_link_wire_spec;                             /* link_wire
 extern PyType_Spec echo_link_socket_wire_spec;                      /* link_socket.c */
 extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring_wires.c */
 extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
+extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
@@ -214,8 +246,8 @@ PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
-        *delivery_type, *span_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type,
-        *loan_type;
+        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
+        *mapping_type, *loan_type;
 };
 
 #pragma GCC visibility pop
