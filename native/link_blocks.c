@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #include "link_pool.h"
 
-#define MIN_PLACED_BYTES 16384          /* below, copying in and out of a wire is as fast */
+#define MIN_PLACED_BYTES 16384          /* below, a copy through a wire is about as cheap; estimated, not measured */
 #define MIN_UNLOCKED_BYTES 65536        /* a copy that takes longer than a hand-over of the GIL */
 #define CYCLE_BYTES (UINT64_C(4) << 20) /* a part of a common third-level cache */
 
