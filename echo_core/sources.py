@@ -85,7 +85,7 @@ class Source(Generic[T]):
         """An array of `count` records to fill in and submit: in memory that other processes read in place,
         where there is such memory and some is free. Its content is whatever was there."""
         dtype = self.format.dtype
-        pool = self._keeper.pool
+        pool = self.outlet.pool
         room = pool.loan(count * dtype.itemsize) if pool is not None else None
         return np.empty(count, dtype) if room is None else np.frombuffer(room, dtype, count)  # type: ignore[call-overload]
 
