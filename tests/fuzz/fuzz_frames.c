@@ -1,10 +1,11 @@
 /* Fuzzing frames: any bytes are frames, a prefix of a frame, or refused, and nothing outside is read.
  *
  *   clang-16 -g -O1 -fsanitize=fuzzer,address,undefined -Inative $(python3-config --includes) \
- *       tests/fuzz/fuzz_frames.c native/link_frames.c -o /tmp/fuzz_frames && /tmp/fuzz_frames -max_total_time=600
+ *       tests/fuzz/fuzz_frames.c native/link_frames.c -o /tmp/fuzz_frames && /tmp/fuzz_frames
+ * -max_total_time=600
  *
- * An input is the limit of a payload (four bytes) and what a peer sends. It is scanned at once, and again byte
- * by byte as it comes: both find the same.
+ * An input is the limit of a payload (four bytes) and what a peer sends. It is scanned at once, and again
+ * byte by byte as it comes: both find the same.
  */
 #include "links.h"
 
@@ -35,12 +36,14 @@ static struct scan scan_copy(const uint8_t *bytes, size_t available, uint32_t li
     memcpy(copy, bytes, available);
     while ((size = echo_frame_next(copy + scan.end, available - scan.end, limit, &frame, &need)) > 0) {
         require((size_t)size <= available - scan.end && size % FRAME_ALIGNMENT == 0);
-        require(frame.payload + frame.size <= copy + scan.end + size && frame.size <= limit && frame.stream > 0);
+        require(frame.payload + frame.size <= copy + scan.end + size && frame.size <= limit &&
+                frame.stream > 0);
         scan.end += (size_t)size;
         scan.frames++;
     }
     scan.is_refused = size < 0;
-    require(size < 0 || (need > available - scan.end && need <= frame_bytes(limit)) || need == FRAME_HEADER_BYTES);
+    require(size < 0 || (need > available - scan.end && need <= frame_bytes(limit)) ||
+            need == FRAME_HEADER_BYTES);
     free(copy);
     return scan;
 }
