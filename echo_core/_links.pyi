@@ -8,7 +8,7 @@ DROP_NEWEST: int
 ERROR: int
 
 def scan(buffer: Any, limit: int, /) -> tuple[list[tuple[int, bytes]], int]:
-    """The frames (stream, payload) that are complete, and how many bytes they take. WireError: no frame begins so."""
+    """The frames (stream, payload) that are complete, and how many bytes they take."""
 
 class Wire:
     """Bytes from process to process. A Link takes it over."""

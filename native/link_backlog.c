@@ -14,7 +14,8 @@ void echo_frame_store(uint8_t *room, const struct frame *frame)
     size_t size = frame_bytes(frame->size);
     uint32_t header[2] = {htole32(frame->size), htole32(frame->stream)};
 
-    memset(room + size - FRAME_ALIGNMENT, 0, FRAME_ALIGNMENT); /* the padding, and what is written over next */
+    memset(room + size - FRAME_ALIGNMENT, 0,
+           FRAME_ALIGNMENT); /* the padding, and what is written over next */
     memcpy(room, header, sizeof header);
     if (frame->size > 0)
         memcpy(room + FRAME_HEADER_BYTES, frame->payload, frame->size);

@@ -47,8 +47,7 @@ static int slot_for(const struct intake *intake, size_t capacity)
         chunk = intake->chunks[i];
         if (chunk == NULL || is_shared(chunk) || (i == intake->current && intake->end > intake->begin))
             continue;
-        if (chunk->capacity >= capacity &&
-            (best < 0 || chunk->capacity < intake->chunks[best]->capacity))
+        if (chunk->capacity >= capacity && (best < 0 || chunk->capacity < intake->chunks[best]->capacity))
             best = i;
     }
     for (int i = 0; best < 0 && i < CHUNKS; i++)
@@ -163,7 +162,8 @@ static void chunk_dealloc(PyObject *self)
     free_instance(self);
 }
 
-static PyType_Slot chunk_slots[] = {{Py_tp_doc, PyDoc_STR("Received bytes.")}, {Py_tp_dealloc, chunk_dealloc}, {0, NULL}};
+static PyType_Slot chunk_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Received bytes.")}, {Py_tp_dealloc, chunk_dealloc}, {0, NULL}};
 
 PyType_Spec echo_link_chunk_spec = {
     .name = "echo_core._links.Chunk",

@@ -8,7 +8,8 @@ static uint32_t load_little(const uint8_t *bytes)
     return le32toh(load_uint32_t(bytes));
 }
 
-int64_t echo_frame_next(const uint8_t *bytes, size_t available, uint32_t limit, struct frame *frame, size_t *need)
+int64_t echo_frame_next(const uint8_t *bytes, size_t available, uint32_t limit, struct frame *frame,
+                        size_t *need)
 {
     size_t size;
 

@@ -1,7 +1,8 @@
 /* The backlogs of routes: what waits for room on the wire, what is dropped of it, and whose turn it is.
  *
- * Lanes take turns, frame by frame, so that a source which has much waiting holds up no other. A control frame
- * of the link is a fence: it goes when all that was put before it has gone. Tickets say what was before.
+ * Lanes take turns, frame by frame, so that a source which has much waiting holds up no other. A control
+ * frame of the link is a fence: it goes when all that was put before it has gone. Tickets say what was
+ * before.
  */
 #include "link_outbox.h"
 
@@ -91,7 +92,8 @@ int echo_lane_control(struct lane *lane, const struct frame *frame)
 
     if (outbox->end != END_NOT)
         return -1;
-    if (has_backlog(outbox) || lane->tail_gap > 0 || frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
+    if (has_backlog(outbox) || lane->tail_gap > 0 ||
+        frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
         if (!echo_outbox_is_flooded(outbox, frame)) {
             echo_lane_queue(lane, 0, frame);
             echo_outbox_pump(outbox, 1);

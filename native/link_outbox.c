@@ -104,12 +104,7 @@ static void swap(struct outbox *outbox)
     outbox->staged = 0;
 }
 
-static void begin_write(struct outbox *outbox)
-{
-    outbox->is_writing = 1;
-}
-
-/* Locked again. `taken`: of `offered` bytes; or -errno. */
+/* Locked. `taken`: of `offered` bytes; or -errno. */
 static void end_write(struct outbox *outbox, ssize_t taken, size_t offered)
 {
     outbox->is_writing = 0;
@@ -152,7 +147,8 @@ static int next_parts(struct outbox *outbox, struct iovec parts[2], size_t *size
     int count = 0;
 
     if (outbox->front_to > outbox->front_from)
-        parts[count++] = (struct iovec){outbox->front + outbox->front_from, outbox->front_to - outbox->front_from};
+        parts[count++] =
+            (struct iovec){outbox->front + outbox->front_from, outbox->front_to - outbox->front_from};
     if (outbox->large != NULL)
         parts[count++] = (struct iovec){outbox->large->bytes + outbox->large->begin,
                                         outbox->large->end - outbox->large->begin};
@@ -185,7 +181,7 @@ void echo_outbox_write(struct outbox *outbox, int holds_gil)
     count = next_parts(outbox, parts, &size);
     if (count == 0 || outbox->end != END_NOT)
         return;
-    begin_write(outbox);
+    outbox->is_writing = 1;
     echo_outbox_unlock(outbox);
     if (holds_gil && size > GIL_WRITE_BYTES)
         state = PyEval_SaveThread();
@@ -312,7 +308,7 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
     parts[1] = (struct iovec){header, sizeof header};
     parts[2] = (struct iovec){(void *)(uintptr_t)frame->payload, frame->size};
     parts[3] = (struct iovec){(void *)(uintptr_t)zeros, size - FRAME_HEADER_BYTES - frame->size};
-    begin_write(outbox);
+    outbox->is_writing = 1;
     echo_outbox_unlock(outbox);
     state = PyEval_SaveThread();
     taken = write_patiently(outbox->wire, (struct iovec[]){parts[0], parts[1], parts[2], parts[3]}, count,

@@ -9,9 +9,9 @@
  * as fast as the wire takes them. On an idle link the thread that puts writes; on a busy one frames gather in
  * `staging`, and are written when it is full, or by the outbox's own thread at the end of the delay.
  *
- * "Locked": the caller holds the mutex. One thread at a time is in the wire's write or await_room, without the
- * mutex: who has set is_writing. A thread that has the GIL may wait for the mutex, so no holder of the mutex
- * ever waits for the GIL.
+ * "Locked": the caller holds the mutex. One thread at a time is in the wire's write or await_room, without
+ * the mutex: who has set is_writing. A thread that has the GIL may wait for the mutex, so no holder of the
+ * mutex ever waits for the GIL.
  */
 #ifndef ECHO_LINK_OUTBOX_H
 #define ECHO_LINK_OUTBOX_H
@@ -30,77 +30,77 @@
 
 /* Why a link has ended. */
 enum end {
-    END_NOT = 0,  /* it has not */
-    END_SHUT,     /* this side wanted it */
-    END_PEER,     /* the peer has closed it */
-    END_ERROR,    /* of the system: errno */
-    END_STALLED,  /* the peer has read nothing for too long */
-    END_FLOODED,  /* more control frames wait than a peer that reads would let wait */
-    END_MEMORY,
-    END_THREAD,   /* the system gave none: errno */
+    END_NOT = 0, /* it has not */
+    END_SHUT,    /* this side wanted it */
+    END_PEER,    /* the peer has closed it */
+    END_ERROR,   /* of the system: errno */
+    END_STALLED, /* the peer has read nothing for too long */
+    END_FLOODED, /* more control frames wait than a peer that reads would let wait */
+    END_MEMORY,  /* there was none for what waits */
+    END_THREAD,  /* the system gave none: errno */
 };
 
 /* What one route has in the outbox. The mutex guards it; what never changes can be read without. */
 struct lane {
-    struct outbox *outbox;       /* borrowed: outlives its lanes. Never changes */
-    uint32_t stream;             /* never changes */
-    enum policy policy;          /* never changes */
-    uint64_t max_events;         /* of the backlog; never changes */
-    size_t max_bytes;            /* of the backlog; never changes */
-    int64_t timeout_ns;          /* of POLICY_BLOCK; negative: for ever. Never changes */
-    uint32_t max_payload;        /* of a frame that the peer takes. Never changes */
-    int64_t delay;               /* ticks; 0: the outbox's. Never changes */
-    struct lane *next, *before;  /* in the circle of lanes that have a backlog; NULL: not in it */
-    struct backlog ahead;        /* goes first: control frames and gaps that dropping left at the head */
-    struct backlog backlog;
-    uint64_t head_gap;           /* events dropped between `ahead` and `backlog` */
-    uint64_t tail_gap;           /* events dropped behind the backlog; said before the next frame */
-    uint64_t events, dropped;    /* accepted (some of them dropped later), dropped in all */
-    int is_orphan;               /* 1: its route is gone, and it goes when its backlog has been sent */
+    struct outbox *outbox;      /* borrowed: outlives its lanes. Never changes */
+    uint32_t stream;            /* never changes */
+    enum policy policy;         /* never changes */
+    uint64_t max_events;        /* of the backlog; never changes */
+    size_t max_bytes;           /* of the backlog; never changes */
+    int64_t timeout_ns;         /* of POLICY_BLOCK; negative: for ever. Never changes */
+    uint32_t max_payload;       /* of a frame that the peer takes. Never changes */
+    int64_t delay;              /* ticks; 0: the outbox's. Never changes */
+    struct lane *next, *before; /* in the circle of lanes that have a backlog; NULL: not in it */
+    struct backlog ahead;       /* goes first: control frames and gaps that dropping left at the head */
+    struct backlog backlog;     /* what the limits count */
+    uint64_t head_gap;          /* events dropped between `ahead` and `backlog` */
+    uint64_t tail_gap;          /* events dropped behind the backlog; said before the next frame */
+    uint64_t events, dropped;   /* accepted (some of them dropped later), dropped in all */
+    int is_orphan;              /* 1: its route is gone, and it goes when its backlog has been sent */
 };
 
 struct outbox {
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* guards all below that has no other rule */
     /* Settings; never change. */
-    struct wire *wire;           /* borrowed from the link */
-    PyObject *link;              /* borrowed: the outbox is part of it */
-    PyObject *pool;              /* borrowed from the link; NULL: none */
-    unsigned holder;             /* of the link in it */
-    size_t max_control_bytes;
-    int64_t delay, idle, stall;  /* ticks: until gathered frames are written; since a write, until the link counts
-                                    as idle; without progress, until it has ended */
-    _Atomic uint64_t *reads;     /* how often the link has read: after a read it counts as idle at once */
+    struct wire *wire;          /* borrowed from the link */
+    PyObject *link;             /* borrowed: the outbox is part of it */
+    PyObject *pool;             /* borrowed from the link; NULL: none */
+    unsigned holder;            /* of the link in it */
+    size_t max_control_bytes;   /* that may wait */
+    int64_t delay, idle, stall; /* ticks: until gathered frames are written; since a write, until the link
+                                   counts as idle; without progress, until it has ended */
+    _Atomic uint64_t *reads;    /* how often the link has read: after a read it counts as idle at once */
     /* What waits. */
     uint8_t *staging, *front;    /* owned, STAGING_BYTES each: being filled, being written */
-    size_t staged;
+    size_t staged;               /* bytes in staging */
     size_t front_from, front_to; /* still to be written */
     struct block *large;         /* owned; a frame that is too large for staging, being written. NULL: none */
-    struct backlog control;
+    struct backlog control;      /* frames of the link itself */
     size_t control_bytes;        /* of control frames in all backlogs */
     struct lane *turn;           /* the lane in the circle that is next; NULL: no lane has a backlog */
     unsigned lanes;              /* in the circle */
-    uint64_t tickets;
+    uint64_t tickets;            /* given to frames that had to wait */
     /* Who writes. */
-    int is_writing;              /* 1: a thread is in write or await_room */
-    int is_full;                 /* 1: the wire took less than it was given */
-    int64_t stuck_since;         /* ticks; is_full: since when nothing was taken */
-    int64_t written_at;          /* ticks at the end of the last write */
-    int64_t due_at;              /* ticks; when what is staged must be written */
-    int64_t staged_delay;        /* the least delay of what is staged; 0: the outbox's */
-    uint64_t reads_seen;         /* *reads at the last write */
-    _Atomic uint32_t changes;    /* futex of threads that wait for room or for another's write */
-    unsigned waiting;            /* threads at it */
+    int is_writing;           /* 1: a thread is in write or await_room */
+    int is_full;              /* 1: the wire took less than it was given */
+    int64_t stuck_since;      /* ticks; is_full: since when nothing was taken */
+    int64_t written_at;       /* ticks at the end of the last write */
+    int64_t due_at;           /* ticks; when what is staged must be written */
+    int64_t staged_delay;     /* the least delay of what is staged; 0: the outbox's */
+    uint64_t reads_seen;      /* *reads at the last write */
+    _Atomic uint32_t changes; /* futex of threads that wait for room or for another's write */
+    unsigned waiting;         /* threads at it */
     /* The outbox's own thread (link_writer.c). */
-    pthread_t writer;
-    int has_writer;              /* 1: started, and not joined */
-    int is_writer_asleep;        /* 1: until it is called */
-    int64_t writer_until;        /* ticks; when it looks again, if it is not asleep */
-    _Atomic uint32_t calls;      /* its futex */
-    int is_called;               /* 1: unlock wakes it */
+    pthread_t writer;       /* has_writer: it */
+    int has_writer;         /* 1: started, and not joined */
+    int is_writer_asleep;   /* 1: until it is called */
+    int64_t writer_until;   /* ticks; when it looks again, if it is not asleep */
+    _Atomic uint32_t calls; /* its futex */
+    int is_called;          /* 1: unlock wakes it */
     /* Counters. */
-    uint64_t sent_bytes, sent_frames, writes;
-    enum end end;
-    int error;                   /* END_ERROR, END_THREAD: errno */
+    uint64_t sent_bytes, sent_frames, writes; /* given to the system; past any dropping; calls that did it */
+    enum end end;                             /* why nothing is sent any more; END_NOT: it is */
+    int error;                                /* END_ERROR, END_THREAD: errno */
 };
 
 /* --- link_outbox.c --- */
@@ -137,43 +137,46 @@ static inline int has_work(const struct outbox *outbox)
 /* Bytes that were accepted and not yet given to the system. Locked. */
 size_t echo_outbox_queued(const struct outbox *outbox);
 
-/* Writes what the wire takes, once, after filling staging from the backlogs. Locked, and nobody writes; unlocks
- * meanwhile. `holds_gil`: releases it during large writes. */
+/* Writes what the wire takes, once, after filling staging from the backlogs. Locked, and nobody writes;
+ * unlocks meanwhile. `holds_gil`: releases it during large writes. */
 void echo_outbox_write(struct outbox *outbox, int holds_gil);
 
 /* Writes what is there, at most twice, and leaves the rest to the writer. Locked. */
 void echo_outbox_pump(struct outbox *outbox, int holds_gil);
 
-/* One thread's share in the work of a full outbox: writes, or waits for room on the wire, or for another thread
- * that does. At most timeout_ns (negative: no bound). Locked, no GIL; unlocks meanwhile. 0, or -EINTR. */
+/* One thread's share in the work of a full outbox: writes, or waits for room on the wire, or for another
+ * thread that does. At most timeout_ns (negative: no bound). Locked, no GIL; unlocks meanwhile. 0, or -EINTR.
+ */
 int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
 
-/* A large frame from where it lies, when nobody writes and no backlog is there; waits `patience_ns` for a wire
- * that is full. 1: accepted; what the wire did not take was copied. 0: nothing of it was taken. Locked, GIL;
- * unlocks and releases meanwhile. */
+/* A large frame from where it lies, when nobody writes and no backlog is there; waits `patience_ns` for a
+ * wire that is full. 1: accepted; what the wire did not take was copied. 0: nothing of it was taken. Locked,
+ * GIL; unlocks and releases meanwhile. */
 int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, int64_t patience_ns);
 
 /* --- link_staging.c --- */
 
-/* A frame to staging, where it fits; writes it, or sees to it that somebody does in time. `delay`: ticks; 0: the
- * outbox's. Locked, GIL. */
+/* A frame to staging, where it fits; writes it, or sees to it that somebody does in time. `delay`: ticks; 0:
+ * the outbox's. Locked, GIL. */
 void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay);
 
 /* 1: the peer has let more control frames wait than it may; the link has ended. Locked. */
 int echo_outbox_is_flooded(struct outbox *outbox, const struct frame *frame);
 
-/* A control frame, behind all that was put before. 0; -1: the link has ended (perhaps by this). Locked, GIL. */
+/* A control frame, behind all that was put before. 0; -1: the link has ended (perhaps by this). Locked, GIL.
+ */
 int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
 
-/* While a thread hands out what it has received, what it puts only gathers, as long as more is to come: so that
- * answers to a batch are a batch. */
+/* While a thread hands out what it has received, what it puts only gathers, as long as more is to come: so
+ * that answers to a batch are a batch. */
 struct gathering {
-    struct gathering *outer;      /* of a handler that waits for events in turn */
-    int is_on;                    /* 1: more is to come */
+    struct gathering *outer; /* of a handler that waits for events in turn */
+    int is_on;               /* 1: more is to come */
+    unsigned forks;          /* echo_forks at the beginning: a handler may fork */
     int count;
     struct {
-        PyObject *link;           /* owned */
-        struct outbox *outbox;    /* its */
+        PyObject *link;        /* owned */
+        struct outbox *outbox; /* its */
     } entries[16];
 };
 void echo_gathering_begin(struct gathering *gathering);

@@ -90,7 +90,9 @@ static int take_message(struct link *link, const struct frame *frame)
     Py_XDECREF(kind);
     Py_XDECREF(payload);
     Py_XDECREF(result);
-    return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
+    return result != NULL || PyErr_Occurred() == NULL
+               ? 0
+               : -1; /* cleared by the garbage collector: no callable */
 }
 
 static int take_control(struct link *link, const struct frame *frame)
@@ -116,8 +118,8 @@ static int64_t next_frame(const struct link *link, struct frame *frame, size_t *
     *need = FRAME_HEADER_BYTES;
     if (chunk == NULL)
         return 0;
-    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload, frame,
-                           need);
+    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload,
+                           frame, need);
 }
 
 static int refuse(const struct link *link, const struct frame *frame)
@@ -126,11 +128,13 @@ static int refuse(const struct link *link, const struct frame *frame)
         echo_raise("WireError", "Expected a frame, got one of stream 0");
     else
         echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
-                   (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
+                   (unsigned long)link->max_payload, (unsigned long)frame->size,
+                   (unsigned long)frame->stream);
     return -1;
 }
 
-/* The frames of `first`'s stream that follow each other. *size: what next_frame says of the one behind them. */
+/* The frames of `first`'s stream that follow each other. *size: what next_frame says of the one behind them.
+ */
 static Py_ssize_t collect(struct link *link, const struct frame *first, struct record *records, int64_t *size)
 {
     struct frame frame = *first;
@@ -145,8 +149,8 @@ static Py_ssize_t collect(struct link *link, const struct frame *first, struct r
     return count;
 }
 
-static int hand_out_run(struct link *link, const struct frame *first, int64_t size, struct gathering *gathering,
-                        PyObject *chunk)
+static int hand_out_run(struct link *link, const struct frame *first, int64_t size,
+                        struct gathering *gathering, PyObject *chunk)
 {
     struct record records[MAX_RUN];
     Py_ssize_t count = collect(link, first, records, &size);
@@ -156,7 +160,8 @@ static int hand_out_run(struct link *link, const struct frame *first, int64_t si
     return hand(link, first->stream, records, count, chunk);
 }
 
-static int hand_out_control(struct link *link, const struct frame *frame, int64_t size, struct gathering *gathering)
+static int hand_out_control(struct link *link, const struct frame *frame, int64_t size,
+                            struct gathering *gathering)
 {
     struct frame next;
     size_t need;
@@ -179,7 +184,8 @@ static Py_ssize_t hand_out(struct link *link)
     int status = 0;
 
     echo_gathering_begin(&gathering);
-    while (status == 0 && !link->is_ended && (size = next_frame(link, &frame, &need)) != 0) {
+    while (status == 0 && !link->is_ended && !is_inherited(link) &&
+           (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
         else if (frame.stream >= FIRST_STREAM)
@@ -279,7 +285,7 @@ enum step echo_link_read(struct link *link, int64_t timeout_ns)
     size_t need, size;
     ssize_t count;
 
-    if (link->is_ended)
+    if (link->is_ended || is_inherited(link))
         return STEP_ENDED;
     if (next_frame(link, &frame, &need) != 0)
         return hand_out_or_fail(link);

@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 struct socket_wire {
-    struct wire wire;              /* first: what others see */
-    int fd;                        /* owned */
-    _Atomic int nudges;            /* owned eventfd; -1 until somebody awaits bytes or nudges */
-    int64_t receive_timeout_ns;    /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads */
+    struct wire wire;           /* first: what others see */
+    int fd;                     /* owned */
+    _Atomic int nudges;         /* owned eventfd; -1 until somebody awaits bytes or nudges */
+    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads */
 };
 
 /* A read that waits at least so long has the kernel watch the time: one system call instead of two. */
@@ -155,8 +155,7 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
 
 static void socket_shut(struct wire *wire)
 {
-    shutdown(socket_of(wire)->fd, SHUT_RDWR);
-    socket_nudge(wire);
+    shutdown(socket_of(wire)->fd, SHUT_RDWR); /* whoever polls or reads it returns */
 }
 
 static void socket_free(struct wire *wire)
@@ -200,7 +199,8 @@ static int prepare(int fd)
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never) != 0)
         return PyErr_SetFromErrno(PyExc_OSError), -1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* gathered already; refused by Unix sockets */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
+               sizeof one); /* gathered already; refused by Unix sockets */
     return 0;
 }
 

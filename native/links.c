@@ -7,7 +7,8 @@
  *   Route              one source's way over a link, with a backlog and a policy (link_routes.c)
  *   scan               frames in bytes (link_frames.c)
  *
- * Python's stable ABI of 3.11 only. links.h says what the parts know of each other, and which locks there are.
+ * Python's stable ABI of 3.11 only. links.h says what the parts know of each other, and which locks there
+ * are.
  */
 #include "links.h"
 
@@ -107,10 +108,13 @@ struct entry {
     size_t place;
 };
 
-#define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
+#define ENTRY(name)                                                                                          \
+    {                                                                                                        \
+        &echo_link_##name##_spec, offsetof(struct module_state, name##_type)                                 \
+    }
 
-static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link), ENTRY(route), ENTRY(inlet),
-                                       ENTRY(delivery), ENTRY(span), ENTRY(queue), ENTRY(outlet),
+static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(route),   ENTRY(inlet),
+                                       ENTRY(delivery), ENTRY(span),  ENTRY(queue),   ENTRY(outlet),
                                        ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
 
 /* These have Wire as their base. */

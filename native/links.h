@@ -233,9 +233,9 @@ void echo_raise(const char *error, const char *format, ...);
 extern PyType_Spec echo_link_wire_spec;                             /* link_wires.c */
 extern PyType_Spec echo_link_socket_wire_spec;                      /* link_socket.c */
 extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring_wires.c */
-extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
+extern PyType_Spec echo_link_link_spec;                             /* link_link_type.c */
 extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
-extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
+extern PyType_Spec echo_link_route_spec;                            /* link_route_type.c */
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */

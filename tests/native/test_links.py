@@ -63,7 +63,7 @@ def link_over(
     wire: Wire, control: Callable[[int, bytes], object] = lambda kind, payload: None, **settings: Any
 ) -> Link:
     """A link with settings that no test waits for, unless they are given."""
-    given_settings = {
+    given_settings: dict[str, Any] = {
         "max_payload": MAX_PAYLOAD,
         "control_bytes": 1 << 20,
         "delay_ns": 100_000,
@@ -141,7 +141,7 @@ class Runner:
     def _run(self, link: Link) -> None:
         try:
             link.run()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - end() raises it
             self._error = error
 
     def end(self) -> None:
@@ -160,7 +160,7 @@ class Ends:
     one: Link
     other: Link
     messages: list[tuple[int, bytes]]
-    runners: list[Runner] = field(default_factory=list)
+    runners: list[Runner] = field(default_factory=list[Runner])
 
     def run(self) -> None:
         """From here on both read."""
@@ -210,7 +210,8 @@ class Peer:
             if frame[0] == kind:
                 return found
             found.append(frame)
-        raise AssertionError(f"no frame of kind {kind}, but {len(found)} others")
+        msg = f"no frame of kind {kind}, but {len(found)} others"
+        raise AssertionError(msg)
 
 
 @pytest.fixture
@@ -240,6 +241,12 @@ def fill(outlet: Outlet, route: Route) -> int:
     return count
 
 
+def repeat(call: Callable[..., object], *arguments: object) -> None:
+    """Until it raises; ten thousand times at most."""
+    for _ in range(10000):
+        call(*arguments)
+
+
 def numbered(number: int, size: int = 1000) -> bytes:
     """A record that begins with its number."""
     return number.to_bytes(8, "little") + bytes(size - 8)
@@ -252,7 +259,7 @@ def number_of(record: bytes) -> int:
 
 def counted(frames: list[tuple[int, bytes]], stream: int = 64) -> list[int]:
     """The place of each event that came in its stream, by counting events and gaps."""
-    place, places = 0, []
+    place, places = 0, list[int]()
     for kind, payload in frames:
         if kind == stream:
             places.append(place)
@@ -304,11 +311,8 @@ def test_events_cross_both_ways_at_once(ends: Ends) -> None:
 
 
 def test_threads_that_submit_at_once_keep_each_sources_order(ends: Ends) -> None:
-    received: dict[int, list[int]] = {stream: [] for stream in range(64, 68)}
-    inlets = [
-        sink(ends.other, lambda event, numbers=numbers: numbers.append(number_of(event)), stream)
-        for stream, numbers in received.items()
-    ]
+    received: dict[int, list[bytes]] = {stream: [] for stream in range(64, 68)}
+    inlets = [sink(ends.other, events.append, stream) for stream, events in received.items()]
     ends.run()
 
     def submit_all(stream: int) -> None:
@@ -319,7 +323,7 @@ def test_threads_that_submit_at_once_keep_each_sources_order(ends: Ends) -> None
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(submit_all, received))
     eventually(lambda: sum(inlet.events for inlet in inlets) == 8000)
-    assert all(numbers == list(range(2000)) for numbers in received.values())
+    assert all([number_of(event) for event in events] == list(range(2000)) for events in received.values())
 
 
 def test_control_frames_stand_between_the_events_where_they_were_sent(ends: Ends) -> None:
@@ -359,7 +363,6 @@ def test_handler_may_submit_to_the_link_it_was_called_from(ends: Ends) -> None:
         outlet.submit(numbered(number, 96))
     eventually(lambda: len(answers) == 1000)
     assert answers == list(range(1000))
-    assert ends.other.writes <= 1000
 
 
 # --- who writes, and when ---
@@ -385,7 +388,7 @@ def test_events_that_gathered_are_written_without_anybodys_doing(peer: tuple[Soc
     assert link.writes == 0
     frames = far.frames()
     assert [number_of(next(frames)[1]) for _ in range(10)] == list(range(10))
-    assert link.writes == 1
+    eventually(lambda: link.writes == 1)  # counted after the bytes have come
 
 
 def test_event_without_time_takes_those_with_time_along(peer: tuple[SocketWire, Peer]) -> None:
@@ -506,8 +509,7 @@ def test_submit_that_blocks_gives_up_in_time(peer: tuple[SocketWire, Peer]) -> N
     wire, _ = peer
     outlet, route = source(link_over(wire), max_events=5, timeout_ns=20_000_000)
     with pytest.raises(BacklogError, match="stream 64 was full for 20 ms"):
-        for number in range(10000):
-            outlet.submit(numbered(number))
+        repeat(outlet.submit, numbered(0))
     assert (route.queued_events, route.dropped) == (5, 1)
 
 
@@ -603,7 +605,7 @@ def test_peer_that_reads_nothing_for_too_long_loses_the_link(peer: tuple[SocketW
     runner = Runner(link)
     outlet, route = source(link)
     sent = fill(outlet, route)
-    with pytest.raises(LinkError, match="The peer has read nothing for (29|30) ms"):
+    with pytest.raises(LinkError, match=r"The peer has read nothing for (29|30) ms"):
         runner.end()
     assert not link.is_open
     outlet.submit(b"into nothing")
@@ -618,8 +620,7 @@ def test_peer_that_lets_control_frames_pile_up_loses_the_link(peer: tuple[Socket
     link = link_over(wire, control_bytes=10000)
     runner = Runner(link)
     with pytest.raises(LinkError, match="more than 10000 bytes of control frames"):
-        for _ in range(10000):
-            link.send(9, bytes(1000))
+        repeat(link.send, 9, bytes(1000))
     with pytest.raises(LinkError, match="does not read"):
         runner.end()
 
@@ -627,9 +628,9 @@ def test_peer_that_lets_control_frames_pile_up_loses_the_link(peer: tuple[Socket
 def test_control_frames_of_routes_are_bounded_too(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
     link = link_over(wire, control_bytes=10000)
-    with pytest.raises(LinkError):
-        for stream in range(64, 10064):
-            source(link, stream)[1].send(9, bytes(1000))
+    routes = (source(link, stream)[1] for stream in range(64, 10064))
+    with pytest.raises(LinkError, match="does not read"):
+        repeat(lambda: next(routes).send(9, bytes(1000)))
 
 
 def test_backlog_of_a_closed_route_is_still_sent(peer: tuple[SocketWire, Peer]) -> None:
@@ -764,7 +765,8 @@ def test_memory_does_not_grow_with_the_number_of_a_stream(peer: tuple[SocketWire
 
 def test_what_control_raises_ends_the_link(peer: tuple[SocketWire, Peer]) -> None:
     def refuse(kind: int, payload: bytes) -> None:
-        raise WireError(f"no {kind}, {payload!r}")
+        msg = f"no {kind}, {payload!r}"
+        raise WireError(msg)
 
     wire, far = peer
     link = link_over(wire, refuse)
@@ -871,6 +873,25 @@ def test_getter_that_leads_notices_that_its_queue_was_closed(ends: Ends) -> None
             getting.result(30)
 
 
+def test_interrupt_ends_a_get_that_leads() -> None:
+    program = (
+        "import os, signal, socket, threading\n"
+        "from tests.native.test_links import *\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "queue, _ = leading_queue(link)\n"
+        "runner = Runner(link)\n"
+        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try: queue.get()\n"
+        "except KeyboardInterrupt: other.sendall(frame_bytes(64, b'event'))\n"
+        "print(queue.get(), link.is_open)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "b'event' True\n"
+
+
 def test_two_getters_share_a_link(ends: Ends) -> None:
     queues = [unbounded_queue(), unbounded_queue()]
     for stream, queue in zip((64, 65), queues, strict=True):
@@ -948,18 +969,15 @@ def test_nothing_is_left_of_a_link(ends: Ends) -> None:
     descriptors, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     for _ in range(10):
         one, other = wires(ends.kind)
-        messages: list[object] = []
-        pair = Ends(
-            ends.kind, link_over(one), link_over(other, lambda kind, payload: messages.append(kind)), []
-        )
+        pair = Ends(ends.kind, link_over(one), link_over(other), [])
         queue, _ = leading_queue(pair.other)
         pair.run()
-        outlet, _ = source(pair.one, delay_ns=1000)
-        for number in range(100):
+        outlet, route = source(pair.one, delay_ns=200_000)
+        for number in range(20):
             outlet.submit(numbered(number))
             queue.get(PATIENCE_NS)
         pair.close()
-        del pair, queue, outlet, one, other
+        del pair, queue, outlet, route, one, other
     gc.collect()
     eventually(lambda: len(os.listdir("/proc/self/task")) <= threads)
     assert len(os.listdir("/proc/self/fd")) <= descriptors
@@ -993,9 +1011,9 @@ def test_wire_has_one_link_only(peer: tuple[SocketWire, Peer]) -> None:
 
 
 def test_socket_wire_wants_a_stream_socket() -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
-        with pytest.raises(ValueError, match="Expected a stream socket"):
-            SocketWire(datagrams.fileno())
+    datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with datagrams, pytest.raises(ValueError, match="Expected a stream socket"):
+        SocketWire(datagrams.fileno())
     with pytest.raises(OSError, match="Bad file descriptor"):
         SocketWire(-1)
 
@@ -1014,7 +1032,7 @@ def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
 def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
     program = (
         "import os, socket\n"
-        "from tests.native.test_links import fill, frame_bytes, link_over, numbered, source, Runner, SocketWire\n"
+        "from tests.native.test_links import *\n"
         "from echo_core.errors import ClosedError\n"
         "def refused(call, *arguments):\n"
         "    try: call(*arguments)\n"
@@ -1026,8 +1044,9 @@ def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
         "sent = fill(outlet, route)\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
-        "    calls = [(outlet.submit, b''), (link.send, 9, b''), (link.drain, 0), (link.run,), (route.send, 9, b'')]\n"
-        "    good = all(refused(*call) for call in calls) and not link.is_open and link.queued_bytes == 0\n"
+        "    calls = [(outlet.submit, b''), (link.send, 9, b''), (link.drain, 0), (link.run,)]\n"
+        "    good = all(refused(*call) for call in [*calls, (route.send, 9, b'')])\n"
+        "    good = good and not link.is_open and link.queued_bytes == 0\n"
         "    link.abandon()\n"
         "    del outlet, route, link\n"
         "    os._exit(0 if good else 1)\n"
@@ -1044,6 +1063,33 @@ def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
         [sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("gone on\n", "")
+
+
+def test_handler_may_fork_and_its_child_reads_nothing() -> None:
+    program = (
+        "import os, socket\n"
+        "from tests.native.test_links import *\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "back, _ = source(link)\n"
+        "pids = []\n"
+        "def handle(event):\n"
+        "    back.submit(event)\n"
+        "    if event == b'fork': pids.append(os.fork())\n"
+        "sink(link, handle)\n"
+        "events = [(64, b'a'), (64, b'fork'), (9, b''), (64, b'b')]\n"
+        "other.sendall(b''.join(frame_bytes(*event) for event in events))\n"
+        "other.shutdown(socket.SHUT_WR)\n"
+        "link.run()\n"
+        "if pids == [0]: os._exit(7)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 7\n"
+        "other.settimeout(30)\n"
+        "print([payload for _, payload in Peer(other).frames()])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[b'a', b'fork', b'b']\n", "")
 
 
 def test_process_that_is_killed_leaves_a_link_that_has_ended() -> None:
