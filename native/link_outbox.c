@@ -162,6 +162,16 @@ static int next_parts(struct outbox *outbox, struct iovec parts[2], size_t *size
     return count;
 }
 
+/* What is to be written next becomes `front` and `large`. Never swaps once there is a large frame: what is
+ * staged by then comes after it. */
+static void choose(struct outbox *outbox)
+{
+    for (int i = 0; i < 2 && outbox->large == NULL && outbox->front_to == outbox->front_from; i++) {
+        swap(outbox);
+        echo_outbox_refill(outbox);
+    }
+}
+
 void echo_outbox_write(struct outbox *outbox, int holds_gil)
 {
     struct wire *wire = outbox->wire;
@@ -171,11 +181,7 @@ void echo_outbox_write(struct outbox *outbox, int holds_gil)
     ssize_t taken;
     int count;
 
-    if (outbox->large == NULL) {
-        echo_outbox_refill(outbox);
-        swap(outbox);
-        echo_outbox_refill(outbox);
-    }
+    choose(outbox);
     count = next_parts(outbox, parts, &size);
     if (count == 0 || outbox->end != END_NOT)
         return;
