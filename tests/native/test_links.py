@@ -59,7 +59,9 @@ def fail(error: BaseException) -> None:
     raise error
 
 
-def link_over(wire: Wire, control: Callable[[int, bytes], object] = lambda kind, payload: None, **settings: Any) -> Link:
+def link_over(
+    wire: Wire, control: Callable[[int, bytes], object] = lambda kind, payload: None, **settings: Any
+) -> Link:
     """A link with settings that no test waits for, unless they are given."""
     given_settings = {
         "max_payload": MAX_PAYLOAD,
@@ -178,7 +180,10 @@ def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
     one, other = wires(request.param)
     messages: list[tuple[int, bytes]] = []
     pair = Ends(
-        request.param, link_over(one), link_over(other, lambda kind, payload: messages.append((kind, payload))), messages
+        request.param,
+        link_over(one),
+        link_over(other, lambda kind, payload: messages.append((kind, payload))),
+        messages,
     )
     yield pair
     pair.close()
@@ -655,7 +660,9 @@ def run_against(peer: tuple[SocketWire, Peer], data: bytes, **settings: Any) -> 
     return link
 
 
-def test_peer_that_closes_between_frames_ends_the_link_without_an_error(peer: tuple[SocketWire, Peer]) -> None:
+def test_peer_that_closes_between_frames_ends_the_link_without_an_error(
+    peer: tuple[SocketWire, Peer],
+) -> None:
     link = run_against(peer, frame_bytes(64, b"event"))
     assert (link.received_frames, link.is_open) == (1, False)
     with pytest.raises(LinkError, match="peer has closed"):
@@ -942,7 +949,9 @@ def test_nothing_is_left_of_a_link(ends: Ends) -> None:
     for _ in range(10):
         one, other = wires(ends.kind)
         messages: list[object] = []
-        pair = Ends(ends.kind, link_over(one), link_over(other, lambda kind, payload: messages.append(kind)), [])
+        pair = Ends(
+            ends.kind, link_over(one), link_over(other, lambda kind, payload: messages.append(kind)), []
+        )
         queue, _ = leading_queue(pair.other)
         pair.run()
         outlet, _ = source(pair.one, delay_ns=1000)
@@ -1040,7 +1049,9 @@ def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
 def test_process_that_is_killed_leaves_a_link_that_has_ended() -> None:
     one, other = socket.socketpair()
     program = f"import socket; socket.socket(fileno={other.fileno()}).recv(1); input()"
-    with subprocess.Popen([sys.executable, "-c", program], pass_fds=[other.fileno()], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], pass_fds=[other.fileno()], stdin=subprocess.PIPE
+    ) as process:
         other.close()
         link = link_over(SocketWire(one.detach()))
         runner = Runner(link)
