@@ -15,9 +15,9 @@
 
 int echo_link_check(const struct link *link)
 {
-    if (link->forks == echo_forks && link->wire != NULL)
+    if (!is_inherited(link) && link->wire != NULL)
         return 0;
-    if (link->forks != echo_forks)
+    if (is_inherited(link))
         echo_raise("ClosedError", "The link belongs to the parent process: open channels anew after a fork");
     else
         echo_raise("ClosedError", "The link was abandoned");
@@ -63,6 +63,8 @@ void echo_link_raise_end(struct link *link)
 
 static void end_outbox(struct link *link, enum end end)
 {
+    if (is_inherited(link))
+        return;
     outbox_lock(&link->outbox);
     echo_outbox_end(&link->outbox, end, 0);
     echo_outbox_unlock(&link->outbox);
@@ -253,7 +255,7 @@ static PyObject *link_abandon(PyObject *self, PyObject *ignored)
     struct wire *wire = link->wire;
 
     (void)ignored;
-    if (link->forks == echo_forks) {
+    if (!is_inherited(link)) {
         PyErr_SetString(PyExc_RuntimeError, "Only a forked child abandons a link; this process made it");
         return NULL;
     }
@@ -274,7 +276,7 @@ static PyObject *link_abandon(PyObject *self, PyObject *ignored)
         unsigned long long value = 0;                                                                      \
                                                                                                            \
         (void)ignored;                                                                                     \
-        if (link_of(self)->forks == echo_forks) {                                                          \
+        if (!is_inherited(link_of(self))) {                                                                \
             outbox_lock(outbox);                                                                           \
             value = expression;                                                                            \
             echo_outbox_unlock(outbox);                                                                    \
@@ -293,7 +295,7 @@ static PyObject *link_get_is_open(PyObject *self, void *ignored)
     int is_open = 0;
 
     (void)ignored;
-    if (link->forks == echo_forks && !link->is_ended) {
+    if (!is_inherited(link) && !link->is_ended) {
         outbox_lock(&link->outbox);
         is_open = link->outbox.end == END_NOT;
         echo_outbox_unlock(&link->outbox);
@@ -407,7 +409,7 @@ static void free_sending(struct link *link)
 {
     struct wire *wire = link->wire;
 
-    if (link->forks != echo_forks) {
+    if (is_inherited(link)) {
         if (wire != NULL)
             wire->operations->abandon(wire);
         return;

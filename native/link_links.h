@@ -75,7 +75,7 @@ struct link {
     _Atomic uint64_t led;            /* how often a leader has read */
     int is_running;                  /* 1: a thread is in run */
     _Atomic int is_awaiting;         /* 1: it may be in the wire's await_bytes */
-    int is_unfinished;               /* 1: complete frames are left in the intake. The reader's */
+    _Atomic int is_unfinished;       /* 1: complete frames are left in the intake. The reader sets it */
     struct followers followers;
     PyObject *failure;               /* owned exception that ended it, for run to raise; NULL: none */
     int is_ended;                    /* 1: nothing more is handed out */
@@ -86,6 +86,12 @@ struct link {
 static inline struct link *link_of(PyObject *object)
 {
     return (struct link *)(void *)object;
+}
+
+/* 1: this process is a forked child. A thread that forked in a handler may come back to the link all the same. */
+static inline int is_inherited(const struct link *link)
+{
+    return link->forks != echo_forks;
 }
 
 /* 0; -1 with ClosedError: it belongs to the parent process, or was abandoned. */

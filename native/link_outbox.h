@@ -169,6 +169,7 @@ int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
 struct gathering {
     struct gathering *outer;      /* of a handler that waits for events in turn */
     int is_on;                    /* 1: more is to come */
+    unsigned forks;               /* echo_forks at the beginning: a handler may fork */
     int count;
     struct {
         PyObject *link;           /* owned */

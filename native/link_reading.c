@@ -179,7 +179,8 @@ static Py_ssize_t hand_out(struct link *link)
     int status = 0;
 
     echo_gathering_begin(&gathering);
-    while (status == 0 && !link->is_ended && (size = next_frame(link, &frame, &need)) != 0) {
+    while (status == 0 && !link->is_ended && !is_inherited(link) &&
+           (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
         else if (frame.stream >= FIRST_STREAM)
@@ -279,7 +280,7 @@ enum step echo_link_read(struct link *link, int64_t timeout_ns)
     size_t need, size;
     ssize_t count;
 
-    if (link->is_ended)
+    if (link->is_ended || is_inherited(link))
         return STEP_ENDED;
     if (next_frame(link, &frame, &need) != 0)
         return hand_out_or_fail(link);

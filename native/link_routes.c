@@ -24,7 +24,7 @@ static struct route *route_of(PyObject *object)
 
 static int check_route(const struct route *route)
 {
-    if (route->link->forks != echo_forks || route->link->wire == NULL)
+    if (is_inherited(route->link) || route->link->wire == NULL)
         return echo_link_check(route->link);
     if (!route->is_closed)
         return 0;
@@ -124,6 +124,10 @@ static enum done wait_for_room(struct put *put)
         put->until_ns = put->lane->timeout_ns < 0 ? -1 : monotonic_ns() + put->lane->timeout_ns;
     }
     echo_outbox_unlock(outbox);
+    if (PyErr_CheckSignals() != 0) { /* one that came before is not noticed by waiting */
+        outbox_lock(outbox);
+        return INTERRUPTED;
+    }
     state = PyEval_SaveThread();
     outbox_lock(outbox);
     done = work_until_room(put);
@@ -295,7 +299,7 @@ static PyObject *route_get_stream(PyObject *self, void *ignored)
         unsigned long long value = 0;                                                                      \
                                                                                                            \
         (void)ignored;                                                                                     \
-        if (route_of(self)->link->forks == echo_forks) {                                                   \
+        if (!is_inherited(route_of(self)->link)) {                                                         \
             outbox_lock(lane->outbox);                                                                     \
             value = expression;                                                                            \
             echo_outbox_unlock(lane->outbox);                                                              \
@@ -316,6 +320,8 @@ static struct lane *lane_new(struct outbox *outbox, const struct lane *settings)
         return NULL;
     *lane = *settings;
     lane->outbox = outbox;
+    if (lane->delay <= outbox->delay)
+        lane->delay = 0;
     return lane;
 }
 
@@ -380,7 +386,7 @@ static void route_dealloc(PyObject *self)
     struct outbox *outbox = &route->link->outbox;
 
     PyObject_GC_UnTrack(self);
-    if (route->link->forks == echo_forks) {
+    if (!is_inherited(route->link)) {
         outbox_lock(outbox);
         echo_lane_release(route->lane);
         echo_outbox_unlock(outbox);

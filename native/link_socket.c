@@ -155,8 +155,7 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
 
 static void socket_shut(struct wire *wire)
 {
-    shutdown(socket_of(wire)->fd, SHUT_RDWR);
-    socket_nudge(wire);
+    shutdown(socket_of(wire)->fd, SHUT_RDWR); /* whoever polls or reads it returns */
 }
 
 static void socket_free(struct wire *wire)

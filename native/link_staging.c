@@ -9,6 +9,7 @@ static _Thread_local struct gathering *current __attribute__((tls_model("initial
 void echo_gathering_begin(struct gathering *gathering)
 {
     gathering->outer = current;
+    gathering->forks = echo_forks;
     gathering->is_on = 0;
     gathering->count = 0;
     current = gathering;
@@ -26,9 +27,11 @@ void echo_gathering_end(struct gathering *gathering)
     current = gathering->outer;
     for (int i = 0; i < gathering->count; i++) {
         outbox = gathering->entries[i].outbox;
-        outbox_lock(outbox);
-        echo_outbox_pump(outbox, 1);
-        echo_outbox_unlock(outbox);
+        if (gathering->forks == echo_forks) {
+            outbox_lock(outbox);
+            echo_outbox_pump(outbox, 1);
+            echo_outbox_unlock(outbox);
+        }
         Py_DECREF(gathering->entries[i].link);
     }
 }
@@ -65,28 +68,17 @@ static int may_write(const struct outbox *outbox)
     return !outbox->is_writing && !outbox->is_full && outbox->end == END_NOT;
 }
 
-/* The first frame in an empty staging buffer. `delay` is 0 but where its source has time. */
-static void begin_staging(struct outbox *outbox, int64_t delay)
+/* Writes what is staged, or sees to it that it is written after the delay of the frame that came last. A
+ * `delay` of its own says that the source has time, so that gathering is worth more than an early write. */
+static void schedule(struct outbox *outbox, int64_t delay, int64_t now)
 {
-    int64_t now = ticks_now();
-
+    outbox->staged_delay = delay;
     outbox->due_at = now + (delay > 0 ? delay : outbox->delay);
     if (may_write(outbox) && delay <= 0 && is_idle(outbox, now) &&
         (outbox->wire->operations->is_cheap || !gathers(outbox)))
         echo_outbox_pump(outbox, 1);
     else
         echo_writer_call(outbox, outbox->due_at);
-}
-
-/* What is staged has more time than this frame has. */
-static void hasten(struct outbox *outbox, int64_t delay)
-{
-    int64_t due = ticks_now() + (delay > 0 ? delay : outbox->delay);
-
-    if (outbox->due_at - due <= 0)
-        return;
-    outbox->due_at = due;
-    echo_writer_call(outbox, due);
 }
 
 void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay)
@@ -96,13 +88,8 @@ void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t
     echo_frame_store(outbox->staging + before, frame);
     outbox->staged += frame_bytes(frame->size);
     outbox->sent_frames++;
-    if (before == 0) {
-        outbox->staged_delay = delay;
-        begin_staging(outbox, delay);
-    } else if (delay < outbox->staged_delay) {
-        outbox->staged_delay = delay;
-        hasten(outbox, delay);
-    }
+    if (before == 0 || delay < outbox->staged_delay)
+        schedule(outbox, delay, ticks_now());
 }
 
 /* --- control frames --- */

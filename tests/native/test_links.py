@@ -359,7 +359,6 @@ def test_handler_may_submit_to_the_link_it_was_called_from(ends: Ends) -> None:
         outlet.submit(numbered(number, 96))
     eventually(lambda: len(answers) == 1000)
     assert answers == list(range(1000))
-    assert ends.other.writes <= 1000
 
 
 # --- who writes, and when ---
@@ -385,7 +384,7 @@ def test_events_that_gathered_are_written_without_anybodys_doing(peer: tuple[Soc
     assert link.writes == 0
     frames = far.frames()
     assert [number_of(next(frames)[1]) for _ in range(10)] == list(range(10))
-    assert link.writes == 1
+    eventually(lambda: link.writes == 1)  # counted after the bytes have come
 
 
 def test_event_without_time_takes_those_with_time_along(peer: tuple[SocketWire, Peer]) -> None:
@@ -954,12 +953,12 @@ def test_nothing_is_left_of_a_link(ends: Ends) -> None:
         )
         queue, _ = leading_queue(pair.other)
         pair.run()
-        outlet, _ = source(pair.one, delay_ns=1000)
+        outlet, route = source(pair.one, delay_ns=1000)
         for number in range(100):
             outlet.submit(numbered(number))
             queue.get(PATIENCE_NS)
         pair.close()
-        del pair, queue, outlet, one, other
+        del pair, queue, outlet, route, one, other
     gc.collect()
     eventually(lambda: len(os.listdir("/proc/self/task")) <= threads)
     assert len(os.listdir("/proc/self/fd")) <= descriptors
