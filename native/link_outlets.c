@@ -276,7 +276,7 @@ static int open_records(const struct outlet *outlet, PyObject *records, Py_buffe
     if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
         return 0;
     if (outlet->record_size == 0)
-        echo_raise("FormatError", "Expected events, got records side by side: records of this source vary in size");
+        echo_raise("FormatError", "Expected events, got records side by side: those of this source vary in size");
     else
         echo_raise("FormatError", "Expected records of %zd bytes each, got %zd bytes", outlet->record_size, view->len);
     PyBuffer_Release(view);

@@ -393,6 +393,14 @@ def test_whoever_waits_reads_the_link(feed: Callable[[Queue], Feed]) -> None:
     assert next(it.queue) == b"\4"
 
 
+def test_no_event_is_left_behind_by_a_sender_that_goes_to_sleep(feed: Callable[[Queue], Feed]) -> None:
+    """Each of many is written, whenever it comes."""
+    it = feed(queue())
+    for i in range(20_000):
+        it.submit(i % 256)
+        assert it.queue.get(PATIENCE) == bytes([i % 256])
+
+
 def test_get_nowait_does_not_read_the_link(feed: Callable[[Queue], Feed]) -> None:
     """But a get without patience does, once."""
     it = feed(queue())
