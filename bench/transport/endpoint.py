@@ -69,7 +69,8 @@ class Peer:
 
     transport: str
     form: str
-    """A key of forms.MAKERS."""
+    make: Callable[[int], Form]
+    """The form for a batch of so many."""
     open: Callable[[Role, Form], End]
     launcher: tuple[str, ...] = ()
     """What starts its processes, if Python is not enough."""
@@ -77,6 +78,10 @@ class Peer:
     @property
     def name(self) -> str:
         return f"{self.transport}/{self.form.replace(' ', '-')}"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.transport.startswith("echo-")
 
     def is_meant_by(self, names: Sequence[str]) -> bool:
         """By its whole name, or by its transport's."""

@@ -1,8 +1,8 @@
 """The natural forms in which programs hold particles, and how each codec's users turn them into bytes.
 
-`n` is the number of particles in a batch; 0 is a particle alone. A message's step is its number in the stream;
-END is the last one's. A form's accesses are given as text, and loops.py puts them into its loops: a call for
-each would cost some forms more than their codec.
+`n` is the number of particles in a batch; 0 is a particle alone. A message's step is its number in the
+stream; END is the last one's. A form's accesses are given as text, and loops.py puts them into its loops: a
+call for each would cost some forms more than their codec.
 """
 
 from __future__ import annotations
@@ -77,17 +77,27 @@ def _objects(
 def msgspec_form(n: int) -> Form:
     """Structs that are arrays and not tracked, which is msgspec at its best."""
     msgspec: Any = importlib.import_module("msgspec")
-    one = msgspec.defstruct("One", MEMBERS, array_like=True, gc=False)
+    one: Any = msgspec.defstruct("One", MEMBERS, array_like=True, gc=False)
+    particles: Any = list[one]  # a type for msgspec alone
     many = msgspec.defstruct(
-        "Many", [("step", int), ("count", int), ("particles", list[one])], array_like=True, gc=False
+        "Many", [("step", int), ("count", int), ("particles", particles)], array_like=True, gc=False
     )
     decode = msgspec.msgpack.Decoder(many if n else one).decode
-    return _objects("msgspec", n, lambda it: one(*values(it)), many, msgspec.msgpack.Encoder().encode, decode)
+    encode = msgspec.msgpack.Encoder().encode
+
+    def made(it: Particle) -> Any:
+        return one(*values(it))
+
+    return _objects("msgspec", n, made, many, encode, decode)
 
 
 def pickle_form(n: int) -> Form:
     """Dataclasses by pickle's newest protocol."""
-    return _objects("pickle", n, plain, Batch, lambda it: pickle.dumps(it, 5), pickle.loads)
+
+    def encode(it: Any) -> bytes:
+        return pickle.dumps(it, 5)
+
+    return _objects("pickle", n, plain, Batch, encode, pickle.loads)
 
 
 def numpy_form(n: int) -> Form:
@@ -119,11 +129,6 @@ def in_place_form(n: int) -> Form:
     return dataclasses.replace(numpy_form(n), name="array", encode=None, decode=None)
 
 
-def object_form(n: int) -> Form:
-    """Dataclasses for a transport that pickles by itself."""
-    return _objects("object", n, plain, Batch, None, None)
-
-
 def dataclass_form(n: int) -> Form:
     """A dataclass with slots, alone."""
     return _alone("dataclass", n, Slots)
@@ -143,7 +148,8 @@ def _alone(name: str, n: int, cls: Any) -> Form:
 
 def batch_form(n: int) -> Form:
     """An `@echo.event` record with a header and an array in its variable part."""
-    message = workload.Batch(step=0, count=echo.Int32(n), particles=rows(n))
+    batch: Any = workload.Batch
+    message = batch(step=0, count=n, particles=rows(n))
     return Form("batch", message, "{it}.step", "{it}.particles['id'][-1]", None, None)
 
 
@@ -154,7 +160,6 @@ MAKERS: dict[str, Callable[[int], Form]] = {
     "in place": in_place_form,
     "msgspec": msgspec_form,
     "numpy": numpy_form,
-    "object": object_form,
     "pickle": pickle_form,
     "record": record_form,
 }
@@ -163,5 +168,3 @@ MAKERS: dict[str, Callable[[int], Form]] = {
 def payload_bytes(n: int) -> int:
     """What the particles take in C, and the header of a batch."""
     return n * DTYPE.itemsize + HEADER.size if n else DTYPE.itemsize
-
-

@@ -1,8 +1,8 @@
 """The loops that are timed, written once and compiled for each form.
 
-As in timeit, the text of a form's accesses is put into the loop, so that all forms pay for the same calls: one
-to send, one to receive, and one each to encode and decode where the transport does neither. Every message
-is checked: its step, which shows its place in the order, and a batch's last particle.
+As in timeit, the text of a form's accesses is put into the loop, so that all forms pay for the same calls:
+one to send, one to receive, and one each to encode and decode where the transport does neither. Every
+message is checked: its step, which shows its place in the order, and a batch's last particle.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def loop(receive, decode):
 """
 
 _PONG_HANDLER = """
-def loop(send, finished):
+def loop(end, finished):
     def handle(event):
         if {step} == END:
             finished((now(), 0))
         else:
-            send(event)
+            end.send(event)
     return handle
 """
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from bench.transport import loops
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import MAKERS
 from bench.transport.tcp_bytes import received_bytes
 from bench.transport.worker import Station
 
@@ -31,7 +30,7 @@ def answer(station: Station, *, peer: Peer, n: int) -> None:
     finished: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
     end = _new_end(peer, Role(Part.PONG, station.index, 1), n)
     if end.calls_handlers:
-        end.handle = loops.pong_handler(end.form)(lambda event: end.send(event), finished.put)
+        end.handle = loops.pong_handler(end.form)(end, finished.put)
     _meet(station, end)
     if end.calls_handlers:
         finished.get(timeout=_WAIT_S)
@@ -71,7 +70,7 @@ def count(station: Station, *, peer: Peer, n: int, receivers: int) -> tuple[int,
 
 
 def _new_end(peer: Peer, role: Role, n: int) -> End:
-    return peer.open(role, MAKERS[peer.form](n))
+    return peer.open(role, peer.make(n))
 
 
 def _opened(station: Station, peer: Peer, part: Part, n: int, receivers: int) -> End:

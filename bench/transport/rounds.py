@@ -1,4 +1,4 @@
-"""Contenders that take turns: everyone once a round, so that a slow spell of the machine meets all of them."""
+"""Contenders that take turns: everyone once a round, so that a slow spell of the machine meets all."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def latency_of(peer: Peer, n: int, placement: Placement, budget_s: float) -> Con
         times_ns, _ = session.run(tasks, launcher=peer.launcher)
         return Times.of(times_ns)
 
-    return Contender(peer.name, measure, is_ours=peer.transport.startswith("echo"))
+    return Contender(peer.name, measure, is_ours=peer.is_ours)
 
 
 def latency_of_floor(carrier: str, n: int, placement: Placement, budget_s: float) -> Contender[Times]:
@@ -99,9 +99,7 @@ def latency_of_floor(carrier: str, n: int, placement: Placement, budget_s: float
     return Contender(f"floor {carrier}", measure)
 
 
-def stream_of(
-    peer: Peer, n: int, budget_s: float, *, receivers: int = 1
-) -> Contender[Stream]:
+def stream_of(peer: Peer, n: int, budget_s: float, *, receivers: int = 1) -> Contender[Stream]:
     """One way, to one receiver or several; every one must get every message."""
 
     def measure() -> Stream:
@@ -117,7 +115,7 @@ def stream_of(
         added = over_tcp - payload_bytes(n) if over_tcp >= payload_bytes(n) else None
         return Stream(sent / (ended_ns - began_ns) * 1e9, added)
 
-    return Contender(peer.name, measure, is_ours=peer.transport.startswith("echo"))
+    return Contender(peer.name, measure, is_ours=peer.is_ours)
 
 
 def stream_of_floor(

@@ -1,4 +1,4 @@
-"""Processes that measure together: started, brought together at every exchange, and ended whatever happens."""
+"""Processes that measure together: started, brought together at exchanges, and ended whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m bench.transport.worker SOCKET INDEX`: a process of a session, which does what it is told once."""
+"""`python -m bench.transport.worker SOCKET INDEX`: a process of a session, with one task."""
 
 from __future__ import annotations
 

@@ -24,4 +24,3 @@ def available() -> tuple[Mapping[str, Peer], Mapping[str, str]]:
         else:
             peers |= {peer.name: peer for peer in found}
     return peers, missing
-

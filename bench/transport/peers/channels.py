@@ -1,4 +1,4 @@
-"""Our own channels: a handler where events are answered or counted, the waiting thread where they are asked for."""
+"""Our own channels: a handler to answer and to count, the waiting thread itself to ask."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import echo_core
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import Form
+from bench.transport.forms import MAKERS, Form
 from bench.workload import Particle
 
 echo: Any = echo_core
@@ -23,7 +23,7 @@ class ChannelEnd(End):
         super().__init__(role, form)
         self.calls_handlers = role.part in (Part.PONG, Part.SINK)
         self._is_array = form.name == "array"
-        self._class = Particle if self._is_array else type(form.message)
+        self._class: Any = Particle if self._is_array else type(form.message)
         self._node = echo.Node(transports=transports, spin_s=spin_s)
 
     def offer(self) -> Any:
@@ -65,8 +65,7 @@ _TRANSPORTS: dict[str, tuple[tuple[str, ...], float]] = {
 }
 
 PEERS = [
-    Peer(name, form, functools.partial(ChannelEnd, transports=transports, spin_s=spin_s))
+    Peer(name, form, MAKERS[form], functools.partial(ChannelEnd, transports=transports, spin_s=spin_s))
     for name, (transports, spin_s) in _TRANSPORTS.items()
     for form in ("dataclass", "record", "array", "batch")
 ]
-

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.peer import FIELDS, values
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import Form
+from bench.transport.forms import Form, numpy_form
 from bench.workload import Particle, particle
 
 # Loopback, unicast, and the largest datagrams.
@@ -44,7 +44,8 @@ def _idl_struct(name: str, members: dict[str, Any]) -> Any:
         namespace["__annotations__"] = members
         namespace["__module__"] = __name__
 
-    return dataclasses.dataclass(types.new_class(name, (idl.IdlStruct,), {"typename": name}, fill))
+    made: Any = types.new_class(name, (idl.IdlStruct,), {"typename": name}, fill)
+    return dataclasses.dataclass(made)
 
 
 def _member_types() -> dict[str, Any]:
@@ -88,8 +89,8 @@ class DdsEnd(End):
     """Reliable, and nothing is thrown away."""
 
     def __init__(self, role: Role, form: Form, *, is_typed: bool) -> None:
-        super().__init__(role, typed_form(_count(form)) if is_typed else form)
-        self._kind = type(self.form.message) if is_typed else DdsBytes
+        super().__init__(role, form)
+        self._kind: Any = type(self.form.message) if is_typed else DdsBytes
         self._is_typed = is_typed
         self._writer: Any = None
         self._taken: list[Any] = []
@@ -105,9 +106,7 @@ class DdsEnd(End):
         quality = core.Qos(
             policy.Reliability.Reliable(wait),
             policy.History.KeepAll,
-            policy.ResourceLimits(
-                max_samples=_SAMPLES, max_instances=-1, max_samples_per_instance=_SAMPLES
-            ),
+            policy.ResourceLimits(max_samples=_SAMPLES, max_instances=-1, max_samples_per_instance=_SAMPLES),
         )
         participant = domain.DomainParticipant(71)
         if self.role.sends:
@@ -148,10 +147,7 @@ class DdsEnd(End):
         return sample if self._is_typed else bytes(sample.data)
 
 
-def _count(form: Form) -> int:
-    return getattr(form.message, "count", 0)
-
-
 PEERS = [
-    Peer("dds", form, functools.partial(DdsEnd, is_typed=form == "object")) for form in ("object", "numpy")
+    Peer("dds", "typed", typed_form, functools.partial(DdsEnd, is_typed=True)),
+    Peer("dds", "numpy", numpy_form, functools.partial(DdsEnd, is_typed=False)),
 ]

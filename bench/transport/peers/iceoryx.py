@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.transport.endpoint import End, Peer, Role
-from bench.transport.forms import DTYPE, HEADER, Batch, Form
+from bench.transport.forms import DTYPE, HEADER, MAKERS, Batch, Form
 
 iox: Any = importlib.import_module("iceoryx2")  # it need not be installed
 
@@ -33,6 +33,7 @@ class IceoryxEnd(End):
         self.send = self._send_array if self._in_place else self._send_bytes
         self.receive = self._receive_array if self._in_place else self._receive_bytes
         self._notifier: Any = None
+        self._ports: list[Any] = []
         self._held: Any = None  # the sample whose memory the last event is a view of
 
     def offer(self) -> Any:
@@ -41,25 +42,38 @@ class IceoryxEnd(End):
         name = f"echo-bench/{os.getpid()}"
         self._service = self._messages(name)
         waits = iox.BackpressureStrategy.RetryUntilDelivered
-        self._publisher = (
+        self._publisher = self._kept(
             self._service.publisher_builder()
             .initial_max_slice_len(_SAMPLE_BYTES)
             .backpressure_strategy(waits)
             .create()
         )
         if self._wakes:
-            self._notifier = self._events(name).notifier_builder().create()
+            self._notifier = self._kept(self._events(name).notifier_builder().create())
         return name
 
     def join(self, offers: Sequence[Any]) -> None:
         if self.role.receives:
             name = offers[1 - self.role.index if self.role.sends else 0]
-            self._subscriber = self._messages(name).subscriber_builder().buffer_size(_SLOTS).create()
+            self._subscriber = self._kept(
+                self._messages(name).subscriber_builder().buffer_size(_SLOTS).create()
+            )
             if self._wakes:
-                self._listener = self._events(name).listener_builder().create()
+                self._listener = self._kept(self._events(name).listener_builder().create())
         if self.role.sends:
             while self._service.dynamic_config.number_of_subscribers < self.role.receivers:
                 os.sched_yield()
+
+    def close(self) -> None:
+        """Views of lent memory must be gone by now: what it lends is given back first."""
+        if self._held is not None:
+            self._held.delete()
+        for port in self._ports:
+            port.delete()
+
+    def _kept(self, port: Any) -> Any:
+        self._ports.append(port)
+        return port
 
     def _messages(self, name: str) -> Any:
         return (
@@ -73,9 +87,7 @@ class IceoryxEnd(End):
         )
 
     def _events(self, name: str) -> Any:
-        return (
-            self._node.service_builder(iox.ServiceName.new(name)).event().max_listeners(8).open_or_create()
-        )
+        return self._node.service_builder(iox.ServiceName.new(name)).event().max_listeners(8).open_or_create()
 
     def _send_bytes(self, data: bytes) -> None:
         sample = self._publisher.loan_slice_uninit(len(data))
@@ -122,7 +134,7 @@ class IceoryxEnd(End):
 
 
 PEERS = [
-    Peer(name, form, functools.partial(IceoryxEnd, wakes=wakes))
+    Peer(name, form, MAKERS[form], functools.partial(IceoryxEnd, wakes=wakes))
     for name, wakes in (("iceoryx2-event", True), ("iceoryx2-poll", False))
     for form in ("in place", "msgspec")
 ]

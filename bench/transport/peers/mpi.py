@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import Form, payload_bytes
+from bench.transport.forms import MAKERS, Form, payload_bytes
 
 importlib.import_module("mpi4py")  # it need not be installed
 
-_LAUNCHER = shutil.which("mpirun.mpich")
-if _LAUNCHER is None:
-    msg = "mpirun.mpich is not installed"
+_LAUNCHER = Path(sys.executable).with_name("mpiexec")  # of the package mpich
+if not _LAUNCHER.exists():
+    msg = "No module named 'mpich' (mpiexec)"
     raise ImportError(msg)
 
 
@@ -44,6 +45,6 @@ class MpiEnd(End):
 
 
 PEERS = [
-    Peer("mpi", form, MpiEnd, launcher=(_LAUNCHER, "-launcher", "fork", "-iface", "lo"))
+    Peer("mpi", form, MAKERS[form], MpiEnd, launcher=(str(_LAUNCHER), "-launcher", "fork", "-iface", "lo"))
     for form in ("msgspec", "numpy")
 ]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import Form
+from bench.transport.forms import MAKERS, Form
 
 _LENGTH = struct.Struct("<I")
 _BUFFER_BYTES = 1 << 20
@@ -88,7 +88,7 @@ class SocketEnd(End):
 
 
 PEERS = [
-    Peer(transport, form, functools.partial(SocketEnd, family=family))
+    Peer(transport, form, MAKERS[form], functools.partial(SocketEnd, family=family))
     for transport, family in (("tcp", socket.AF_INET), ("unix", socket.AF_UNIX))
     for form in ("msgspec", "numpy", "pickle")
 ]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.transport.endpoint import End, Peer, Role
-from bench.transport.forms import Form
+from bench.transport.forms import MAKERS, Form
 
 zenoh: Any = importlib.import_module("zenoh")  # it need not be installed
 
@@ -76,4 +76,4 @@ def _settings(*, listen: list[str], connect: list[str]) -> Any:
     return settings
 
 
-PEERS = [Peer("zenoh", form, ZenohEnd) for form in ("msgspec", "numpy", "pickle")]
+PEERS = [Peer("zenoh", form, MAKERS[form], ZenohEnd) for form in ("msgspec", "numpy", "pickle")]

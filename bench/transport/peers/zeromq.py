@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.transport.endpoint import End, Part, Peer, Role
-from bench.transport.forms import Form
+from bench.transport.forms import MAKERS, Form
 
 zmq: Any = importlib.import_module("zmq")  # it need not be installed
-
 
 
 class ZeroMqEnd(End):
@@ -64,7 +63,7 @@ class ZeroMqEnd(End):
 
 def _peers(name: str, *, publishes: bool, scheme: str, forms: Sequence[str]) -> list[Peer]:
     opened = functools.partial(ZeroMqEnd, publishes=publishes, scheme=scheme)
-    return [Peer(name, form, opened) for form in forms]
+    return [Peer(name, form, MAKERS[form], opened) for form in forms]
 
 
 PEERS = [
