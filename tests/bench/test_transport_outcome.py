@@ -58,7 +58,7 @@ def test_a_picture_has_a_row_for_everyone() -> None:
     root = ElementTree.fromstring(as_svg([chart, chart]))
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert texts.count("a < b") == texts.count("echo-tcp/<x>") == 2
-    kinds = [group.get("class") for group in root.iter(f"{SVG}g")]
+    kinds = [path.get("class") for path in root.iter(f"{SVG}path")]
     assert [kinds.count(kind) for kind in ("floor", "ours", "peer")] == [2, 2, 2]
 
 

@@ -3,10 +3,10 @@
  *   floor rtt    CARRIER PARTICLES SECONDS FIRST_CPU OTHER_CPU MOST
  *   floor stream CARRIER PARTICLES SECONDS FIRST_CPU OTHER_CPU STRIDE RECEIVERS
  *
- * CARRIER: tcp, tcp-gathered, unix, unix-gathered, shm-spin, shm-futex. PARTICLES: 0 is a particle alone, else
- * a batch of so many behind a header. *_CPU: where the first process and the others run; -1: anywhere. MOST:
- * round trips. STRIDE: messages between two looks at the clock. Every message is checked for its place in
- * the order; exit code 3: a wrong one came.
+ * CARRIER: tcp, unix, shm-spin, shm-futex; for streams also tcp-gathered, unix-gathered. PARTICLES: 0 is a
+ * particle alone, else a batch of so many behind a header. *_CPU: where the first process and the others run;
+ * -1: anywhere. MOST: round trips. STRIDE: messages between two looks at the clock. Every message is checked for
+ * its place in the order; exit code 3: a wrong one came. What is allocated lives as long as the process.
  */
 #define _GNU_SOURCE
 #include "floor.h"
@@ -153,6 +153,11 @@ static struct carrier *new_carrier(const struct task *task)
     return socket_carrier(is_tcp, strstr(task->carrier, "gathered") != NULL, message_bytes(task), task->receivers);
 }
 
+static struct carrier *new_carrier_back(const struct task *task, const struct carrier *there)
+{
+    return strncmp(task->carrier, "shm", 3) ? socket_carrier_back(there) : new_carrier(task);
+}
+
 static void await(pid_t child)
 {
     int status;
@@ -187,7 +192,7 @@ static int64_t ask(const struct task *task, struct carrier *there, struct carrie
 
 static void measure_round_trips(const struct task *task, long most)
 {
-    struct carrier *there = new_carrier(task), *back = new_carrier(task);
+    struct carrier *there = new_carrier(task), *back = new_carrier_back(task, there);
     int64_t *times_ns = calloc(most, sizeof *times_ns);
     int64_t warm_ns, stop_ns;
     void *message = new_message(task);

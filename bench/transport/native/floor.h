@@ -22,6 +22,10 @@ struct carrier {
 /* Stream sockets. `gathers`: sends 64 KiB at a time. */
 struct carrier *socket_carrier(int is_tcp, int gathers, size_t size, int receivers);
 
+/* From the receiver of a socket_carrier that has but one, over the same connection: TCP acknowledges what came
+ * with what goes back, which two connections would do in packets of their own. */
+struct carrier *socket_carrier_back(const struct carrier *there);
+
 /* A ring of 64 slots in shared memory. `sleeps`: waits in the kernel, else by looking again and again. */
 struct carrier *ring_carrier(int sleeps, size_t size, int receivers);
 

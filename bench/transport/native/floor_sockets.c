@@ -112,23 +112,40 @@ static void connect_tcp(int ends[2])
         setsockopt(ends[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-struct carrier *socket_carrier(int is_tcp, int gathers, size_t size, int receivers)
+static struct sockets *new_sockets(int gathers, size_t size, int receivers)
 {
     struct sockets *sockets = calloc(1, sizeof *sockets);
 
-    gathers = gathers && size <= GATHERED_BYTES / 2; /* a larger message gains nothing by waiting */
     sockets->carrier.put = gathers ? put_gathering : put;
     sockets->carrier.flush = gathers ? flush : nothing_to_flush;
     sockets->carrier.take = take;
     sockets->size = size;
     sockets->receivers = receivers;
+    sockets->gathered = gathers ? malloc(GATHERED_BYTES) : NULL;
+    sockets->room = size * 4 > RECEIVED_BYTES ? size * 4 : RECEIVED_BYTES;
+    sockets->received = aligned_alloc(64, (sockets->room + 63) / 64 * 64);
+    return sockets;
+}
+
+struct carrier *socket_carrier(int is_tcp, int gathers, size_t size, int receivers)
+{
+    /* A larger message gains nothing by waiting. */
+    struct sockets *sockets = new_sockets(gathers && size <= GATHERED_BYTES / 2, size, receivers);
+
     for (int i = 0; i < receivers; i++)
         if (is_tcp)
             connect_tcp(sockets->ends[i]);
         else if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets->ends[i]))
             fail("socketpair");
-    sockets->gathered = gathers ? malloc(GATHERED_BYTES) : NULL;
-    sockets->room = size * 4 > RECEIVED_BYTES ? size * 4 : RECEIVED_BYTES;
-    sockets->received = aligned_alloc(64, (sockets->room + 63) / 64 * 64);
+    return &sockets->carrier;
+}
+
+struct carrier *socket_carrier_back(const struct carrier *there)
+{
+    const struct sockets *its = (const struct sockets *)there;
+    struct sockets *sockets = new_sockets(its->gathered != NULL, its->size, 1);
+
+    sockets->ends[0][0] = its->ends[0][1];
+    sockets->ends[0][1] = its->ends[0][0];
     return &sockets->carrier;
 }
