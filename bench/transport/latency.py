@@ -15,7 +15,7 @@ from bench.transport.statistics import Times
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One kind of round trip, and at most how many times the floor's it may take."""
+    """One kind of round trip, and how long it may take: so many times the floor's, or so much longer."""
 
     what: str
     n: int
@@ -23,7 +23,8 @@ class Cell:
     floor: str
     ours: tuple[str, ...]
     peers: tuple[str, ...]
-    goal: float
+    goal: float | None
+    goal_beyond_us: float | None = None
 
     @property
     def heading(self) -> str:
@@ -84,7 +85,9 @@ CELLS = (
         "shm-spin",
         ("echo-shm-spin/dataclass", "echo-shm-spin/record"),
         ("mpi/numpy", "mpi/msgspec", "iceoryx2-poll/in-place"),
-        2.0 / 0.7,
+        None,
+        # 2 us where the floor took 0.7: the floor is a matter of which cores share a cache, the rest is not.
+        goal_beyond_us=1.3,
     ),
 )
 
@@ -109,12 +112,20 @@ def _results(cell: Cell, options: Options) -> Results[Times]:
 
 
 def _rows(cell: Cell, results: Results[Times], floor: str) -> Iterator[Row]:
-    """Ours have the goal; a peer's is the bar."""
-    group = f"{cell.heading}: times the floor"
+    """Ours have the goals; a peer's figure is the bar."""
+    group = f"{cell.heading}: beside the floor"
     for name in results.rounds_by_name:
+        is_ours = name in cell.ours
         if name != floor:
-            goal = cell.goal if name in cell.ours else None
-            yield Row(name, results.ratio(name, floor, lambda it: it.us(0.5)), goal, "x", group=group)
+            ratio = results.ratio(name, floor, middle_us)
+            yield Row(name, ratio, cell.goal if is_ours else None, "x", group=group)
+        if is_ours and cell.goal_beyond_us is not None:
+            beyond_us = results.median(name, middle_us) - results.median(floor, middle_us)
+            yield Row(f"{name}: more than the floor", beyond_us, cell.goal_beyond_us, "us", group=group)
+
+
+def middle_us(times: Times) -> float:
+    return times.us(0.5)
 
 
 def _all_times(results: Results[Times]) -> dict[str, list[int]]:
