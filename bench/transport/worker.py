@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import traceback
@@ -48,7 +49,8 @@ def main(path: str, index: int) -> int:
         try:
             control.send(("done", task.call(Station(index, control), **task.arguments)))
         except Exception:  # noqa: BLE001 - whatever it is, the session must hear of it
-            control.send(("failed", traceback.format_exc()))
+            with contextlib.suppress(BrokenPipeError):  # unless it is over: then another one has said why
+                control.send(("failed", traceback.format_exc()))
             return 1
     return 0
 
