@@ -53,6 +53,8 @@ class Form:
     """The last particle's id, where that is another field."""
     encode: Callable[[Any], Any] | None
     decode: Callable[[Any], Any] | None
+    records: int = 0
+    """So many of an array are a message, and a receiver may get several messages in one; 0: never."""
 
 
 def events(n: int, made: Callable[[Particle], Any]) -> list[Any]:
@@ -121,7 +123,8 @@ def numpy_form(n: int) -> Form:
 def array_form(n: int) -> Form:
     """A structured array as it is. The step stands in its first record: it has no header."""
     last = "{it}['id'][-1]" if n > 1 else None
-    return Form("array", rows(max(n, 1)), "{it}['id'][0]", last, None, None)
+    count = max(n, 1)
+    return Form("array", rows(count), "{it}['id'][0]", last, None, None, records=count)
 
 
 def in_place_form(n: int) -> Form:

@@ -101,6 +101,24 @@ def loop(finished):
     return handle
 """
 
+# Arrays that wait together are handed over as one. The last message's step tells whether all of them came.
+_ARRAY_SINK_HANDLER = """
+def loop(finished):
+    k = 0
+    def handle(event):
+        nonlocal k
+        messages, rest = divmod(len(event), records)
+        ids = event['id']
+        k += messages
+        if ids[-records] != k - 1 or ids[-1] != {array_end} or rest:
+            if ids[-records] == END and not rest:
+                finished((now(), k - 1))
+            else:
+                finished((0, k))
+                wrong(ids[-records], ids[-1])
+    return handle
+"""
+
 
 def ping(form: Form) -> Callable[..., Any]:
     """Sends and waits for the answer: the times of as many as fit into the budget."""
@@ -129,7 +147,7 @@ def pong_handler(form: Form) -> Callable[..., Any]:
 
 def sink_handler(form: Form) -> Callable[..., Any]:
     """As sink, for a transport that calls a handler."""
-    return _compiled(_SINK_HANDLER, form)
+    return _compiled(_ARRAY_SINK_HANDLER if form.records else _SINK_HANDLER, form)
 
 
 def end_message(form: Form) -> Any:
@@ -147,12 +165,14 @@ def _compiled(template: str, form: Form) -> Callable[..., Any]:
         "now": time.perf_counter_ns,
         "wrong": _wrong,
         "last_id": _value(form),
+        "records": form.records,
     }
     is_wrong = f"{step} != k" + (f" or {last} != last_id" if form.last else "")
     text = textwrap.dedent(template).format(
         step=step,
         last=last,
         is_wrong=is_wrong,
+        array_end="last_id" if form.last else "k - 1",
         step_of_message=form.step.format(it="message"),
         sent="encode(message)" if form.encode else "message",
         event_sent="encode(event)" if form.encode else "event",

@@ -117,6 +117,26 @@ def test_handlers_count_and_answer(name: str, n: int) -> None:
     assert len(finished) == 2
 
 
+@pytest.mark.parametrize("n", [1, 10])
+def test_arrays_may_come_joined(n: int) -> None:
+    """As many as there are, and the end of the stream may be among them; what is missing is found out."""
+    form = MAKERS["array"](n)
+    queue, send, _ = wire(form)
+    loops.source(form)(form.message, lambda array: send(array.copy()), form.encode, 100_000, 4)
+    sent = len(queue)
+    send(loops.end_message(form))
+    finished: list[tuple[int, int]] = []
+    count = loops.sink_handler(form)(finished.append)
+    count(queue[0])
+    count(np.concatenate(list(queue)[1:3]))
+    count(np.concatenate(list(queue)[3:]))
+    assert [received for _, received in finished] == [sent]
+    for broken in (np.concatenate([queue[0], queue[2]]), np.concatenate([queue[0], queue[1][: n - 1]])):
+        if len(broken) != n:
+            with pytest.raises(loops.WrongAnswerError):
+                loops.sink_handler(form)(finished.append)(broken)
+
+
 def test_a_handler_finds_a_lost_message_out() -> None:
     """And whoever waits for the end need not wait on."""
     form = MAKERS["dataclass"](0)
