@@ -122,7 +122,11 @@ def test_arrays_may_come_joined(n: int) -> None:
     """As many as there are, and the end of the stream may be among them; what is missing is found out."""
     form = MAKERS["array"](n)
     queue, send, _ = wire(form)
-    loops.source(form)(form.message, lambda array: send(array.copy()), form.encode, 100_000, 4)
+
+    def send_copy(message: Any) -> None:
+        send(message.copy())
+
+    loops.source(form)(form.message, send_copy, form.encode, 100_000, 4)
     sent = len(queue)
     send(loops.end_message(form))
     finished: list[tuple[int, int]] = []
