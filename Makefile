@@ -12,7 +12,7 @@ BENCH       ?= formats
 
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NATIVE    := $(patsubst %,echo_core/_%.abi3.so,native code objects records routines)
+NATIVE    := $(patsubst %,echo_core/_%.abi3.so,native code links objects records routines)
 READY     := $(INSTALLED) $(NATIVE)
 
 # pytest-benchmark warns that it cannot measure beside xdist, and warnings are errors.

@@ -9,6 +9,7 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 # echo_core._NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
     "code": ["native/code.c"],
+    "links": sorted(glob("native/link*.c")),
     "objects": sorted(glob("native/object*.c")),
     "records": sorted(glob("native/record*.c")),
     "routines": ["native/routines.c"],

@@ -1,19 +1,26 @@
 """A typed binary event transport: declare events as dataclasses, send them as they lie in memory.
 
 Everything that component code uses is here; `ARCHITECTURE.md` takes you round the house. What declares
-events is imported at once, what encodes and converts them on first use.
+events is imported at once; what encodes, converts and sends them on first use.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from echo_core.errors import (
+    BacklogError,
+    ChannelError,
+    ClosedError,
     CompileError,
     ConversionError,
     EchoError,
     EncodeError,
     FormatError,
     IncompatibleError,
+    LinkError,
+    PlaintextWarning,
+    RefusedError,
+    TimedOutError,
     WireError,
 )
 from echo_core.events import event, field
@@ -45,16 +52,36 @@ from echo_core.formats.token import Token
 from echo_core.formats.types import Field
 
 if TYPE_CHECKING:
+    from echo_core.backlog import Backlog
+    from echo_core.channels import Channel
     from echo_core.codegen.batches.arrays import array_decoder, array_encoder, column_decoder
     from echo_core.codegen.codecs import Codec, codec, decoder, encoder
     from echo_core.codegen.conversion import converter
     from echo_core.diagnostics import diagnostics
+    from echo_core.neighbours import Limits
+    from echo_core.nodes import Node, create_channel, default_node, open_channel
+    from echo_core.notices import (
+        EventsLost,
+        Notice,
+        PeerJoined,
+        PeerLeft,
+        SourceClosed,
+        SourceOpened,
+        Unreachable,
+    )
+    from echo_core.sinks import Sink
+    from echo_core.sources import Source
 
 __all__ = [
     "Abi",
     "Array",
+    "Backlog",
+    "BacklogError",
     "Bytes",
+    "Channel",
+    "ChannelError",
     "Chars",
+    "ClosedError",
     "Codec",
     "CompileError",
     "Complex64",
@@ -63,6 +90,7 @@ __all__ = [
     "EchoError",
     "EncodeError",
     "Entry",
+    "EventsLost",
     "Field",
     "Float16",
     "Float32",
@@ -74,14 +102,28 @@ __all__ = [
     "Int16",
     "Int32",
     "Int64",
+    "Limits",
+    "LinkError",
     "Long",
+    "Node",
+    "Notice",
+    "PeerJoined",
+    "PeerLeft",
+    "PlaintextWarning",
+    "RefusedError",
     "Report",
+    "Sink",
+    "Source",
+    "SourceClosed",
+    "SourceOpened",
+    "TimedOutError",
     "Token",
     "UInt8",
     "UInt16",
     "UInt32",
     "UInt64",
     "ULong",
+    "Unreachable",
     "Verdict",
     "WireError",
     "array_decoder",
@@ -90,24 +132,43 @@ __all__ = [
     "column_decoder",
     "compare",
     "converter",
+    "create_channel",
     "decoder",
+    "default_node",
     "diagnostics",
     "encoder",
     "event",
     "field",
     "format_of",
+    "open_channel",
 ]
 
 _MODULE_BY_NAME = {
+    "Backlog": "echo_core.backlog",
+    "Channel": "echo_core.channels",
     "Codec": "echo_core.codegen.codecs",
+    "EventsLost": "echo_core.notices",
+    "Limits": "echo_core.neighbours",
+    "Node": "echo_core.nodes",
+    "Notice": "echo_core.notices",
+    "PeerJoined": "echo_core.notices",
+    "PeerLeft": "echo_core.notices",
+    "Sink": "echo_core.sinks",
+    "Source": "echo_core.sources",
+    "SourceClosed": "echo_core.notices",
+    "SourceOpened": "echo_core.notices",
+    "Unreachable": "echo_core.notices",
     "array_decoder": "echo_core.codegen.batches.arrays",
     "array_encoder": "echo_core.codegen.batches.arrays",
     "codec": "echo_core.codegen.codecs",
     "column_decoder": "echo_core.codegen.batches.arrays",
     "converter": "echo_core.codegen.conversion",
+    "create_channel": "echo_core.nodes",
     "decoder": "echo_core.codegen.codecs",
+    "default_node": "echo_core.nodes",
     "diagnostics": "echo_core.diagnostics",
     "encoder": "echo_core.codegen.codecs",
+    "open_channel": "echo_core.nodes",
 }
 
 

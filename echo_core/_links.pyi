@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, final
 
 # How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
@@ -7,12 +7,28 @@ DROP_OLDEST: int
 DROP_NEWEST: int
 ERROR: int
 
+def scan(buffer: Any, limit: int, /) -> tuple[list[tuple[int, bytes]], int]:
+    """The frames (stream, payload) that are complete, and how many bytes they take. WireError: no frame begins so."""
+
 class Wire:
     """Bytes from process to process. A Link takes it over."""
 
     @property
     def name(self) -> str: ...
-    def close(self) -> None: ...
+    def write(self, data: Any, /) -> int:
+        """How many of the bytes were taken, at once; 0: there is no room. OSError: the wire is broken."""
+    def read(self, size: int, timeout_ns: int = -1, /) -> bytes:
+        """What is there, when something is; b"" at the end. BlockingIOError: time is up."""
+    def await_bytes(self, timeout_ns: int = -1, /) -> bool:
+        """Whether read would return at once; False: time is up, or a nudge came."""
+    def await_room(self, timeout_ns: int = -1, /) -> bool:
+        """Whether write would take something."""
+    def nudge(self) -> None:
+        """Ends an await_bytes that is under way, or the next one."""
+    def shut(self) -> None:
+        """Ends both directions; what was written before can still be read."""
+    def close(self) -> None:
+        """Ends it and lets go of it, unless a Link has taken it over."""
 
 @final
 class SocketWire(Wire):
@@ -22,12 +38,15 @@ class SocketWire(Wire):
 
 @final
 class RingWire(Wire):
-    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other."""
+    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other.
+
+    The descriptor stays the caller's, who may close it. WireError: it is no memory that can be trusted.
+    """
 
     def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0) -> RingWire: ...
 
-def ring_memory(ring_bytes: int) -> int:
-    """A descriptor of new memory for a RingWire."""
+def ring_memory(ring_bytes: int, /) -> int:
+    """A descriptor of new memory for a RingWire; each ring has a power of two bytes, from 4096 on."""
 
 @final
 class Link:
@@ -83,7 +102,14 @@ class Route:
     """The way of one source's events over one link."""
 
     def __new__(
-        cls, link: Link, stream: int, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int,
+        cls,
+        link: Link,
+        stream: int,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
         delay_ns: int = 0,
     ) -> Route: ...
     def send(self, kind: int, payload: bytes) -> None:
@@ -129,30 +155,39 @@ class Delivery:
         record_size: int = 0,
         is_array: bool = False,
     ) -> Delivery: ...
-    def hand(self, records: Any) -> None:
+    def hand(self, records: Any, /) -> None:
         """As if a frame with these records had come."""
-    def hand_event(self, event: object) -> None:
+    def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
     @property
-    def events(self) -> int: ...
+    def events(self) -> int:
+        """How many have come to this sink, failures included."""
     @property
-    def failures(self) -> int: ...
+    def failures(self) -> int:
+        """How many of them ended in an exception."""
+    @property
+    def dropped(self) -> int:
+        """How many found no room in the queue."""
 
 @final
 class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
-    def put(self, event: object, size: int = 0) -> None: ...
-    def get(self, timeout_ns: int = -1) -> Any:
-        """The next event; None: time is up. StopIteration-free: ClosedError at the end, when it is empty."""
-    def get_nowait(self) -> Any: ...
-    def lead(self, link: Link | None) -> None:
+    def put(self, event: object, size: int = 0) -> None:
+        """Treated by the policy where there is no room."""
+    def get(self, timeout_ns: int = -1, /) -> Any:
+        """The next event; None: time is up. ClosedError at the end; BacklogError where the queue has failed."""
+    def get_nowait(self) -> Any:
+        """The next event; None: there is none now. Never reads the link."""
+    def __iter__(self) -> Queue: ...
+    def __next__(self) -> Any: ...
+    def lead(self, link: Link | None, /) -> None:
         """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
     def close(self) -> None:
         """No more is taken; what is there can still be got."""
     def fileno(self) -> int:
-        """A descriptor that is readable when there is something to get."""
+        """A descriptor that is readable when there is something to get, or nothing to wait for."""
     @property
     def is_closed(self) -> bool: ...
     @property
@@ -167,7 +202,12 @@ class Outlet:
     """Where the events of one source leave: encoded once, for all routes; by reference to deliveries."""
 
     def __new__(
-        cls, event_class: type[Any] | None, encode: Callable[[Any], bytes], *, record_size: int = 0
+        cls,
+        event_class: type[Any] | None,
+        encode: Callable[[Any], bytes],
+        *,
+        record_size: int = 0,
+        max_payload: int = 1 << 20,
     ) -> Outlet: ...
     routes: tuple[Route, ...]
     direct: tuple[Delivery, ...]
@@ -175,6 +215,8 @@ class Outlet:
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
     pool: Pool | None
+    def add_route(self, route: Route, sequence: int) -> bool:
+        """From now on events take this route too, if the next one is number `sequence`; whether it is."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""
@@ -187,27 +229,54 @@ class Outlet:
 
 @final
 class Pool:
-    """Memory of this process that others read in place. Blocks of one size, each for one batch."""
+    """Memory of this process that others read in place. A loan takes one block, or several side by side."""
 
     def __new__(cls, *, block_bytes: int, blocks: int) -> Pool: ...
     def fileno(self) -> int: ...
-    def loan(self, size: int) -> Any:
-        """A writable buffer in a free block, or None."""
-    def attach(self) -> int:
-        """A holder for one more link; -1: there are no more."""
-    def detach(self, holder: int) -> None:
-        """That link is gone: all that it held is free."""
-    def close(self) -> None: ...
+    def loan(self, size: int, /) -> Block | None:
+        """A writable buffer in free blocks, or None. Nobody writes into it any more once it was lent."""
+    def place(self, data: Any, /) -> Block | None:
+        """The Block that the data begin, or one with a copy; None: none is free, or the data are small."""
+    def attach(self, process_fd: int = -1, /) -> int:
+        """A holder for one more link; -1: there are no more. `process_fd`, of os.pidfd_open, stays the caller's."""
+    def detach(self, holder: int, /) -> None:
+        """That link is gone. What it held is free when the peer's Mapping has gone, or the peer's process has.
+
+        Without a `process_fd`: at once, whoever still reads.
+        """
+    def take_back(self, holder: int, payload: bytes, /) -> None:
+        """Undoes Block.lend for a frame that is not sent."""
+    def close(self) -> None:
+        """Lends no more; the memory goes with the last Block."""
     @property
     def blocks(self) -> int: ...
     @property
     def used(self) -> int: ...
 
 @final
+class Block:
+    """A writable buffer in a Pool; it is not used for another as long as it is referred to, or lent."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def lend(self, holder: int, stream: int, /) -> bytes | None:
+        """What a frame says of it; None: the holder has it already, or as much of the pool as one may have."""
+
+@final
 class Mapping:
-    """A peer's Pool, as this process reads it."""
+    """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it."""
 
     def __new__(cls, memory_fd: int, holder: int) -> Mapping: ...
+    def open(self, payload: bytes, /) -> tuple[int, Loan]:
+        """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
+
+@final
+class Loan:
+    """Bytes in a peer's pool: the buffer protocol, read-only. Given back when the last reference goes."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def is_dispatching() -> bool:
+    """Whether this thread is handing over what it has read from a link."""
 
 class Span:
     """Bytes that something else owns: the buffer protocol, read-only."""

@@ -39,3 +39,35 @@ class ConversionError(EchoError):
 
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
+
+
+class ChannelError(EchoError):
+    """A channel id that is none, or a request that its channel cannot meet: the caller's fault."""
+
+
+class ClosedError(EchoError):
+    """Use of what has been closed, or of what belongs to the process that forked this one."""
+
+
+class BacklogError(EchoError):
+    """A full backlog: under the policy "error" at once, under "block" when the time is up."""
+
+
+class TimedOutError(EchoError, TimeoutError):
+    """What was waited for has not come; the message says what, and from whom."""
+
+
+class LinkError(EchoError):
+    """A link to another process that could not be made, or was lost."""
+
+
+class RefusedError(LinkError):
+    """The peer said no; `code` says why."""
+
+    def __init__(self, message: str, *, code: str, path: str = "", hint: str = "") -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.code = code
+
+
+class PlaintextWarning(UserWarning):
+    """Events will leave this host unencrypted."""

@@ -11,7 +11,10 @@
 #ifndef ECHO_LINKS_H
 #define ECHO_LINKS_H
 
-#include "leaves.h"
+#include "raw_codec.h"
+
+#include <sys/types.h>
+#include <sys/uio.h>
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
@@ -63,7 +66,9 @@ struct wire_operations {
     /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
      * Does not block. */
     ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
-    /* Waits until write would take something: 1; 0: time is up; -errno. Blocks; no GIL. */
+    /* As write, of several pieces one after the other. NULL: each piece is written by itself. */
+    ssize_t (*write_parts)(struct wire *wire, const struct iovec *parts, int count);
+    /* Waits until write would take something: 1; 0: time is up; -EINTR: a signal came; -errno. Blocks; no GIL. */
     int (*await_room)(struct wire *wire, int64_t timeout_ns);
     /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
      * signal came. Else -errno. Blocks unless timeout_ns is 0; no GIL. */
@@ -85,11 +90,22 @@ struct wire {
     const struct wire_operations *operations;
 };
 
-/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). */
+/* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). Its type, Wire, is
+ * the base of those that make one: their tp_new fills all of it, and all else is inherited. GIL guards it. */
 struct wire_object {
-    PyObject ob_base;
-    struct wire *wire;
+    PyObject ob_base;  /* spelled out: PyObject_HEAD hides it */
+    struct wire *wire; /* owned; NULL: taken over, or closed */
+    const char *name;  /* operations->name, which outlives the wire */
+    unsigned forks;    /* echo_forks when it was made */
+    unsigned users;    /* calls of its methods that are under way; 0 in a new one */
+    int is_closed;     /* the last of them frees the wire; 0 in a new one */
 };
+
+/* The wire, which is the caller's from now on; NULL with ClosedError. GIL. */
+struct wire *echo_wire_take(PyObject *object);
+
+/* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
+enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
 
 /* --- routes: link_routes.c; one source's way over one link --- */
 
@@ -107,11 +123,14 @@ int echo_route_lend(PyObject *route, PyObject *block, const uint8_t *payload, Py
 
 enum led {
     LED_READ,     /* something was read and delivered */
-    LED_TIMEOUT,  /* nothing came in time */
+    LED_TIMEOUT,  /* nothing came in time, or for LEAD_SLICE_NS: look whether to go on waiting */
     LED_OCCUPIED, /* another thread reads now; the queue will be woken */
     LED_ENDED,    /* nothing will ever come */
     LED_RAISED,   /* an exception is set */
 };
+
+/* A leader looks up so often: a read that is under way does not see that its queue was closed. */
+#define LEAD_SLICE_NS 50000000
 
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
  * change of threads. GIL; releases it while it waits. */
@@ -122,6 +141,7 @@ enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
     Py_ssize_t size;      /* several records of fixed size may stand side by side in it */
+    int is_shared;        /* 1: another process can write to the bytes, so nothing is verified in place */
 };
 
 /* What a link needs of the receiving end of a stream; the Python object Inlet. GIL guards it. */
@@ -138,29 +158,54 @@ struct inlet {
 int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner);
 
 
+/* link_inlets.c: an attribute that is a tuple of exactly `type`, and is replaced as a whole. GIL; any code may run
+ * once it has been. -1 with TypeError. */
+int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
+
 /* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
  * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
  * with an exception: WireError for a record that breaks the rules, or what is no Exception
  * (KeyboardInterrupt). What a handler raises is reported, counted, and goes no further. */
 int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
 
+/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known. As above. */
+int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
+
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
-PyObject *echo_span_new(const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+
+/* --- codecs: link_codecs.c --- */
+
+/* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
+struct raw_call {
+    raw_encode *encode;
+    raw_decode *decode;
+    PyObject *self; /* of both; borrowed from the callable */
+};
+
+/* Fills in *raw. GIL. 0, or -1 with an exception. */
+int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
 
 /* --- queues: link_queues.c --- */
+
+/* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that
+ * releases the GIL. 0: queued, or dropped and counted. -1 with an exception: what is no Exception, or
+ * MemoryError. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
 
-/* --- pools: link_pools.c; blocks of memory that other processes read in place --- */
+/* --- pools: link_pools.c, link_mappings.c; blocks of memory that other processes read in place --- */
 
 /* Where `bytes` lie in a loaned block of the pool: that block. Else a free block that they are copied into.
  * A new reference to an object that keeps the block from reuse; NULL without an exception: none is free, or
  * `size` is too small for it to be worth while. GIL; released during large copies. */
 PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size);
 
-/* Marks `holder` (a bit of the link: 0..63) in the block, and writes what a KIND_LOAN frame says: 16 bytes. GIL. */
-void echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
+/* Marks `holder` (of the link, by Pool.attach) in the block, and writes what a KIND_LOAN frame says: 16 bytes.
+ * 0: it is not lent, since the holder has it already or has half of the pool; send a copy. GIL. */
+int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
 
 /* Undoes that for a frame which is dropped before it is sent. Any thread; no lock, no Python. */
 void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload);
@@ -172,24 +217,35 @@ int echo_pool_open(PyObject *mapping, const uint8_t *payload, uint32_t size, str
 
 /* --- links.c --- */
 
+/* How often this process was forked from another. What was made at another count belongs to the parent: none
+ * of its locks may be taken, as a thread that is gone may hold them. */
+extern unsigned echo_forks;
+
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
 void echo_raise(const char *error, const char *format, ...);
 
 /* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
  * it so. */
-extern PyType_Spec echo_link_wire_spec, echo_link_socket_wire_spec; /* link_socket.c */
-extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring.c */
+extern PyType_Spec echo_link_wire_spec;                             /* link_wires.c */
+extern PyType_Spec echo_link_socket_wire_spec;                      /* link_socket.c */
+extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring_wires.c */
 extern PyType_Spec echo_link_link_spec;                             /* link_links.c */
+extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_routes.c */
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
-extern PyType_Spec echo_link_pool_spec, echo_link_block_spec, echo_link_mapping_spec; /* link_pools.c */
+extern PyType_Spec echo_link_pool_spec, echo_link_block_spec;      /* link_pools.c */
+extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */
+
+/* ring_memory of the module; link_ring_wires.c. GIL. */
+PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
 
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
-        *delivery_type, *span_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type;
+        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
+        *mapping_type, *loan_type;
 };
 
 #pragma GCC visibility pop

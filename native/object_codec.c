@@ -92,7 +92,7 @@ static PyObject *fall_back(struct codec *codec, PyObject *argument)
 
 /* --- Encoding --- */
 
-static PyObject *codec_encode(PyObject *self, PyObject *event)
+PyObject *echo_codec_encode(PyObject *self, PyObject *event)
 {
     struct codec *codec = (struct codec *)self;
     if (codec->encode == NULL) {
@@ -108,6 +108,26 @@ static PyObject *codec_encode(PyObject *self, PyObject *event)
     }
     Py_DECREF(record);
     return PyErr_Occurred() ? NULL : fall_back(codec, event);
+}
+
+int echo_codec_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
+                          Py_ssize_t *written)
+{
+    struct codec *codec = (struct codec *)self;
+    if (codec->encode == NULL && echo_walker_of(codec->fallback, echo_walker_encode) != NULL) {
+        codec->interpreted++;
+        return echo_walker_encode_raw(PyCFunction_GetSelf(codec->fallback), event, room, size, record, written);
+    }
+    if (codec->encode == NULL || codec->size > size) {
+        *record = echo_codec_encode(self, event);
+    } else if (codec->encode(event, room, codec->context) == 0) {
+        codec->compiled++;
+        *written = codec->size;
+        return 0;
+    } else {
+        *record = PyErr_Occurred() ? NULL : fall_back(codec, event);
+    }
+    return *record != NULL ? 0 : -1;
 }
 
 /* One event by the fallback, into its place among many. -1 with an exception set. */
@@ -254,7 +274,7 @@ static PyObject *decode_buffer(struct codec *codec, PyObject *data)
     return event;
 }
 
-static PyObject *codec_decode(PyObject *self, PyObject *data)
+PyObject *echo_codec_decode(PyObject *self, PyObject *data)
 {
     struct codec *codec = (struct codec *)self;
     if (codec->decode == NULL) {
@@ -287,22 +307,27 @@ static PyObject *bytes_of(PyObject *buffer)
     return data;
 }
 
-/* The i-th record of a bytes object as an event, by whichever way works. */
-static PyObject *decode_at(struct codec *codec, PyObject *data, Py_ssize_t i)
+PyObject *echo_codec_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
 {
-    const char *source = PyBytes_AsString(data) + i * codec->source_size;
-    if (codec->decode != NULL) {
-        PyObject *event = decode_one(codec, (const uint8_t *)source);
+    struct codec *codec = (struct codec *)self;
+    if (codec->decode == NULL && echo_walker_of(codec->fallback, echo_walker_decode) != NULL) {
+        codec->interpreted++;
+        return echo_walker_decode_raw(PyCFunction_GetSelf(codec->fallback), record, size);
+    }
+    if (codec->decode != NULL && size == codec->source_size) {
+        PyObject *event = decode_one(codec, record);
         if (event != NULL) {
             codec->compiled++;
             return event;
         }
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+            return NULL;
+        }
+        PyErr_Clear();
     }
-    PyObject *record = PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)
-                           ? NULL
-                           : (PyErr_Clear(), PyBytes_FromStringAndSize(source, codec->source_size));
-    PyObject *event = record ? fall_back(codec, record) : NULL;
-    Py_XDECREF(record);
+    PyObject *data = PyBytes_FromStringAndSize((const char *)record, size);
+    PyObject *event = data ? fall_back(codec, data) : NULL;
+    Py_XDECREF(data);
     return event;
 }
 
@@ -325,7 +350,8 @@ static PyObject *codec_decode_many(PyObject *self, PyObject *buffer)
     }
     PyObject *events = PyList_New(size / codec->source_size);
     for (Py_ssize_t i = 0; events != NULL && i < size / codec->source_size; i++) {
-        PyObject *event = decode_at(codec, data, i);
+        const char *source = PyBytes_AsString(data) + i * codec->source_size;
+        PyObject *event = echo_codec_decode_raw(self, (const uint8_t *)source, codec->source_size);
         if (event == NULL) {
             Py_CLEAR(events);
         } else {
@@ -391,9 +417,9 @@ static PyObject *codec_is_compiled(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef codec_methods[] = {
-    {"encode", codec_encode, METH_O, "The record of one event."},
+    {"encode", echo_codec_encode, METH_O, "The record of one event."},
     {"encode_many", codec_encode_many, METH_O, "The records of many events, one after another."},
-    {"decode", codec_decode, METH_O, "The event of one record."},
+    {"decode", echo_codec_decode, METH_O, "The event of one record."},
     {"decode_many", codec_decode_many, METH_O, "The events of many records, as a list."},
     {"install", (PyCFunction)(void (*)(void))codec_install, METH_VARARGS | METH_KEYWORDS,
      "Compiled code takes over."},

@@ -30,13 +30,34 @@ static PyObject *finish(struct walker *walker, enum outcome outcome, PyObject *r
     return result;
 }
 
-static PyObject *walker_encode(PyObject *self, PyObject *event)
+PyObject *echo_walker_of(PyObject *callable, PyCFunction function)
+{
+    if (callable == NULL || !PyCFunction_Check(callable) || PyCFunction_GetFunction(callable) != function)
+        return NULL;
+    return PyCFunction_GetSelf(callable);
+}
+
+PyObject *echo_walker_encode(PyObject *self, PyObject *event)
 {
     struct walker *walker = (struct walker *)self;
     PyObject *result = NULL;
     enum outcome outcome = echo_value_encode(walker->value, event, &result);
 
     return finish(walker, outcome, result, walker->encode, event);
+}
+
+int echo_walker_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
+                           Py_ssize_t *written)
+{
+    struct walker *walker = (struct walker *)self;
+    enum outcome outcome = echo_value_write(walker->value, event, room, size, record, written);
+
+    if (outcome == GOOD && *record == NULL) {
+        walker->walked++;
+        return 0;
+    }
+    *record = finish(walker, outcome, *record, walker->encode, event);
+    return *record != NULL ? 0 : -1;
 }
 
 /* Bytes of our own layout that do not change, as a new reference; NULL where there are none. */
@@ -56,7 +77,7 @@ static PyObject *bytes_from(const struct walker *walker, PyObject *data)
     return copy;
 }
 
-static PyObject *walker_decode(PyObject *self, PyObject *data)
+PyObject *echo_walker_decode(PyObject *self, PyObject *data)
 {
     struct walker *walker = (struct walker *)self;
     PyObject *result = NULL, *bytes = bytes_from(walker, data);
@@ -69,6 +90,22 @@ static PyObject *walker_decode(PyObject *self, PyObject *data)
                                     &result);
     Py_XDECREF(bytes);
     return finish(walker, outcome, result, walker->decode, data);
+}
+
+PyObject *echo_walker_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
+{
+    struct walker *walker = (struct walker *)self;
+    PyObject *data, *result = NULL;
+    int is_ours = walker->convert == Py_None;
+    enum outcome outcome = is_ours ? echo_value_decode(walker->value, record, size, &result) : UNUSUAL;
+
+    if (outcome != UNUSUAL)
+        return finish(walker, outcome, result, NULL, NULL);
+    data = PyBytes_FromStringAndSize((const char *)record, size);
+    if (data != NULL)
+        result = is_ours ? finish(walker, UNUSUAL, NULL, walker->decode, data) : echo_walker_decode(self, data);
+    Py_XDECREF(data);
+    return result;
 }
 
 /* --- the type --- */
@@ -120,8 +157,8 @@ static void walker_dealloc(PyObject *self)
 }
 
 static PyMethodDef walker_methods[] = {
-    {"encode", walker_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")},
-    {"decode", walker_decode, METH_O, PyDoc_STR("decode($self, data, /)\n--\n\nThe event of one record.")},
+    {"encode", echo_walker_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")},
+    {"decode", echo_walker_decode, METH_O, PyDoc_STR("decode($self, data, /)\n--\n\nThe event of one record.")},
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef walker_members[] = {

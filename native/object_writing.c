@@ -420,10 +420,17 @@ static enum outcome write_value(struct out *out, const struct value *value, PyOb
 
 /* --- for others --- */
 
-enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObject **result)
+/* Bytes of what has outgrown its room. */
+static enum outcome take_bytes(const struct out *out, PyObject **result)
 {
-    uint8_t stack[STACK_BYTES];
-    struct out out = {.bytes = stack, .capacity = STACK_BYTES};
+    *result = PyBytes_FromStringAndSize((char *)out->bytes, out->size);
+    return *result != NULL ? GOOD : RAISED;
+}
+
+enum outcome echo_value_write(const struct value *value, PyObject *event, uint8_t *room, Py_ssize_t size,
+                              PyObject **record, Py_ssize_t *written)
+{
+    struct out out = {.bytes = room, .capacity = size};
     int64_t lengths[MAX_TIES]; /* of a field alone: nobody counts */
     Py_ssize_t start;
     enum outcome outcome = append(&out, value->size, 1, &start);
@@ -432,12 +439,23 @@ enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObj
         memset(out.bytes, 0, (size_t)value->size);
         outcome = write_value(&out, value, event, start, lengths);
     }
-    if (outcome == GOOD) {
-        *result = PyBytes_FromStringAndSize((char *)out.bytes, out.size);
-        outcome = *result != NULL ? GOOD : RAISED;
-    }
+    *written = out.size;
+    if (outcome == GOOD && out.heap != NULL)
+        outcome = take_bytes(&out, record);
     PyMem_Free(out.heap);
     return outcome == UNUSUAL ? outcome_of_error() : outcome;
+}
+
+enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObject **result)
+{
+    uint8_t stack[STACK_BYTES];
+    Py_ssize_t size;
+    enum outcome outcome = echo_value_write(value, event, stack, STACK_BYTES, result, &size);
+
+    if (outcome != GOOD || *result != NULL)
+        return outcome;
+    *result = PyBytes_FromStringAndSize((char *)stack, size);
+    return *result != NULL ? GOOD : RAISED;
 }
 
 int32_t echo_write_field(PyObject *value, PyObject *it, uint8_t *target)

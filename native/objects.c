@@ -17,6 +17,13 @@
  */
 #include "objects.h"
 
+static const struct raw_codec raw_codecs[] = {
+    {.call = echo_walker_encode, .encode = echo_walker_encode_raw},
+    {.call = echo_walker_decode, .decode = echo_walker_decode_raw},
+    {.call = echo_codec_encode, .encode = echo_codec_encode_raw},
+    {.call = echo_codec_decode, .decode = echo_codec_decode_raw},
+    {.call = NULL}};
+
 static int module_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
@@ -27,7 +34,7 @@ static int module_exec(PyObject *module)
         add_type(module, &echo_object_part_spec, NULL) != 0 ||
         add_type(module, &echo_object_codec_spec, NULL) != 0)
         return -1;
-    return 0;
+    return add_raw_codecs(module, "echo_core._objects." RAW_CODECS, raw_codecs);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

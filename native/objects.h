@@ -6,7 +6,7 @@
 #ifndef ECHO_OBJECTS_H
 #define ECHO_OBJECTS_H
 
-#include "leaves.h"
+#include "raw_codec.h"
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
@@ -209,6 +209,11 @@ PyObject *echo_read_text(const uint8_t *source, int64_t size);
 
 /* object_writing.c */
 
+/* The record of an event: *written bytes of `room`, or in *record new bytes where `size` is too small for it.
+ * May run any code, if the value does. */
+enum outcome echo_value_write(const struct value *value, PyObject *event, uint8_t *room, Py_ssize_t size,
+                              PyObject **record, Py_ssize_t *written);
+
 /* The record of an event, as new bytes in *result. May run any code, if the value does. */
 enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObject **result);
 
@@ -236,6 +241,18 @@ enum outcome echo_value_decode_field(const struct value *record, const struct me
 
 /* A value of fixed size, for compiled code: a new reference, or NULL. May run any code, if the value does. */
 PyObject *echo_read_field(PyObject *value, const uint8_t *source);
+
+/* object_walker.c and object_codec.c: the built-in functions, and the same without bytes objects. May run any
+ * code. */
+PyObject *echo_walker_encode(PyObject *self, PyObject *event);
+PyObject *echo_walker_decode(PyObject *self, PyObject *data);
+PyObject *echo_codec_encode(PyObject *self, PyObject *event);
+PyObject *echo_codec_decode(PyObject *self, PyObject *data);
+raw_encode echo_walker_encode_raw, echo_codec_encode_raw;
+raw_decode echo_walker_decode_raw, echo_codec_decode_raw;
+
+/* The Walker whose function of that kind the callable is, borrowed; NULL for any other. Runs no Python code. */
+PyObject *echo_walker_of(PyObject *callable, PyCFunction function);
 
 /* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
  * it so. */

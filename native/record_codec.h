@@ -2,6 +2,7 @@
 #ifndef ECHO_RECORD_CODEC_H
 #define ECHO_RECORD_CODEC_H
 
+#include "raw_codec.h"
 #include "records.h"
 
 #pragma GCC visibility push(hidden)
@@ -31,6 +32,13 @@ int echo_record_codec_clear(PyObject *self);
 
 /* tp_dealloc, also of a larger object: it calls the type's own tp_clear. */
 void echo_record_codec_dealloc(PyObject *self);
+
+/* record_encoder.c and record_decoder.c: the built-in functions for one record, and the same without bytes objects.
+ * May run any code. */
+PyObject *echo_record_encode(PyObject *self, PyObject *event);
+PyObject *echo_record_decode(PyObject *self, PyObject *data);
+raw_encode echo_record_encode_raw;
+raw_decode echo_record_decode_raw;
 
 /* tp_members. */
 extern PyMemberDef echo_record_codec_members[];

@@ -24,6 +24,7 @@ struct decoder {
     struct codec codec;      /* first */
     struct program *program; /* counted in program->users; NULL: nothing is installed */
     PyObject *after;         /* owned; called with each event that was made, unless None */
+    PyObject *convert;       /* owned; verifies a sender's record and makes it ours. NULL: it is, see install_copy */
 };
 
 /* --- programs --- */
@@ -250,32 +251,88 @@ typedef enum outcome decode_step(const struct decoder *, const struct program *,
 /* --- the calls --- */
 
 /* Runs what is installed now, also when it is replaced meanwhile. Inlined together with its step. */
+static inline enum outcome run_step(struct decoder *decoder, decode_step *step, const struct view *view,
+                                    PyObject *data, PyObject **result)
+{
+    struct program *program = decoder->program;
+    enum outcome outcome;
+
+    program->users++;
+    outcome = step(decoder, program, view, data, result);
+    program_release(program);
+    return outcome;
+}
+
+static inline int is_installed(const struct decoder *decoder)
+{
+    return decoder->program != NULL && decoder->codec.shape != NULL && decoder->codec.shape->owner != NULL;
+}
+
 static inline enum outcome attempt(struct decoder *decoder, decode_step *step, PyObject *data,
                                    PyObject **result)
 {
-    struct program *program = decoder->program;
     struct view view; /* not zeroed as a whole: that would be work in every call */
     enum outcome outcome;
 
-    if (program == NULL || decoder->codec.shape == NULL || decoder->codec.shape->owner == NULL)
+    if (!is_installed(decoder))
         return UNUSUAL;
     outcome = open_view(&view, data);
     if (outcome != GOOD)
         return outcome;
-    program->users++;
-    outcome = step(decoder, program, &view, data, result);
-    program_release(program);
+    if (is_installed(decoder)) /* a buffer may be opened by Python code */
+        outcome = run_step(decoder, step, &view, data, result);
+    else
+        outcome = UNUSUAL;
     close_view(&view);
     return outcome;
 }
 
-static PyObject *decoder_call(PyObject *self, PyObject *data)
+/* An event of a record that is ours. */
+static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
 {
-    struct decoder *decoder = (struct decoder *)self;
     PyObject *result = NULL;
     enum outcome outcome = attempt(decoder, decode_view, data, &result);
 
     return finish(&decoder->codec, outcome, result, decoder->codec.fallback, data);
+}
+
+/* An event of a sender's record, which is converted first. */
+static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
+{
+    PyObject *result, *ours = call_with(decoder->convert, data);
+
+    if (ours == NULL)
+        return NULL;
+    result = decode_ours(decoder, ours);
+    Py_DECREF(ours);
+    return result;
+}
+
+PyObject *echo_record_decode(PyObject *self, PyObject *data)
+{
+    struct decoder *decoder = (struct decoder *)self;
+
+    return decoder->convert != NULL ? decode_converted(decoder, data) : decode_ours(decoder, data);
+}
+
+PyObject *echo_record_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
+{
+    struct decoder *decoder = (struct decoder *)self;
+    /* As if it were another's buffer: an event copies what it keeps. */
+    struct view view = {.bytes = (uint8_t *)(uintptr_t)record, .size = size, .is_exported = 1};
+    PyObject *data, *result = NULL;
+    enum outcome outcome = UNUSUAL;
+
+    if (decoder->convert == NULL && is_installed(decoder))
+        outcome = run_step(decoder, decode_view, &view, NULL, &result);
+    if (outcome != UNUSUAL)
+        return finish(&decoder->codec, outcome, result, NULL, NULL);
+    data = PyBytes_FromStringAndSize((const char *)record, size);
+    if (data != NULL)
+        result = decoder->convert != NULL ? decode_converted(decoder, data)
+                                          : finish(&decoder->codec, UNUSUAL, NULL, decoder->codec.fallback, data);
+    Py_XDECREF(data);
+    return result;
 }
 
 static PyObject *decoder_call_many(PyObject *self, PyObject *data)
@@ -328,6 +385,17 @@ static PyObject *decoder_install_copy(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* install_converted(convert): a callable from a sender's record to one of ours, as bytes. */
+static PyObject *decoder_install_converted(PyObject *self, PyObject *convert)
+{
+    struct decoder *decoder = (struct decoder *)self;
+
+    if (decoder->convert != NULL)
+        return PyErr_Format(PyExc_RuntimeError, "a conversion has been installed already");
+    decoder->convert = Py_NewRef(convert);
+    return decoder_install_copy(self, NULL);
+}
+
 static PyObject *decoder_clear(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -338,7 +406,7 @@ static PyObject *decoder_clear(PyObject *self, PyObject *unused)
 /* --- the type --- */
 
 static PyMethodDef decode_method = {
-    "decode", decoder_call, METH_O, PyDoc_STR("decode($self, data, /)\n--\n\nThe event of one record.")};
+    "decode", echo_record_decode, METH_O, PyDoc_STR("decode($self, data, /)\n--\n\nThe event of one record.")};
 
 static PyMethodDef decode_many_method = {
     "decode_many", decoder_call_many, METH_O,
@@ -370,6 +438,7 @@ static int decoder_traverse(PyObject *self, visitproc visit, void *arg)
     struct decoder *decoder = (struct decoder *)self;
 
     Py_VISIT(decoder->after);
+    Py_VISIT(decoder->convert);
     if (decoder->program != NULL)
         Py_VISIT(decoder->program->keep_alive);
     return echo_record_codec_traverse(self, visit, arg);
@@ -381,6 +450,7 @@ static int decoder_tp_clear(PyObject *self)
 
     publish(decoder, NULL); /* first: without a program nothing below is used but the fallbacks */
     Py_CLEAR(decoder->after);
+    Py_CLEAR(decoder->convert);
     return echo_record_codec_clear(self);
 }
 
@@ -398,6 +468,9 @@ static PyMethodDef decoder_methods[] = {
      PyDoc_STR("install_copy($self, /)\n--\n\n"
                "From now on a sender's records are taken to be of this layout; the caller has verified their "
                "variable parts.")},
+    {"install_converted", decoder_install_converted, METH_O,
+     PyDoc_STR("install_converted($self, convert, /)\n--\n\n"
+               "From now on events are made of what convert(data) makes of a sender's record. Once.")},
     {"clear", decoder_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallbacks.")},
     {NULL, NULL, 0, NULL}};

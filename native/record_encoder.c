@@ -111,13 +111,29 @@ static enum outcome encode_list(const struct shape *shape, PyObject *events, PyO
 
 /* --- the calls --- */
 
-static PyObject *encoder_call(PyObject *self, PyObject *event)
+PyObject *echo_record_encode(PyObject *self, PyObject *event)
 {
     struct codec *encoder = (struct codec *)self;
     PyObject *result = NULL;
     enum outcome outcome = encode_one(encoder->shape, event, &result);
 
     return finish(encoder, outcome, result, encoder->fallback, event);
+}
+
+int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
+                           Py_ssize_t *written)
+{
+    struct codec *encoder = (struct codec *)self;
+    const struct shape *shape = encoder->shape;
+
+    if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size &&
+        copy_record(shape, event, room)) {
+        encoder->compiled++;
+        *written = shape->size;
+        return 0;
+    }
+    *record = echo_record_encode(self, event);
+    return *record != NULL ? 0 : -1;
 }
 
 /* events: owned by the caller; exactly a list. */
@@ -148,7 +164,7 @@ static PyObject *encoder_call_many(PyObject *self, PyObject *events)
 /* --- the type --- */
 
 static PyMethodDef encode_method = {
-    "encode", encoder_call, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")};
+    "encode", echo_record_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")};
 
 static PyMethodDef encode_many_method = {
     "encode_many", encoder_call_many, METH_O,

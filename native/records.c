@@ -24,7 +24,7 @@
  * Python's stable ABI of 3.11 only. The GIL guards all state and is never released here: the work per call
  * is less than the hand-over would be, and what is written belongs to objects that Python code may see.
  */
-#include "records.h"
+#include "record_codec.h"
 
 /* --- making classes --- */
 
@@ -82,6 +82,11 @@ static PyObject *holds_at(PyObject *module, PyObject *args)
 
 /* --- the module --- */
 
+static const struct raw_codec raw_codecs[] = {
+    {.call = echo_record_encode, .encode = echo_record_encode_raw},
+    {.call = echo_record_decode, .decode = echo_record_decode_raw},
+    {.call = NULL}};
+
 static int module_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
@@ -92,7 +97,7 @@ static int module_exec(PyObject *module)
         add_type(module, &echo_record_decoder_spec, NULL) != 0 ||
         add_type(module, &echo_record_encoder_spec, NULL) != 0)
         return -1;
-    return 0;
+    return add_raw_codecs(module, "echo_core._records." RAW_CODECS, raw_codecs);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

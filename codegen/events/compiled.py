@@ -205,12 +205,9 @@ class _NativeEvents:
 
     def _holding(self) -> Callable[[Data], Any]:
         """What has variable parts is verified and converted at once, and read when a field is."""
-        codec = record_types.record_codec(self.generic.cls)
-        assert codec is not None
         conversion = _conversion(self.generic)
         conversion.begin(self.tier)
-        hold, convert = codec.decode, conversion.call
-        return lambda data: hold(convert(data))
+        return record_types.holding_decoder(self.generic.cls, conversion.call).call
 
 
 def _install_conversion(decoder: _records.Decoder, conversion: Conversion) -> None:

@@ -391,5 +391,17 @@ def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], A
     return _records.Decoder(vars(cls)[_SHAPE], _after(cls), fallback, fallback_many)
 
 
+def holding_decoder(cls: type[Any], convert: Callable[[Data], Any]) -> _records.Decoder:
+    """`.call` for a sender whose records, or the class's own, have variable parts: events hold what `convert`
+    makes of them."""
+    from echo_core import _records
+
+    format_ = format_of(cls)
+    generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
+    decoder = _records.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
+    decoder.install_converted(convert)
+    return decoder
+
+
 def _after(cls: type[Any]) -> Callable[[Any], object] | None:
     return operator.methodcaller("__post_init__") if runs_post_init(cls) else None

@@ -1,0 +1,87 @@
+"""The one lock of a process's nodes, channels, sources and sinks, and what is said once it is released.
+
+Events pass it by: it guards who is connected to whom. One lock for all nodes, since nodes of one process hand
+events to each other directly. What components asked to be told runs after the lock is released, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from echo_core import _links
+from echo_core.errors import ChannelError, TimedOutError
+
+log = logging.getLogger("echo_core")
+
+_Told = Callable[[], object]
+
+
+class Bookkeeping:
+    """The lock, the condition that every change signals, and what is still to be told."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """In a forked child: whoever held the lock is not here."""
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._depth = 0
+        self._to_tell: deque[_Told] = deque()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Holds the lock; when the outermost ends, waiters look again and components are told."""
+        with self._lock:
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._changed.notify_all()
+            is_outermost = self._depth == 0
+        if is_outermost:
+            self._tell()
+
+    def tell_later(self, told: _Told) -> None:
+        self._to_tell.append(told)
+
+    def _tell(self) -> None:
+        while self._to_tell:
+            try:
+                told = self._to_tell.popleft()
+            except IndexError:  # another thread tells it
+                return
+            try:
+                told()
+            except Exception:
+                log.exception("a handler of notices failed")
+
+    def wait_for(self, is_met: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]) -> None:
+        """Blocks until `is_met`, looking again at every change; TimedOutError says `what` was waited for."""
+        with self._lock:
+            if is_met():
+                return
+            if _links.is_dispatching():
+                msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
+                raise ChannelError(
+                    msg, hint="handlers run there; give the sink a thread with own_thread=True"
+                )
+            limit = None if timeout_s is None else time.monotonic() + timeout_s
+            while not is_met():
+                left = None if limit is None else limit - time.monotonic()
+                if left is not None and left <= 0:
+                    msg = f"Expected {what()} within {timeout_s} s"
+                    raise TimedOutError(msg)
+                self._changed.wait(left)
+
+
+books = Bookkeeping()
+os.register_at_fork(after_in_child=books.renew)

@@ -1,0 +1,241 @@
+"""Channels: what components open, and put sources and sinks on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar, overload
+
+from echo_core.backlog import Backlog, nanoseconds
+from echo_core.bookkeeping import books
+from echo_core.codegen.codecs import encoder
+from echo_core.errors import ChannelError, ClosedError
+from echo_core.formats.abi import Abi
+from echo_core.formats.declare import format_of
+from echo_core.formats.format import Format
+from echo_core.memberships import Membership
+from echo_core.notices import Notice
+from echo_core.receptions import Wanted
+from echo_core.sinks import Sink
+from echo_core.sources import Source
+from echo_core.statistics import ChannelStatistics
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Channel(Generic[T]):
+    """One component's handle on a channel; what it has put on the channel is closed with it.
+
+    Made by `create_channel` and `open_channel`. Events of several types may share a channel: each sink takes
+    those that its type can be reached from.
+    """
+
+    __slots__ = ("_cls", "_membership", "_sinks", "_sources", "_watchers", "is_closed")
+
+    def __init__(self, membership: Membership, cls: type[T] | None) -> None:
+        membership.handles += 1
+        self._membership = membership
+        self._cls = cls
+        self._sources: list[Source[Any]] = []
+        self._sinks: list[Sink[Any]] = []
+        self._watchers: list[Callable[[Notice], object]] = []
+        self.is_closed = False
+
+    @property
+    def id(self) -> str:
+        """Who has this text can open the channel."""
+        return str(self._membership.id)
+
+    @property
+    def name(self) -> str:
+        return self._membership.name
+
+    @property
+    def types(self) -> tuple[Format, ...]:
+        """The formats that the channel was declared with."""
+        return self._membership.types
+
+    # -----------------------------------------------------------------------
+    # Sources and sinks
+
+    @overload
+    def source(
+        self,
+        cls: None = None,
+        *,
+        name: str = "",
+        abi: str | Abi = "native",
+        backlog: Backlog | None = None,
+        latency_budget_s: float = 0.0,
+    ) -> Source[T]: ...
+
+    @overload
+    def source(
+        self,
+        cls: type[U],
+        *,
+        name: str = "",
+        abi: str | Abi = "native",
+        backlog: Backlog | None = None,
+        latency_budget_s: float = 0.0,
+    ) -> Source[U]: ...
+
+    @overload
+    def source(
+        self,
+        cls: Format,
+        *,
+        name: str = "",
+        backlog: Backlog | None = None,
+        latency_budget_s: float = 0.0,
+    ) -> Source[Any]: ...
+
+    def source(
+        self,
+        cls: type[Any] | Format | None = None,
+        *,
+        name: str = "",
+        abi: str | Abi = "native",
+        backlog: Backlog | None = None,
+        latency_budget_s: float = 0.0,
+    ) -> Source[Any]:
+        """A source of events of `cls`; without it, of the class that the channel was created with.
+
+        With a Format, the source sends records that somebody else has laid out. `abi` lays events out as
+        another machine would. `backlog` bounds what may wait for each other process, and says what then
+        happens. `latency_budget_s` allows events to be held back for so long, to be sent together.
+        """
+        self._demand_open()
+        declared = self._class(cls)
+        format_ = declared if isinstance(declared, Format) else format_of(declared, abi=abi)
+        event_class = None if isinstance(declared, Format) else declared
+        self._membership.demand_known_type(format_, is_sink=False)
+        encode = None if event_class is None else encoder(event_class, abi=abi)
+        source = Source[Any](
+            self._membership,
+            event_class,
+            format_,
+            encode,
+            name=name or format_.name,
+            backlog=backlog or Backlog(),
+            delay_ns=nanoseconds(latency_budget_s),
+        )
+        with books.changing():
+            self._sources = [*(held for held in self._sources if not held.is_closed), source]
+            self._membership.add_source(source)
+        return source
+
+    @overload
+    def sink(
+        self,
+        cls: type[U],
+        handler: Callable[[U], object] | None = None,
+        *,
+        batch: Literal[False] = False,
+        own_thread: bool = False,
+        backlog: Backlog | None = None,
+        lossy: bool = False,
+    ) -> Sink[U]: ...
+
+    @overload
+    def sink(
+        self,
+        cls: type[Any] | None,
+        handler: Callable[[Any], object] | None = None,
+        *,
+        batch: bool = False,
+        own_thread: bool = False,
+        backlog: Backlog | None = None,
+        lossy: bool = False,
+    ) -> Sink[Any]: ...
+
+    def sink(
+        self,
+        cls: type[Any] | None,
+        handler: Callable[[Any], object] | None = None,
+        *,
+        batch: bool = False,
+        own_thread: bool = False,
+        backlog: Backlog | None = None,
+        lossy: bool = False,
+    ) -> Sink[Any]:
+        """A sink of events of `cls`, whatever version of it their sources have; None takes all there are.
+
+        `handler` is called with each event; without it the sink is iterated. With `batch` it takes numpy
+        structured arrays, of as many events as have come at once. `own_thread` gives the handler a thread, so
+        that it may be slow; `backlog` bounds what waits for that, or for the iteration. `lossy` consents to
+        conversions that may lose: a value that does not fit is then reported, and its event not delivered.
+        """
+        self._demand_open()
+        if cls is not None:
+            self._membership.demand_known_type(format_of(cls), is_sink=True, lossy=lossy)
+        sink = Sink[Any](
+            self._membership,
+            Wanted(cls, batch, lossy),
+            handler,
+            own_thread=own_thread,
+            backlog=backlog or Backlog(),
+        )
+        with books.changing():
+            self._sinks = [*(held for held in self._sinks if not held.is_closed), sink]
+            self._membership.add_sink(sink)
+        return sink
+
+    def watch(self, handler: Callable[[Notice], object]) -> None:
+        """Has `handler` told who comes and goes, what cannot be understood and what was lost, from now on."""
+        with books.changing():
+            self._demand_open()
+            self._watchers.append(handler)
+            self._membership.watchers.append(handler)
+
+    # -----------------------------------------------------------------------
+    # Its life
+
+    def statistics(self) -> ChannelStatistics:
+        return self._membership.statistics()
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Ends this handle's sinks, then its sources, which get `linger_s` for what is queued."""
+        with books.changing():
+            if self.is_closed:
+                return
+            self.is_closed = True
+            for watcher in self._watchers:
+                self._membership.watchers.remove(watcher)
+            self._membership.handles -= 1
+            is_last = self._membership.handles == 0
+        for sink in self._sinks:
+            sink.close()
+        for source in self._sources:
+            source.close(linger_s)
+        if is_last:
+            self._membership.close(linger_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Channel({self.name!r}, {self._membership.id!r})"
+
+    # -----------------------------------------------------------------------
+    # Inside
+
+    def _class(self, cls: type[Any] | Format | None) -> type[Any] | Format:
+        if cls is not None:
+            return cls
+        if self._cls is None:
+            msg = f"Expected a class for a source on channel `{self.name}`, got none"
+            raise ChannelError(msg, hint="the channel was created without one, or elsewhere")
+        return self._cls
+
+    def _demand_open(self) -> None:
+        if self.is_closed:
+            msg = f"Expected channel `{self.name}` to be open, this handle has been closed"
+            raise ClosedError(msg)
+        self._membership.demand_open()

@@ -1,0 +1,307 @@
+"""A channel as one node has it: its sources and sinks here, and the processes that are on it too.
+
+Everything here happens with the books open. Nodes of one process that are on the same channel connect their
+sources and sinks directly, unless one of them does without that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from echo_core import _links
+from echo_core.backlog import nanoseconds
+from echo_core.bookkeeping import books, log
+from echo_core.channel_ids import ChannelId
+from echo_core.errors import ClosedError, IncompatibleError
+from echo_core.formats.compare import compare
+from echo_core.formats.format import Format
+from echo_core.notices import (
+    EventsLost,
+    Notice,
+    PeerJoined,
+    PeerLeft,
+    SourceClosed,
+    SourceOpened,
+    Unreachable,
+)
+from echo_core.receptions import Receptions
+from echo_core.remote_sources import RemoteSource
+from echo_core.statistics import ChannelStatistics
+
+if TYPE_CHECKING:
+    from echo_core.sinks import FailureHook, Sink
+    from echo_core.sources import Source
+
+_HERE = "this process"
+
+
+class Peer(Protocol):
+    """What a channel needs of a process that is on it too."""
+
+    @property
+    def node_id(self) -> bytes: ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
+
+    def __str__(self) -> str: ...
+
+    def offer(self, membership: Membership, source: Source[Any]) -> None: ...
+
+    def withdraw(self, source: Source[Any]) -> None: ...
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
+
+    def leave(self, membership: Membership) -> None: ...
+
+
+class Node(Protocol):
+    """What a channel needs of its node."""
+
+    @property
+    def id(self) -> bytes: ...
+
+    @property
+    def addresses(self) -> tuple[str, ...]: ...
+
+    @property
+    def receptions(self) -> Receptions: ...
+
+    @property
+    def failure_hook(self) -> FailureHook | None: ...
+
+    @property
+    def pool(self) -> _links.Pool | None: ...
+
+    @property
+    def joins_in_process(self) -> bool: ...
+
+    def forget(self, membership: Membership) -> None: ...
+
+
+_memberships_by_uid: dict[bytes, list[Membership]] = {}
+
+
+def here(uid: bytes) -> list[Membership]:
+    """The nodes of this process that are on a channel."""
+    return _memberships_by_uid.get(uid, [])
+
+
+class Membership:
+    """One channel of one node, for all components here that have opened it."""
+
+    __slots__ = (
+        "handles",
+        "id",
+        "name",
+        "node",
+        "peers",
+        "remote_sources",
+        "sinks",
+        "sources",
+        "types",
+        "watchers",
+    )
+
+    def __init__(self, node: Node, id_: ChannelId, name: str, types: tuple[Format, ...]) -> None:
+        self.node = node
+        self.id = id_
+        self.name = name
+        self.types = types
+        self.handles = 0
+        self.sources: list[Source[Any]] = []
+        self.sinks: list[Sink[Any]] = []
+        self.peers: list[Peer] = []
+        self.remote_sources: list[RemoteSource] = []
+        self.watchers: list[Callable[[Notice], object]] = []
+        _memberships_by_uid.setdefault(id_.uid, []).append(self)
+
+    # -----------------------------------------------------------------------
+    # What sources and sinks need of it
+
+    @property
+    def receptions(self) -> Receptions:
+        return self.node.receptions
+
+    @property
+    def failure_hook(self) -> FailureHook | None:
+        return self.node.failure_hook
+
+    @property
+    def pool(self) -> _links.Pool | None:
+        return self.node.pool
+
+    def add_source(self, source: Source[Any]) -> None:
+        self.sources.append(source)
+        for other in self._together():
+            for sink in other.sinks:
+                other.connect(source, sink)
+        for peer in self.peers:
+            peer.offer(self, source)
+        for other in self._together():
+            other.tell(SourceOpened(_HERE, source.name, source.format))
+
+    def add_sink(self, sink: Sink[Any]) -> None:
+        self.sinks.append(sink)
+        for other in self._together():
+            for source in other.sources:
+                self.connect(source, sink)
+        for remote in self.remote_sources:
+            self.feed(remote, [sink])
+
+    def connect(self, source: Source[Any], sink: Sink[Any]) -> None:
+        """A source and a sink of this process."""
+        delivery = sink.accept(source, source.cls)
+        if delivery is None:
+            self._tell_unreachable(_HERE, source.name, sink)
+        else:
+            source.add_local(sink, delivery, is_direct=sink.takes(source.cls))
+
+    def feed(self, remote: RemoteSource, sinks: list[Sink[Any]]) -> None:
+        """A source elsewhere and sinks of this node."""
+        for sink in remote.feed(sinks):
+            self._tell_unreachable(str(remote.peer), remote.name, sink)
+
+    def remove_sink(self, sink: Sink[Any]) -> None:
+        self.sinks.remove(sink)
+        for other in self._together():
+            for source in other.sources:
+                source.remove_local(sink)
+        for remote in self.remote_sources:
+            remote.remove(sink)
+
+    def remove_source(self, source: Source[Any], linger_s: float) -> None:
+        with books.changing():
+            self.sources.remove(source)
+            source.end_local()
+            links = {route.link for route in source.routes}
+            for peer in self.peers:
+                peer.withdraw(source)
+            for other in self._together():
+                other.tell(SourceClosed(_HERE, source.name, source.format))
+        limit = time.monotonic() + linger_s
+        for link in links:
+            link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        limit = None if timeout_s is None else time.monotonic() + timeout_s
+        for peer in list(self.peers):
+            peer.flush(source, None if limit is None else max(0.0, limit - time.monotonic()))
+
+    # -----------------------------------------------------------------------
+    # What its node tells it
+
+    def add_peer(self, peer: Peer) -> None:
+        self.peers.append(peer)
+        for source in self.sources:
+            peer.offer(self, source)
+        self.tell(PeerJoined(str(peer)))
+
+    def remove_peer(self, peer: Peer, reason: str) -> None:
+        """A process has left the channel, or its link is lost."""
+        if peer not in self.peers:
+            return
+        self.peers.remove(peer)
+        for remote in [remote for remote in self.remote_sources if remote.is_of(peer)]:
+            self.remove_remote(remote)
+        self.tell(PeerLeft(str(peer), reason))
+
+    def add_remote(self, remote: RemoteSource) -> None:
+        self.remote_sources.append(remote)
+        self.feed(remote, list(self.sinks))
+        self.tell(SourceOpened(str(remote.peer), remote.name, remote.format))
+
+    def remove_remote(self, remote: RemoteSource) -> None:
+        self.remote_sources.remove(remote)
+        remote.end()
+        self.tell(SourceClosed(str(remote.peer), remote.name, remote.format))
+
+    def learn(self, name: str, types: tuple[Format, ...]) -> None:
+        """What another process has said of the channel."""
+        self.name = self.name or name
+        self.types = self.types or types
+
+    def refuse(self, peer: str, source: str, text: str) -> None:
+        """A sink elsewhere cannot take a source's events."""
+        log.warning(
+            "channel `%s`: a sink of %s cannot take events of `%s`\n%s", self.name, peer, source, text
+        )
+        self.tell(Unreachable(peer, source, text))
+
+    def lose(self, peer: str, source: str, events: int) -> None:
+        self.tell(EventsLost(peer, source, events))
+
+    def tell(self, notice: Notice) -> None:
+        for watcher in self.watchers:
+            books.tell_later(partial(watcher, notice))
+
+    def _tell_unreachable(self, peer: str, source: str, sink: Sink[Any]) -> None:
+        report = sink.refusals[-1]
+        log.warning("channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
+        self.tell(Unreachable(peer, source, str(report), report))
+
+    def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
+        """The other nodes on the channel that this one knows of, and where they can be reached."""
+        others = [(other.node.id, other.node.addresses) for other in self._together() if other is not self]
+        return others + [(peer.node_id, peer.addresses) for peer in self.peers]
+
+    # -----------------------------------------------------------------------
+    # Opening and closing
+
+    def demand_known_type(self, format_: Format, *, is_sink: bool, lossy: bool = False) -> None:
+        """IncompatibleError where a type fits none of those that the channel was declared with."""
+        reports = [
+            compare(type_, format_, lossy=lossy) if is_sink else compare(format_, type_)
+            for type_ in self.types
+        ]
+        if reports and not any(report.is_accepted for report in reports):
+            declared = ", ".join(f"`{type_.name}`" for type_ in self.types)
+            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {reports[0]}"
+            raise IncompatibleError(msg, path=reports[0].refused[0].path)
+
+    def demand_open(self) -> None:
+        if self not in here(self.id.uid):
+            msg = f"Expected channel `{self.name}` to be open, it has been closed"
+            raise ClosedError(msg)
+
+    def close(self, linger_s: float) -> None:
+        """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
+        with books.changing():
+            sinks, sources = list(self.sinks), list(self.sources)
+        for sink in sinks:
+            sink.close()
+        for source in sources:
+            source.close(linger_s)
+        with books.changing():
+            if self not in here(self.id.uid):
+                return
+            for peer in list(self.peers):
+                peer.leave(self)
+                self.remove_peer(peer, "")
+            self._unregister()
+            self.node.forget(self)
+
+    def _unregister(self) -> None:
+        together = _memberships_by_uid[self.id.uid]
+        together.remove(self)
+        if not together:
+            del _memberships_by_uid[self.id.uid]
+
+    def _together(self) -> list[Membership]:
+        """This node's, and those of other nodes in the process that it meets directly."""
+        if not self.node.joins_in_process:
+            return [self]
+        return [other for other in here(self.id.uid) if other is self or other.node.joins_in_process]
+
+    def statistics(self) -> ChannelStatistics:
+        with books.changing():
+            return ChannelStatistics(
+                sources=len(self.sources),
+                sinks=len(self.sinks),
+                peers=len(self.peers),
+                remote_sources=len(self.remote_sources),
+                remote_sinks=sum(source.remote_sinks for source in self.sources),
+            )

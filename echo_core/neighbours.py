@@ -1,0 +1,412 @@
+"""Neighbours: the processes that one node is linked to, whoever has started the link.
+
+There is one link to each, for all channels. Where two nodes start one at the same time, the handshake lets
+the link of the smaller node id be, and refuses the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, get_args
+
+from echo_core import _links
+from echo_core.backlog import nanoseconds
+from echo_core.bookkeeping import books, log
+from echo_core.channel_ids import ChannelId
+from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError
+from echo_core.memberships import Membership
+from echo_core.peers import Peer, declaration_of
+from echo_core.statistics import LinkStatistics
+from echo_core.transports import limits, sockets
+from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, parse_address
+from echo_core.transports.connecting import Connection, Memory, connect
+from echo_core.transports.doorkeeper import Doorkeeper
+from echo_core.transports.handshake import Initiator, Responder, duplicate
+from echo_core.transports.handshake_words import Feature, Identity
+from echo_core.transports.messages import Refusal
+from echo_core.transports.protocol import Declaration, LinkProtocol
+
+Transport = Literal["process", "shm", "unix", "tcp"]
+ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+
+_POOL_BLOCK_BYTES = 1 << 20
+_POOL_BLOCKS = 64
+_ATTEMPTS = 3  # to join over a link that ends meanwhile, or while both sides start one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a node lets others cost it.
+
+    `payload_bytes` bounds one frame that is received; `delay_s` how long events are held back to be sent
+    together while a link is busy; a peer that reads nothing for `stall_s` while something waits for it loses
+    its link.
+    """
+
+    payload_bytes: int = limits.DEFAULT_PAYLOAD_BYTES
+    delay_s: float = 100e-6
+    stall_s: float = 30.0
+    connect_s: float = 5.0
+    links: int = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How a node may be reached, and reach others."""
+
+    transports: tuple[Transport, ...]
+    listens_at: TcpAddress
+    advertised_host: str
+    spin_ns: int
+
+    @property
+    def shares_memory(self) -> bool:
+        return "shm" in self.transports
+
+    @property
+    def is_local(self) -> bool:
+        return self.shares_memory or "unix" in self.transports
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other hosts can reach it."""
+        return "tcp" in self.transports and not self.listens_at.is_loopback
+
+
+class Node(Protocol):
+    """Whose neighbours they are."""
+
+    id: bytes
+    name: str
+    is_closed: bool
+
+    @property
+    def memberships(self) -> Iterable[Membership]: ...
+
+    def membership_of(self, uid: bytes) -> Membership | None: ...
+
+
+class Neighbours:
+    """All that is called from outside holds the books open itself, where it has to."""
+
+    def __init__(self, node: Node, place: Place, bounds: Limits) -> None:
+        self.links_lost = 0
+        self.handshakes_failed = 0
+        self._node = node
+        self._place = place
+        self._bounds = bounds
+        self._peers: dict[bytes, Peer] = {}
+        self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
+        self._meeting: set[bytes] = set()  # nodes that a thread is linking to
+        self._pool: _links.Pool | None = None
+        self._door: Doorkeeper | None = None
+        self.addresses: tuple[Address, ...] = ()
+
+    # -----------------------------------------------------------------------
+    # Links that this node starts
+
+    def join(
+        self,
+        membership: Membership,
+        node_id: bytes,
+        addresses: Sequence[Address],
+        ways: Sequence[Transport],
+        timeout_s: float,
+    ) -> None:
+        """Links to a node, if need be, and shares a channel with it."""
+        for attempt in range(_ATTEMPTS):
+            peer = self._peers.get(node_id)
+            try:
+                if peer is None:
+                    peer = self._connect(membership, _reachable(addresses, ways), timeout_s)
+                _share(peer, membership, timeout_s)
+            except RefusedError as error:
+                if error.code != "duplicate" or attempt == _ATTEMPTS - 1:
+                    raise
+                books.wait_for(
+                    lambda: node_id in self._peers, timeout_s, lambda: "the link that the peer starts"
+                )
+            except (ClosedError, LinkError):  # perhaps the link ended as it was found
+                if attempt == _ATTEMPTS - 1 or peer is None:
+                    raise
+            else:
+                return
+
+    def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
+        problems: list[str] = []
+        for address in addresses:
+            try:
+                return self._connect_to(address, membership.id, timeout_s)
+            except RefusedError:
+                raise
+            except LinkError as error:
+                problems.append(str(error))
+        reasons = "; ".join(problems) or f"none of its addresses is for {', '.join(self._place.transports)}"
+        msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
+        raise LinkError(msg)
+
+    def _connect_to(self, address: Address, id_: ChannelId, timeout_s: float) -> Peer:
+        proving: list[bytes] = []
+
+        def admit(peer: Identity) -> Refusal | None:
+            with books.changing():
+                is_linked = peer.node_id in self._peers
+                refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=False)
+                if refusal is None:
+                    proving.append(peer.node_id)
+                    self._proving.add(peer.node_id)
+                return refusal
+
+        try:
+            connection = connect(
+                address,
+                lambda: Initiator(self.identity, id_.uid, id_.key, admit=admit),
+                own=self.identity,
+                memory=self.memory,
+                timeout_s=timeout_s,
+            )
+            return self._add(connection)
+        finally:
+            with books.changing():
+                self._proving.difference_update(proving)
+
+    def meet(self, membership: Membership, node_id: bytes, addresses: tuple[str, ...]) -> None:
+        """Another member of a channel: linked to in a thread of its own, which may take its time."""
+        if node_id == self._node.id or node_id in self._meeting or self._node.is_closed:
+            return
+        peer = self._peers.get(node_id)
+        if peer is not None and peer.shares(membership):
+            return
+        self._meeting.add(node_id)
+        run = partial(self._meet, membership, node_id, _known_addresses(addresses))
+        threading.Thread(target=run, name=f"echo-meet-{node_id.hex()[:4]}", daemon=True).start()
+
+    def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
+        try:
+            self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
+        except EchoError as error:
+            log.warning("channel `%s`: another member cannot be reached: %s", membership.name, error)
+        finally:
+            with books.changing():
+                self._meeting.discard(node_id)
+
+    # -----------------------------------------------------------------------
+    # Links that others start: what the doorkeeper asks
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(
+            node_id=self._node.id,
+            process_id=os.getpid(),
+            host_id=sockets.host_id(),
+            max_payload=self._bounds.payload_bytes,
+            features=Feature.SHARED_MEMORY if self._place.shares_memory else 0,
+            name=self._node.name,
+            addresses=tuple(map(str, self.addresses)),
+        )
+
+    @property
+    def memory(self) -> Memory | None:
+        return Memory(self._make_pool, self._place.spin_ns) if self._place.shares_memory else None
+
+    @property
+    def pool(self) -> _links.Pool | None:
+        return self._make_pool() if self._place.shares_memory else None
+
+    def _make_pool(self) -> _links.Pool:
+        with books.changing():
+            if self._pool is None:
+                self._pool = _links.Pool(block_bytes=_POOL_BLOCK_BYTES, blocks=_POOL_BLOCKS)
+            return self._pool
+
+    def responder(self) -> Responder:
+        return Responder(self.identity, self._key_of, admit=self._admit)
+
+    def _key_of(self, uid: bytes) -> bytes | None:
+        membership = self.membership_of(uid)
+        return None if membership is None else membership.id.key
+
+    def _admit(self, peer: Identity) -> Refusal | None:
+        with books.changing():
+            if self._node.is_closed:
+                return Refusal.CLOSING
+            if len(self._peers) >= self._bounds.links:
+                return Refusal.BUSY
+            is_proving = peer.node_id in self._proving
+            return duplicate(
+                self._node.id, peer.node_id, is_linked=peer.node_id in self._peers, is_proving=is_proving
+            )
+
+    def welcome(self, connection: Connection) -> None:
+        self._add(connection)
+
+    def _add(self, connection: Connection) -> Peer:
+        """A handshake has ended well: a link, which its thread begins to read."""
+        established = connection.established
+        protocol = LinkProtocol(
+            role=established.role, secret=established.secret, declaration_of=self._declaration_of
+        )
+        described = f"{established.peer.name or 'a node'} ({connection.peer_name})"
+        peer = Peer(
+            self,
+            established.peer.node_id,
+            described,
+            established.peer.addresses,
+            protocol,
+            partial(self._make_link, connection),
+            connection.wire.name,
+        )
+        with books.changing():
+            self._peers[peer.node_id] = peer
+        if connection.watched is not None and self._door is not None:
+            self._door.watch(connection.watched, peer.link.shut)
+        peer.start(on_end=partial(self._take_back, connection))
+        return peer
+
+    def _make_link(self, connection: Connection, control: Callable[[int, bytes], None]) -> _links.Link:
+        return _links.Link(
+            connection.wire,
+            control,
+            max_payload=self._bounds.payload_bytes,
+            control_bytes=limits.MAX_LINK_METADATA_BYTES * 2,
+            delay_ns=nanoseconds(self._bounds.delay_s),
+            stall_ns=nanoseconds(self._bounds.stall_s),
+            pool=connection.pool,
+            holder=connection.holder,
+            mapping=connection.mapping,
+        )
+
+    def _take_back(self, connection: Connection) -> None:
+        """A link has ended: the memory that its peer held is free."""
+        if connection.pool is not None:
+            connection.pool.detach(connection.holder)
+        if connection.watched is not None and self._door is not None:
+            self._door.unwatch(connection.watched)
+
+    def turn_away(self, who: str, error: Exception) -> None:
+        self.handshakes_failed += 1
+        log.warning("%s was not let in: %s", who, error)
+
+    def tick(self) -> None:
+        """Tells sources elsewhere what sinks here have dropped."""
+        with books.changing():
+            for peer in self._peers.values():
+                peer.report_drops()
+
+    # -----------------------------------------------------------------------
+    # What peers ask
+
+    def membership_of(self, uid: bytes) -> Membership | None:
+        return self._node.membership_of(uid)
+
+    def members_of(self, membership: Membership) -> list[tuple[bytes, tuple[str, ...]]]:
+        """Who else is on a channel, and where: other processes, and other nodes of this one."""
+        return membership.acquaintances()
+
+    def _declaration_of(self, uid: bytes) -> Declaration | None:
+        membership = self._node.membership_of(uid)
+        return None if membership is None else declaration_of(membership)
+
+    def release_if_unused(self, peer: Peer) -> None:
+        """A link that carries no channel any more is ended."""
+        if peer.channels == 0 and not any(peer in held.peers for held in self._node.memberships):
+            peer.say_goodbye("no channel is left on the link")
+
+    def peer_ended(self, peer: Peer, reason: str, error: EchoError | None) -> None:
+        if self._peers.get(peer.node_id) is peer:
+            del self._peers[peer.node_id]
+        if error is not None and not self._node.is_closed:
+            self.links_lost += 1
+            log.warning("link to %s lost: %s", peer, error)
+        for membership in self._node.memberships:
+            membership.remove_peer(peer, reason)
+
+    # -----------------------------------------------------------------------
+    # Their life
+
+    def listen(self) -> tuple[Address, ...]:
+        """Where it can be reached, from the first channel on."""
+        with books.changing():
+            if self._door is None:
+                listeners = [sockets.listen(address) for address in self._wanted_addresses()]
+                self.addresses = tuple(
+                    sockets.bound_address(listener, advertised_host=self._place.advertised_host)
+                    for listener in listeners
+                )
+                self._door = Doorkeeper(self, self._node.name)
+                self._door.start(listeners)
+            return self.addresses
+
+    def _wanted_addresses(self) -> list[Address]:
+        addresses: list[Address] = []
+        if self._place.is_local:
+            addresses.append(sockets.new_unix_address())
+        if "tcp" in self._place.transports:
+            addresses.append(self._place.listens_at)
+        return addresses
+
+    def statistics(self) -> tuple[LinkStatistics, ...]:
+        with books.changing():
+            peers = list(self._peers.values())
+        return tuple(peer.statistics() for peer in peers)
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def close(self, linger_s: float) -> None:
+        with books.changing():
+            peers = list(self._peers.values())
+            for peer in peers:
+                peer.say_goodbye("the node is closed")
+        for peer in peers:
+            peer.close(nanoseconds(linger_s))
+        if self._door is not None:
+            self._door.close()
+        if self._pool is not None:
+            self._pool.close()
+
+    def abandon(self) -> None:
+        """In a forked child: lets go of what belongs to the parent, without a word to anybody."""
+        for peer in self._peers.values():
+            peer.link.abandon()
+        if self._door is not None:
+            self._door.abandon()
+
+
+def _share(peer: Peer, membership: Membership, timeout_s: float) -> None:
+    with books.changing():
+        peer.join(membership)
+    books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+    with books.changing():
+        peer.demand_joined(membership)
+
+
+def checked(transports: Sequence[str]) -> tuple[Any, ...]:
+    """Names of transports; ChannelError for any other."""
+    unknown = [transport for transport in transports if transport not in ALL_TRANSPORTS]
+    if unknown or not transports or isinstance(transports, str):
+        msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
+        raise ChannelError(msg)
+    return tuple(transports)
+
+
+def _known_addresses(texts: Sequence[str]) -> list[Address]:
+    """Those of kinds that this version knows."""
+    found: list[Address] = []
+    for text in texts:
+        with contextlib.suppress(LinkError):
+            found.append(parse_address(text))
+    return found
+
+
+def _reachable(addresses: Sequence[Address], ways: Sequence[Transport]) -> list[Address]:
+    """The addresses that may be used, the best ones first."""
+    is_local = "shm" in ways or "unix" in ways
+    unix = [address for address in addresses if isinstance(address, UnixAddress) and is_local]
+    tcp = [address for address in addresses if isinstance(address, TcpAddress) and "tcp" in ways]
+    return [*unix, *tcp]

@@ -1,0 +1,279 @@
+"""Nodes: a process's place among others. It listens, links to other nodes, and knows the channels it is on.
+
+Most components never name one: `create_channel` and `open_channel` use the process's default node. Another
+one is for other transports, another address, or limits of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from echo_core import _links
+from echo_core.backlog import nanoseconds
+from echo_core.bookkeeping import books
+from echo_core.channel_ids import ChannelId
+from echo_core.channels import Channel
+from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
+from echo_core.formats.declare import format_of
+from echo_core.memberships import Membership, here
+from echo_core.neighbours import ALL_TRANSPORTS, Limits, Neighbours, Place, Transport, checked
+from echo_core.receptions import Receptions
+from echo_core.sinks import FailureHook
+from echo_core.statistics import NodeStatistics
+from echo_core.transports.addresses import TcpAddress
+from echo_core.transports.limits import MAX_NAME_BYTES
+
+T = TypeVar("T")
+
+
+class Node:
+    """A place that others can be linked to; all sources and sinks of a process can share one.
+
+    `transports` says how it may be reached and reach others: "process" (nodes of one process), "shm", "unix",
+    "tcp". `host` and `port` are where it listens; elsewhere than on the loopback interface all is sent in
+    plain text, which is warned of. `advertised_host` is what others are told, where that differs. `spin_s`:
+    for so long a reader of shared memory looks again and again before it sleeps. `on_failure(sink, error)` is
+    called when a handler has failed.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        transports: Sequence[Transport] = ALL_TRANSPORTS,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertised_host: str = "",
+        spin_s: float = 0.0,
+        limits: Limits | None = None,
+        on_failure: FailureHook | None = None,
+    ) -> None:
+        self.id = secrets.token_bytes(16)
+        self.name = name or f"{os.getpid()}-{self.id.hex()[:4]}"
+        self.failure_hook = on_failure
+        self.receptions = Receptions()
+        self.is_closed = False
+        self._place = Place(
+            transports=checked(transports),
+            listens_at=TcpAddress(host, port),
+            advertised_host=advertised_host,
+            spin_ns=nanoseconds(spin_s),
+        )
+        self._limits = limits or Limits()
+        self._neighbours = Neighbours(self, self._place, self._limits)
+        self._memberships: dict[bytes, Membership] = {}
+        self._opening = threading.Lock()
+        if self._place.is_exposed:
+            warnings.warn(
+                f"Events will be sent in plain text to and from {host}: use it in networks that you trust",
+                PlaintextWarning,
+                stacklevel=2,
+            )
+        _nodes.add(self)
+
+    # -----------------------------------------------------------------------
+    # Channels
+
+    @overload
+    def create_channel(self, name: str, cls: type[T], /, *others: type[Any]) -> Channel[T]: ...
+
+    @overload
+    def create_channel(self, name: str, /) -> Channel[Any]: ...
+
+    def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
+        """A new channel. With types, only those that fit one of them may be sent and received on it."""
+        if len(name.encode()) > MAX_NAME_BYTES:
+            msg = f"Expected a name of at most {MAX_NAME_BYTES} bytes, got {len(name.encode())}"
+            raise ChannelError(msg)
+        with books.changing():
+            self._demand_open()
+            id_ = ChannelId.new(self.id, self._neighbours.listen())
+            membership = self._add(id_, name, types)
+            return Channel(membership, types[0] if types else None)
+
+    def open_channel(
+        self, id_: str, *, transport: Transport | None = None, timeout_s: float | None = None
+    ) -> Channel[Any]:
+        """The channel of that id, wherever it was created.
+
+        `transport` says how to reach its creator, if not by the best way there is; it makes no second link.
+        RefusedError: the creator said no; its `code` says why. LinkError: it cannot be reached.
+        """
+        parsed = ChannelId.parse(id_)
+        ways = self._place.transports if transport is None else checked([transport])
+        with self._opening:  # one after another: the second finds what the first has opened
+            with books.changing():
+                self._demand_open()
+                self._neighbours.listen()
+                known = self._memberships.get(parsed.uid) or self._join_in_process(parsed, ways)
+                if known is not None:
+                    _demand_key(known, parsed)
+                    return Channel(known, None)
+            return self._join(parsed, ways, self._limits.connect_s if timeout_s is None else timeout_s)
+
+    def _add(self, id_: ChannelId, name: str, types: tuple[type[Any], ...]) -> Membership:
+        membership = Membership(self, id_, name, tuple(map(format_of, types)))
+        self._memberships[id_.uid] = membership
+        return membership
+
+    def _join_in_process(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
+        """The channel of another node of this process, which events reach without a link."""
+        others = [other for other in here(id_.uid) if other.node.joins_in_process]
+        if "process" not in ways or not others:
+            return None
+        _demand_key(others[0], id_)
+        membership = self._add(id_, others[0].name, ())
+        membership.types = others[0].types
+        for other in others:
+            for peer in other.peers:
+                self._neighbours.meet(membership, peer.node_id, peer.addresses)
+        return membership
+
+    def _join(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float) -> Channel[Any]:
+        with books.changing():
+            membership = self._add(id_, "", ())
+            channel = Channel[Any](membership, None)
+        try:
+            self._neighbours.join(membership, id_.node, id_.addresses, ways, timeout_s)
+        except BaseException:
+            channel.close(0)
+            raise
+        return channel
+
+    # -----------------------------------------------------------------------
+    # What peers and channels ask
+
+    @property
+    def joins_in_process(self) -> bool:
+        return "process" in self._place.transports
+
+    @property
+    def pool(self) -> _links.Pool | None:
+        return self._neighbours.pool
+
+    @property
+    def memberships(self) -> Iterable[Membership]:
+        return self._memberships.values()
+
+    def membership_of(self, uid: bytes) -> Membership | None:
+        return self._memberships.get(uid)
+
+    def forget(self, membership: Membership) -> None:
+        self._memberships.pop(membership.id.uid, None)
+
+    # -----------------------------------------------------------------------
+    # Its life
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where it can be reached; empty before its first channel."""
+        return tuple(map(str, self._neighbours.addresses))
+
+    def statistics(self) -> NodeStatistics:
+        return NodeStatistics(
+            channels=len(self._memberships),
+            links=self._neighbours.statistics(),
+            links_lost=self._neighbours.links_lost,
+            handshakes_failed=self._neighbours.handshakes_failed,
+        )
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """Closes its channels, then its links; `linger_s` bounds how long what is queued may take."""
+        with books.changing():
+            if self.is_closed:
+                return
+            self.is_closed = True
+            memberships = list(self._memberships.values())
+        for membership in memberships:
+            membership.close(linger_s)
+        self._neighbours.close(linger_s)
+
+    def abandon(self) -> None:
+        """In a forked child: lets go of what belongs to the parent, without a word to anybody."""
+        self.is_closed = True
+        self._neighbours.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r}, {len(self._memberships)} channels, {len(self._neighbours)} links)"
+
+    def _demand_open(self) -> None:
+        if self.is_closed:
+            msg = f"Expected node `{self.name}` to be open, it has been closed"
+            raise ClosedError(msg, hint="after a fork, the child makes a node of its own")
+
+
+def _demand_key(membership: Membership, id_: ChannelId) -> None:
+    if not secrets.compare_digest(membership.id.key, id_.key):
+        msg = f"this process refused the channel {id_!r}: the key is not that of the channel"
+        raise RefusedError(msg, code="wrong_key")
+
+
+# ---------------------------------------------------------------------------
+# The nodes of a process
+
+_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
+_default: Node | None = None
+
+
+def default_node() -> Node:
+    """The node that `create_channel` and `open_channel` use; made when first asked for, or after a fork."""
+    global _default
+    with books.changing():
+        if _default is None or _default.is_closed:
+            _default = Node()
+        return _default
+
+
+@overload
+def create_channel(name: str, cls: type[T], /, *others: type[Any]) -> Channel[T]: ...
+
+
+@overload
+def create_channel(name: str, /) -> Channel[Any]: ...
+
+
+def create_channel(name: str, /, *types: type[Any]) -> Channel[Any]:
+    """A new channel of the default node; see `Node.create_channel`."""
+    return default_node().create_channel(name, *types)
+
+
+def open_channel(
+    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None
+) -> Channel[Any]:
+    """A channel by its id, on the default node; see `Node.open_channel`."""
+    return default_node().open_channel(id_, transport=transport, timeout_s=timeout_s)
+
+
+def _close_all() -> None:
+    for node in list(_nodes):
+        with contextlib.suppress(Exception):
+            node.close()
+
+
+def _abandon_all() -> None:
+    global _default
+    for node in list(_nodes):
+        node.abandon()
+    _nodes.clear()
+    _default = None
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_abandon_all)

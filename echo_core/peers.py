@@ -1,0 +1,411 @@
+"""Another process: its link, what the protocol on it says, and what that means for sources and sinks.
+
+Everything but `close` and the reading itself happens with the books open, which also keeps the protocol's
+frames in their order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from echo_core import _links
+from echo_core.bookkeeping import books, log
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
+from echo_core.formats.format import Format
+from echo_core.memberships import Membership
+from echo_core.remote_sources import RemoteSource
+from echo_core.sources import Source
+from echo_core.statistics import LinkStatistics
+from echo_core.transports import notices
+from echo_core.transports.messages import Farewell, Refusal
+from echo_core.transports.protocol import Declaration, LinkProtocol
+
+_JOIN_THREAD_S = 1.0
+_WORD_BY_CODE = {refusal.value: refusal.name.lower() for refusal in Refusal}
+
+
+class Node(Protocol):
+    """What a peer needs of its node."""
+
+    def membership_of(self, uid: bytes) -> Membership | None: ...
+
+    def peer_ended(self, peer: Peer, reason: str, error: EchoError | None) -> None: ...
+
+    def meet(self, membership: Membership, node_id: bytes, addresses: tuple[str, ...]) -> None: ...
+
+    def members_of(self, membership: Membership) -> list[tuple[bytes, tuple[str, ...]]]: ...
+
+    def release_if_unused(self, peer: Peer) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Outgoing:
+    """A source of this process that the peer knows of."""
+
+    source: Source[Any]
+    uid: bytes
+    stream: int
+    route: _links.Route | None = None
+
+
+class Peer:
+    """A process at the other end of a link, which a handshake has opened."""
+
+    def __init__(
+        self,
+        node: Node,
+        node_id: bytes,
+        name: str,
+        addresses: tuple[str, ...],
+        protocol: LinkProtocol,
+        make_link: Callable[[Callable[[int, bytes], None]], _links.Link],
+        wire_name: str,
+    ) -> None:
+        self.node_id = node_id
+        self.addresses = addresses
+        self.wire_name = wire_name
+        self._node = node
+        self._name = name
+        self._protocol = protocol
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._incoming: dict[int, RemoteSource] = {}
+        self._withdrawn: list[_Outgoing] = []
+        self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
+        self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
+        self._flushed: set[int] = set()
+        self._farewell = ""
+        self._on_end: Callable[[], None] = _nothing
+        self.is_ended = False
+        self.link = make_link(self._control)
+        self._thread = threading.Thread(target=self._read, name=f"echo-link-{name}", daemon=True)
+
+    def __str__(self) -> str:
+        return self._name
+
+    def start(self, on_end: Callable[[], None] | None = None) -> None:
+        """Begins to read; `on_end` is called when the link is over."""
+        self._on_end = on_end or _nothing
+        self._thread.start()
+
+    # -----------------------------------------------------------------------
+    # Joining
+
+    def join(self, membership: Membership) -> None:
+        """Asks the peer to share a channel; `has_answered` and `demand_joined` say what came of it."""
+        self._joined.pop(membership.id.uid, None)
+        self._protocol.join(membership.id.uid)
+        self._send_frames()
+
+    def has_answered(self, membership: Membership) -> bool:
+        return self.is_ended or membership.id.uid in self._joined
+
+    def demand_joined(self, membership: Membership) -> None:
+        error = self._joined.get(membership.id.uid, self._lost())
+        if error is not None:
+            raise error
+
+    def _lost(self) -> LinkError:
+        msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
+        return LinkError(msg)
+
+    def shares(self, membership: Membership) -> bool:
+        return self._protocol.is_shared(membership.id.uid)
+
+    @property
+    def channels(self) -> int:
+        return sum(error is None for error in self._joined.values())
+
+    def leave(self, membership: Membership) -> None:
+        """No more of a channel: what its sources could not send in time is dropped, and counted."""
+        uid = membership.id.uid
+        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+            if outgoing.uid == uid:
+                self._forget(outgoing)
+        self._incoming = {
+            stream: remote for stream, remote in self._incoming.items() if remote.membership is not membership
+        }
+        self._queued.intersection_update(self._incoming.values())
+        self._joined.pop(uid, None)
+        self._command(lambda: self._protocol.leave(uid))
+        self._node.release_if_unused(self)
+
+    # -----------------------------------------------------------------------
+    # Sources of this process
+
+    def offer(self, membership: Membership, source: Source[Any]) -> None:
+        uid = membership.id.uid
+        stream = self._protocol.offer(uid, source.format.metadata, source.name)
+        self._outgoing[stream] = _Outgoing(source, uid, stream)
+        self._send_frames()
+
+    def withdraw(self, source: Source[Any]) -> None:
+        """The source is closed: the peer hears so behind its last event."""
+        outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
+        if outgoing is None:
+            return
+        del self._outgoing[outgoing.stream]
+        self._withdrawn = [held for held in self._withdrawn if held.route and held.route.queued_events]
+        self._withdrawn.append(outgoing)
+        self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
+        if outgoing.route is not None:
+            source.remove_route(outgoing.route)
+
+    def _attached(self, notice: notices.SinksAttached) -> None:
+        outgoing = self._outgoing.get(notice.stream)
+        if outgoing is None:
+            return
+        if notice.sinks == 0 and outgoing.route is not None:
+            outgoing.source.remove_route(outgoing.route)
+            outgoing.route = None
+        elif notice.sinks > 0:
+            outgoing.route = outgoing.route or self._begin(outgoing)
+            outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
+
+    def _begin(self, outgoing: _Outgoing) -> _links.Route:
+        """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
+        source = outgoing.source
+        route = _links.Route(
+            self.link,
+            outgoing.stream,
+            max_events=source.backlog.events,
+            max_bytes=source.backlog.size_bytes,
+            policy=source.backlog.policy,
+            timeout_ns=source.backlog.timeout_ns,
+            delay_ns=source.delay_ns,
+        )
+        is_begun = False
+        while not is_begun:
+            sequence = source.outlet.sequence
+            self._protocol.start(outgoing.stream, sequence)
+            self._send_frames(behind=route)
+            is_begun = source.outlet.add_route(route, sequence)
+        return route
+
+    def _forget(self, outgoing: _Outgoing) -> None:
+        """Nothing more goes to that stream, not even what is queued."""
+        self._outgoing.pop(outgoing.stream, None)
+        if outgoing.route is not None:
+            outgoing.route.close()
+            outgoing.source.remove_route(outgoing.route)
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        with books.changing():
+            outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
+            if outgoing is None or outgoing.route is None or self.is_ended:
+                return
+            number = self._protocol.flush()
+            self._send_frames(behind=outgoing.route)
+        books.wait_for(
+            lambda: self.is_ended or number in self._flushed, timeout_s, lambda: f"an answer from {self}"
+        )
+        with books.changing():
+            if number not in self._flushed:
+                raise self._lost()
+            self._flushed.remove(number)
+
+    # -----------------------------------------------------------------------
+    # Sources of the peer
+
+    def attach(self, remote: RemoteSource) -> None:
+        """Tells the peer how many sinks its source has here."""
+        if any(sink.has_queue for sink in remote.sinks):
+            self._queued.add(remote)
+        else:
+            self._queued.discard(remote)
+        self._command(lambda: self._protocol.attach(remote.stream, len(remote.sinks)))
+
+    def report_unreachable(self, stream: int, text: str) -> None:
+        self._command(lambda: self._protocol.report_unreachable(stream, text))
+
+    def report_drops(self) -> None:
+        """Tells the peer's sources what sinks here have dropped since this was last told."""
+        for remote in self._queued:
+            dropped = remote.newly_dropped()
+            if dropped:
+                self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
+
+    def _offered(self, notice: notices.SourceOffered) -> None:
+        membership = self._node.membership_of(notice.channel_id)
+        if membership is not None:
+            format_ = Format.from_metadata(notice.metadata)
+            remote = RemoteSource(self, membership, notice.stream, format_, notice.name)
+            self._incoming[notice.stream] = remote
+            membership.add_remote(remote)
+
+    def _started(self, notice: notices.StreamStarted) -> None:
+        if notice.stream in self._incoming:
+            self._incoming[notice.stream].inlet.sequence = notice.sequence
+
+    def _closed(self, notice: notices.StreamClosed) -> None:
+        remote = self._incoming.pop(notice.stream, None)
+        if remote is not None:
+            self._queued.discard(remote)
+            remote.membership.remove_remote(remote)
+
+    # -----------------------------------------------------------------------
+    # What the peer says
+
+    def _control(self, kind: int, payload: bytes) -> None:
+        """A control frame, in the thread that reads."""
+        with books.changing():
+            for notice in self._protocol.receive(kind, payload):
+                self._handle(notice)
+            self._send_frames()
+
+    def _handle(self, notice: notices.Notice) -> None:
+        match notice:
+            case notices.ChannelShared():
+                self._shared(notice.channel_id)
+            case notices.ChannelDeclared():
+                self._declared(notice)
+            case notices.JoinRefused():
+                self._refused(notice)
+            case notices.ChannelLeft():
+                self._left(notice.channel_id)
+            case notices.MemberTold():
+                membership = self._node.membership_of(notice.channel_id)
+                if membership is not None and notice.addresses:
+                    self._node.meet(membership, notice.node_id, notice.addresses)
+            case notices.SourceOffered():
+                self._offered(notice)
+            case notices.StreamStarted():
+                self._started(notice)
+            case notices.StreamClosed():
+                self._closed(notice)
+            case notices.SinksAttached():
+                self._attached(notice)
+            case notices.SinkDropped() | notices.SinkUnreachable():
+                self._sink_told(notice)
+            case notices.StreamGap():
+                pass  # counted by the inlet
+            case notices.FlushAsked():
+                self._protocol.answer_flush(notice.number)
+            case notices.FlushAnswered():
+                self._flushed.add(notice.number)
+            case notices.PeerSaidBye():
+                self._farewell = notice.text
+                self.link.shut()
+
+    def _shared(self, uid: bytes) -> None:
+        membership = self._node.membership_of(uid)
+        if membership is None:
+            return
+        for node_id, addresses in self._node.members_of(membership):
+            if addresses and node_id != self.node_id:
+                self._protocol.tell_member(uid, node_id, addresses)
+        membership.add_peer(self)
+
+    def _declared(self, notice: notices.ChannelDeclared) -> None:
+        membership = self._node.membership_of(notice.channel_id)
+        if membership is not None:
+            membership.learn(notice.name, tuple(map(Format.from_metadata, notice.types)))
+            self._joined[notice.channel_id] = None
+
+    def _refused(self, notice: notices.JoinRefused) -> None:
+        code = _WORD_BY_CODE.get(notice.code, str(notice.code))
+        msg = f"{self} refused the channel: {notice.text}"
+        self._joined[notice.channel_id] = RefusedError(msg, code=code)
+
+    def _left(self, uid: bytes) -> None:
+        self._joined.pop(uid, None)
+        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+            if outgoing.uid == uid:
+                self._forget(outgoing)
+        membership = self._node.membership_of(uid)
+        if membership is not None:
+            membership.remove_peer(self, "")
+        self._node.release_if_unused(self)
+
+    def _sink_told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
+        outgoing = self._outgoing.get(notice.stream)
+        membership = None if outgoing is None else self._node.membership_of(outgoing.uid)
+        if outgoing is None or membership is None:
+            return
+        if isinstance(notice, notices.SinkDropped):
+            outgoing.source.dropped_at_sinks += notice.events
+            membership.lose(str(self), outgoing.source.name, notice.events)
+        else:
+            outgoing.source.unreachable.append(notice.text)
+            membership.refuse(str(self), outgoing.source.name, notice.text)
+
+    # -----------------------------------------------------------------------
+    # The link
+
+    def _command(self, command: Callable[[], None], *, behind: _links.Route | None = None) -> None:
+        """What the protocol refuses because the other side has left or said goodbye already is no news."""
+        try:
+            command()
+        except ClosedError:
+            return
+        self._send_frames(behind=behind)
+
+    def _send_frames(self, *, behind: _links.Route | None = None) -> None:
+        send = self.link.send if behind is None else behind.send
+        for kind, payload in self._protocol.take_frames():
+            try:
+                send(kind, payload)
+            except (ClosedError, LinkError):  # the thread that reads will find out why
+                return
+
+    def _read(self) -> None:
+        error: EchoError | None = None
+        try:
+            self.link.run()
+        except EchoError as failure:
+            error = failure
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
+            log.exception("link to %s", self)
+            error = LinkError(f"{type(failure).__name__}: {failure}")
+        self.link.shut()
+        with books.changing():
+            self._end(error)
+
+    def _end(self, error: EchoError | None) -> None:
+        self.is_ended = True
+        self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
+        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+            self._forget(outgoing)
+        self._node.peer_ended(self, self._farewell, error)
+        self._incoming.clear()
+        self._queued.clear()
+        self._on_end()
+
+    def say_goodbye(self, reason: str) -> None:
+        """The last frame; the other side closes then."""
+        self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+
+    def close(self, linger_ns: int) -> None:
+        """After `say_goodbye`: what is written in time is written."""
+        self.link.drain(linger_ns)
+        self.link.shut()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_THREAD_S)
+
+    def statistics(self) -> LinkStatistics:
+        link = self.link
+        return LinkStatistics(
+            peer=str(self),
+            wire=self.wire_name,
+            channels=self.channels,
+            sent_frames=link.sent_frames,
+            sent_bytes=link.sent_bytes,
+            received_frames=link.received_frames,
+            received_bytes=link.received_bytes,
+            writes=link.writes,
+            reads=link.reads,
+            queued_bytes=link.queued_bytes,
+        )
+
+
+def _nothing() -> None:
+    pass
+
+
+def declaration_of(membership: Membership) -> Declaration:
+    """What a peer may learn of a channel."""
+    types = tuple(type_.metadata for type_ in membership.types)
+    return Declaration(membership.id.key, membership.name, types)

@@ -1,0 +1,76 @@
+"""How the records of a sender's format become what one class of sinks takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from echo_core.codegen.batches.arrays import array_decoder
+from echo_core.codegen.codecs import decoder
+from echo_core.formats.compare import Report, compare
+from echo_core.formats.declare import format_of
+from echo_core.formats.format import Format
+from echo_core.formats.token import Token
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a sink takes: events of a class, or of any (None); one by one or as arrays; perhaps with loss."""
+
+    cls: type[Any] | None
+    is_array: bool
+    is_lossy: bool
+
+    def class_for(self, sender: Format) -> type[Any]:
+        return sender.record_class() if self.cls is None else self.cls
+
+    def compare(self, sender: Format) -> Report:
+        return compare(sender, format_of(self.class_for(sender)), lossy=self.is_lossy)
+
+
+@dataclass(frozen=True, slots=True)
+class Reception:
+    """`decode` takes one record; or for arrays, as many as there are."""
+
+    decode: Callable[[Any], Any]
+    report: Report
+
+    @property
+    def compiled(self) -> int:
+        return _count(self.decode, "compiled", "walked")
+
+    @property
+    def interpreted(self) -> int:
+        return _count(self.decode, "interpreted")
+
+
+def _count(decode: Callable[[Any], Any], *names: str) -> int:
+    made_by = getattr(decode, "__self__", None)
+    return next((getattr(made_by, name) for name in names if hasattr(made_by, name)), 0)
+
+
+# Formats come from peers: what no sink uses any more goes when there are more than these.
+_MAX_KNOWN = 1024
+
+
+class Receptions:
+    """The receptions of one node: made once for all sinks and sources of the same formats."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Wanted, Token], Reception] = {}
+
+    def of(self, wanted: Wanted, sender: Format) -> Reception:
+        """IncompatibleError where no path leads from the sender."""
+        key = wanted, sender.token
+        if key not in self._known:
+            if len(self._known) >= _MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = self._make(wanted, sender)
+        return self._known[key]
+
+    def _make(self, wanted: Wanted, sender: Format) -> Reception:
+        report = wanted.compare(sender)
+        report.raise_if_refused()
+        make = array_decoder if wanted.is_array else decoder
+        return Reception(make(wanted.class_for(sender), sender=sender, lossy=wanted.is_lossy), report)

@@ -1,0 +1,96 @@
+"""The end of a source's stream in this process: which sinks its events go to."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from echo_core import _links
+from echo_core.formats.format import Format
+from echo_core.sinks import Sink
+
+
+class Peer(Protocol):
+    """What the end of a stream needs of the process at its beginning."""
+
+    @property
+    def link(self) -> _links.Link: ...
+
+    def attach(self, remote: RemoteSource) -> None: ...
+
+    def report_unreachable(self, stream: int, text: str) -> None: ...
+
+
+class Membership(Protocol):
+    """The channel that a source is on, as this process has it."""
+
+    def remove_remote(self, remote: RemoteSource) -> None: ...
+
+
+class RemoteSource:
+    """A source in another process. It sends from the first sink here to the last."""
+
+    def __init__(self, peer: Peer, membership: Membership, stream: int, format_: Format, name: str) -> None:
+        self.peer = peer
+        self.membership = membership
+        self.stream = stream
+        self.format = format_
+        self.name = name
+        self.inlet = _links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
+        self._sinks: dict[Sink[Any], _links.Delivery] = {}
+        self._reported = 0  # events dropped at sinks, as the source has been told
+        peer.link.bind(stream, self.inlet)
+
+    @property
+    def link(self) -> _links.Link:
+        return self.peer.link
+
+    def is_of(self, peer: object) -> bool:
+        return self.peer is peer
+
+    @property
+    def lost(self) -> int:
+        return self.inlet.lost
+
+    @property
+    def sinks(self) -> tuple[Sink[Any], ...]:
+        return tuple(self._sinks)
+
+    def feed(self, sinks: list[Sink[Any]]) -> list[Sink[Any]]:
+        """Connects what can be connected; who cannot take this source's events is returned."""
+        refusing = []
+        for sink in sinks:
+            delivery = sink.accept(self)
+            if delivery is None:
+                refusing.append(sink)
+            else:
+                self._sinks[sink] = delivery
+        if len(refusing) < len(sinks):
+            self._tell()
+        if refusing and not self._sinks:
+            self.peer.report_unreachable(self.stream, str(refusing[0].refusals[-1]))
+        return refusing
+
+    def remove(self, sink: Sink[Any]) -> None:
+        delivery = self._sinks.pop(sink, None)
+        if delivery is not None:
+            self._reported -= delivery.dropped
+            sink.release(self)
+            self._tell()
+
+    def newly_dropped(self) -> int:
+        """How many of its events sinks here have dropped since this was last asked."""
+        dropped = sum(delivery.dropped for delivery in self._sinks.values())
+        newly, self._reported = dropped - self._reported, dropped
+        return newly
+
+    def end(self) -> None:
+        """The source is closed, or its process gone."""
+        for sink in self._sinks:
+            sink.release(self)
+        self._sinks.clear()
+        self.inlet.deliveries = ()
+        self.peer.link.unbind(self.stream)
+
+    def _tell(self) -> None:
+        self.inlet.deliveries = tuple(self._sinks.values())
+        self.peer.attach(self)

@@ -1,0 +1,271 @@
+"""Sinks: where events arrive. A handler is called, or the component asks, in a loop or with `async for`.
+
+Handlers run on the thread that reads the sender's link, those of events from this process on the thread that
+submits; a sink with a thread of its own has a queue before it, and so has one without a handler. Whoever
+waits for such a queue reads the link in person, if only one feeds it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from echo_core import _links
+from echo_core.asynchronous import events_of
+from echo_core.backlog import Backlog, nanoseconds
+from echo_core.bookkeeping import books, log
+from echo_core.errors import ChannelError, IncompatibleError, TimedOutError
+from echo_core.formats.compare import Report
+from echo_core.formats.format import Format
+from echo_core.receptions import Reception, Receptions, Wanted
+from echo_core.statistics import SinkStatistics
+
+T = TypeVar("T")
+_JOIN_S = 1.0
+
+FailureHook = Callable[["Sink[Any]", BaseException], object]
+
+
+class Feed(Protocol):
+    """Where a sink's events come from: a source in this process, or the end of another's stream."""
+
+    @property
+    def format(self) -> Format: ...
+
+    @property
+    def link(self) -> _links.Link | None:
+        """The link they come over; None: there is none."""
+        ...
+
+    @property
+    def lost(self) -> int: ...
+
+
+class Keeper(Protocol):
+    """What a sink needs of the channel that it is on."""
+
+    def remove_sink(self, sink: Sink[Any]) -> None: ...
+
+    @property
+    def receptions(self) -> Receptions: ...
+
+    @property
+    def failure_hook(self) -> FailureHook | None: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class Sink(Generic[T]):
+    """Made by `Channel.sink`, whose arguments say what it takes and how."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        wanted: Wanted,
+        handler: Callable[[Any], object] | None,
+        *,
+        own_thread: bool,
+        backlog: Backlog,
+    ) -> None:
+        if own_thread and handler is None:
+            msg = "Expected a handler for the sink's own thread, got none"
+            raise ChannelError(msg, hint="without a handler, iterate the sink in a thread of yours")
+        self.wanted = wanted
+        self._keeper = keeper
+        self._handler = handler
+        self._queue = _queue(backlog) if own_thread or handler is None else None
+        self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
+        self._refusals: list[Report] = []
+        self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
+        self._led: _links.Link | None = None
+        self._thread = self._start() if own_thread else None
+        self.is_closed = False
+
+    # -----------------------------------------------------------------------
+    # What components call
+
+    def get(self, timeout_s: float | None = None) -> T:
+        """The next event. TimedOutError: none has come; ClosedError: none will, and none is left."""
+        event = self._own_queue().get(nanoseconds(timeout_s))
+        if event is None:
+            msg = f"Expected an event on `{self._keeper.name}` within {timeout_s} s"
+            raise TimedOutError(msg)
+        return event  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[T]:
+        """Every event, until the sink is closed."""
+        return iter(self._own_queue())
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return events_of(self._own_queue())
+
+    def wait_matched(self, sources: int = 1, timeout_s: float | None = 10.0) -> None:
+        """Blocks until so many sources feed the sink.
+
+        IncompatibleError where there are only sources whose type this one cannot be reached from.
+        """
+        what = f"{sources} sources for a sink on `{self._keeper.name}`"
+        books.wait_for(
+            lambda: len(self._feeds) >= sources or self.is_closed or bool(self._refusals and not self._feeds),
+            timeout_s,
+            lambda: f"{what}, there are {len(self._feeds)}",
+        )
+        if self._refusals and len(self._feeds) < sources:
+            msg = f"Expected {what}, got {len(self._feeds)} and these: {self._refusals[0]}"
+            raise IncompatibleError(msg)
+
+    @property
+    def refusals(self) -> tuple[Report, ...]:
+        """The comparisons with sources that this sink's type cannot be reached from."""
+        return tuple(self._refusals)
+
+    @property
+    def sources(self) -> int:
+        """How many feed the sink."""
+        return len(self._feeds)
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether events may wait here, and be dropped."""
+        return self._queue is not None
+
+    def statistics(self) -> SinkStatistics:
+        with books.changing():
+            feeds = list(self._feeds.items())
+        events, failures, lost = self._past
+        made = {id(reception): reception for _, (_, reception) in feeds if reception is not None}.values()
+        queue = self._queue
+        return SinkStatistics(
+            events=events + sum(delivery.events for _, (delivery, _) in feeds),
+            lost=lost + sum(feed.lost for feed, _ in feeds),
+            dropped=queue.dropped if queue else 0,
+            failures=failures + sum(delivery.failures for _, (delivery, _) in feeds),
+            queued_events=queue.depth_events if queue else 0,
+            queued_bytes=queue.depth_bytes if queue else 0,
+            sources=len(feeds),
+            compiled=sum(reception.compiled for reception in made),
+            interpreted=sum(reception.interpreted for reception in made),
+        )
+
+    def close(self) -> None:
+        """No more events are taken; what is queued can still be had by iterating."""
+        with books.changing():
+            if self.is_closed:
+                return
+            self.is_closed = True
+            self._keeper.remove_sink(self)
+        if self._queue is not None:
+            self._queue.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        cls = "anything" if self.wanted.cls is None else self.wanted.cls.__qualname__
+        return f"Sink({cls} from {len(self._feeds)} sources of `{self._keeper.name}`)"
+
+    # -----------------------------------------------------------------------
+    # What its channel calls, with the books open
+
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
+        """The way from a feed to here, or None: then the refusal has been noted.
+
+        `sends`: the class of a source in this process, whose events may be handed over as they are.
+        """
+        try:
+            reception = None if self.takes(sends) else self._keeper.receptions.of(self.wanted, feed.format)
+        except IncompatibleError:
+            self._refusals.append(self.wanted.compare(feed.format))
+            return None
+        delivery = _links.Delivery(
+            self._queue or self._handler,  # type: ignore[arg-type]
+            reception.decode if reception else _never,
+            self._failed,
+            record_size=feed.format.size_bytes if feed.format.is_fixed else 0,
+            is_array=self.wanted.is_array,
+        )
+        self._feeds[feed] = delivery, reception
+        self._choose_link()
+        return delivery
+
+    def takes(self, sends: type[Any] | None) -> bool:
+        """Whether events of a class can be handed over by reference."""
+        if sends is None or self.wanted.is_array:
+            return False
+        return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
+
+    def release(self, feed: Feed) -> None:
+        held = self._feeds.pop(feed, None)
+        if held is not None:
+            self._past[0] += held[0].events
+            self._past[1] += held[0].failures
+            self._past[2] += feed.lost
+            self._choose_link()
+
+    def _choose_link(self) -> None:
+        """Who waits for the queue may read the link that feeds it, where it is the only one."""
+        if self._queue is None:
+            return
+        links = {feed.link for feed in self._feeds}
+        led = next(iter(links)) if len(links) == 1 else None
+        if led is self._led:
+            return
+        if self._led is not None:
+            self._led.unfollow(self._queue)
+        if led is not None:
+            led.follow(self._queue)
+        self._queue.lead(led)
+        self._led = led
+
+    # -----------------------------------------------------------------------
+    # Inside
+
+    def _own_queue(self) -> _links.Queue:
+        if self._queue is None or self._handler is not None:
+            msg = f"Expected a sink without a handler, got one whose events go to {self._handler!r}"
+            raise ChannelError(msg)
+        return self._queue
+
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._handle_all, name=f"echo-sink-{self._keeper.name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _handle_all(self) -> None:
+        assert self._queue is not None
+        assert self._handler is not None
+        for event in self._queue:
+            try:
+                self._handler(event)
+            except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
+                self._past[1] += 1
+                self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        log.error("a handler of channel `%s` failed", self._keeper.name, exc_info=error)
+        if self._keeper.failure_hook is not None:
+            self._keeper.failure_hook(self, error)
+
+
+def _queue(backlog: Backlog) -> _links.Queue:
+    return _links.Queue(
+        max_events=backlog.events,
+        max_bytes=backlog.size_bytes,
+        policy=backlog.policy,
+        timeout_ns=backlog.timeout_ns,
+    )
+
+
+def _never(record: object) -> Any:
+    msg = f"Expected events by reference only, got {record!r}"
+    raise AssertionError(msg)

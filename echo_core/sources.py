@@ -1,0 +1,202 @@
+"""Sources: where events leave. `submit` encodes once, for all sinks in other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from echo_core import _links
+from echo_core.backlog import Backlog
+from echo_core.bookkeeping import books
+from echo_core.errors import ClosedError, FormatError, IncompatibleError
+from echo_core.formats.format import Format
+from echo_core.sinks import Sink
+from echo_core.statistics import SourceStatistics
+
+T = TypeVar("T")
+
+
+class Keeper(Protocol):
+    """What a source needs of the channel that it is on."""
+
+    def remove_source(self, source: Source[Any], linger_s: float) -> None: ...
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
+
+    @property
+    def pool(self) -> _links.Pool | None: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class Source(Generic[T]):
+    """Made by `Channel.source`, whose arguments say what it sends and how."""
+
+    submit: Callable[[T], None]
+    """Sends one event: to sinks of this process before it returns, to others without waiting for them."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        cls: type[T] | None,
+        format_: Format,
+        encode: Callable[[Any], bytes] | None,
+        *,
+        name: str,
+        backlog: Backlog,
+        delay_ns: int,
+    ) -> None:
+        self.cls = cls
+        self.format = format_
+        self.name = name
+        self.backlog = backlog
+        self.delay_ns = delay_ns
+        self.unreachable: list[str] = []
+        self.dropped_at_sinks = 0
+        self.is_closed = False
+        self._keeper = keeper
+        self._local: dict[Sink[Any], _links.Delivery] = {}
+        self._remote_sinks: dict[_links.Route, int] = {}
+        self._past_dropped = 0
+        record_size = format_.size_bytes if format_.is_fixed else 0
+        self.outlet = _links.Outlet(cls, encode or _no_events, record_size=record_size)
+        self.outlet.pool = keeper.pool
+        self.submit = self.outlet.submit
+
+    # -----------------------------------------------------------------------
+    # What components call
+
+    def submit_array(self, array: np.ndarray[Any, Any]) -> None:
+        """Sends the records of a numpy structured array, one event each, without a Python object for any."""
+        if array.dtype != self.format.dtype:
+            msg = f"Expected an array of {self.format.dtype}, got one of {array.dtype}"
+            raise FormatError(msg, path=self.format.name)
+        self.outlet.submit_records(array if array.flags.c_contiguous else np.ascontiguousarray(array))
+
+    def submit_records(self, records: Any) -> None:
+        """Sends records of fixed size that lie side by side in a buffer, in this source's own layout."""
+        self.outlet.submit_records(records)
+
+    def loan(self, count: int) -> np.ndarray[Any, Any]:
+        """An array of `count` records to fill in and submit: in memory that other processes read in place,
+        where there is such memory and some is free. Its content is whatever was there."""
+        dtype = self.format.dtype
+        pool = self._keeper.pool
+        room = pool.loan(count * dtype.itemsize) if pool is not None else None
+        return np.empty(count, dtype) if room is None else np.frombuffer(room, dtype, count)
+
+    def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:
+        """Blocks until so many sinks, here and elsewhere, take this source's events.
+
+        IncompatibleError where only sinks are there that cannot be reached from this source's type.
+        """
+        what = f"{sinks} sinks for `{self.format.name}` on `{self._keeper.name}`"
+        books.wait_for(
+            lambda: self.sinks >= sinks or self.is_closed or bool(self.unreachable and not self.sinks),
+            timeout_s,
+            lambda: f"{what}, there are {self.sinks}",
+        )
+        if self.is_closed:
+            msg = f"Expected {what}, got a source that is closed"
+            raise ClosedError(msg)
+        if self.unreachable and self.sinks < sinks:
+            msg = f"Expected {what}, got {self.sinks} and this answer: {self.unreachable[0]}"
+            raise IncompatibleError(msg)
+
+    def flush(self, timeout_s: float | None = 10.0) -> None:
+        """Blocks until every other process has handed all events so far to its handlers and queues."""
+        self._keeper.flush(self, timeout_s)
+
+    @property
+    def sinks(self) -> int:
+        """How many take this source's events."""
+        return len(self._local) + self.remote_sinks
+
+    @property
+    def remote_sinks(self) -> int:
+        return sum(self._remote_sinks.values())
+
+    def statistics(self) -> SourceStatistics:
+        with books.changing():
+            routes = list(self._remote_sinks)
+            remote_sinks = self.remote_sinks
+        return SourceStatistics(
+            events=self.outlet.sequence,
+            size_bytes=self.outlet.bytes,
+            dropped=self._past_dropped + sum(route.dropped for route in routes),
+            dropped_at_sinks=self.dropped_at_sinks,
+            queued_events=sum(route.queued_events for route in routes),
+            queued_bytes=sum(route.queued_bytes for route in routes),
+            local_sinks=len(self._local),
+            remote_sinks=remote_sinks,
+        )
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """No more is sent; for `linger_s` at most it waits for what is queued to leave."""
+        with books.changing():
+            if self.is_closed:
+                return
+            self.is_closed = True
+        self._keeper.remove_source(self, linger_s)
+        self.outlet.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Source({self.format.name} to {self.sinks} sinks of `{self._keeper.name}`)"
+
+    # -----------------------------------------------------------------------
+    # What its channel calls, with the books open
+
+    lost = 0  # a feed of sinks in this process, which get everything
+    link = None
+
+    def add_local(self, sink: Sink[Any], delivery: _links.Delivery, *, is_direct: bool) -> None:
+        self._local[sink] = delivery
+        if is_direct:
+            self.outlet.direct += (delivery,)
+        else:
+            self.outlet.converting += (delivery,)
+
+    def remove_local(self, sink: Sink[Any]) -> None:
+        delivery = self._local.pop(sink, None)
+        if delivery is not None:
+            self.outlet.direct = _without(self.outlet.direct, delivery)
+            self.outlet.converting = _without(self.outlet.converting, delivery)
+            sink.release(self)
+
+    def end_local(self) -> None:
+        for sink in list(self._local):
+            self.remove_local(sink)
+
+    def set_remote_sinks(self, route: _links.Route, sinks: int) -> None:
+        """How many sinks there are at the end of a route, which the outlet sends over already."""
+        self._remote_sinks[route] = sinks
+
+    def remove_route(self, route: _links.Route) -> None:
+        self.outlet.routes = _without(self.outlet.routes, route)
+        if self._remote_sinks.pop(route, None) is not None:
+            self._past_dropped += route.dropped
+
+    @property
+    def routes(self) -> tuple[_links.Route, ...]:
+        return tuple(self._remote_sinks)
+
+
+def _without(items: tuple[Any, ...], item: object) -> tuple[Any, ...]:
+    return tuple(other for other in items if other is not item)
+
+
+def _no_events(event: object) -> bytes:
+    msg = f"Expected records of a source without a class, got `{type(event).__qualname__}`"
+    raise FormatError(msg)

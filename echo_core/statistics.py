@@ -1,0 +1,73 @@
+"""What long-lived objects say of themselves: counts since they were made, and what waits now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatistics:
+    """`dropped` counts events once for every process that did not get them, `dropped_at_sinks` those that
+    sinks elsewhere have reported."""
+
+    events: int
+    size_bytes: int
+    dropped: int
+    dropped_at_sinks: int
+    queued_events: int
+    queued_bytes: int
+    local_sinks: int
+    remote_sinks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatistics:
+    """`lost` never came: sources had dropped it. `dropped` came and found no room. `compiled` and
+    `interpreted` say how events were decoded."""
+
+    events: int
+    lost: int
+    dropped: int
+    failures: int
+    queued_events: int
+    queued_bytes: int
+    sources: int
+    compiled: int
+    interpreted: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatistics:
+    """Of the channel in this process and node."""
+
+    sources: int
+    sinks: int
+    peers: int
+    remote_sources: int
+    remote_sinks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatistics:
+    """Of the link to one process; `wire` is how its bytes go."""
+
+    peer: str
+    wire: str
+    channels: int
+    sent_frames: int
+    sent_bytes: int
+    received_frames: int
+    received_bytes: int
+    writes: int
+    reads: int
+    queued_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """Of a node: its links, and what has been refused or lost so far."""
+
+    channels: int
+    links: tuple[LinkStatistics, ...]
+    links_lost: int
+    handshakes_failed: int

@@ -1,0 +1,63 @@
+/* A clock that costs nothing against an event of 60 ns (clock_gettime: 30 ns on some machines), and futexes.
+ *
+ * Ticks are for delays, of microseconds to minutes: a per mille off is no matter. They are compared by signed
+ * difference, so that counters which differ a little between cores do no harm.
+ */
+#ifndef ECHO_LINK_CLOCK_H
+#define ECHO_LINK_CLOCK_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#pragma GCC visibility push(hidden)
+
+static inline int64_t monotonic_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* 1: the processor's counter runs at one rate, whatever the processor does. Set by echo_clock_start. */
+extern int echo_counter_is_steady;
+
+static inline int64_t ticks_now(void)
+{
+#if defined(__x86_64__)
+    if (echo_counter_is_steady)
+        return (int64_t)__builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    if (echo_counter_is_steady) {
+        int64_t ticks;
+
+        __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+        return ticks;
+    }
+#endif
+    return monotonic_ns();
+}
+
+/* Once, before all else. */
+void echo_clock_start(void);
+
+/* The first call may take a millisecond after echo_clock_start. */
+int64_t echo_ticks_of(int64_t ns);
+int64_t echo_ns_of(int64_t ticks);
+
+/* Waits while *word is `seen`. 0: woken, or it was another; -EINTR; -ETIMEDOUT. timeout_ns < 0: for ever. */
+int echo_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
+
+static inline void futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,364 @@
+/* The type Delivery: from the records of one stream to one sink, which is a handler or a Queue.
+ *
+ * A record is decoded from where it lies, handed on and let go before the next one is looked at: events of a
+ * batch follow each other through the same warm memory. Arrays are the exception: all records of a batch are
+ * decoded at once, in place where somebody owns the bytes.
+ *
+ * What goes wrong with one event is that event's: it is reported and counted. A record that breaks the rules of
+ * the wire format is the link's, and so is what is no Exception.
+ */
+#include "link_calls.h"
+
+#include <structmember.h>
+
+/* Fewer bytes are copied: a view would keep all that was received with them. */
+#define SPAN_BYTES 4096
+
+/* The Python object. It has no tp_clear: a cycle through it leads through an Inlet, an Outlet, a Queue or an
+ * instance of a class, which have one. */
+struct delivery {
+    PyObject ob_base;       /* spelled out: PyObject_HEAD hides it */
+    PyObject *target;       /* owned; a Queue, or called with each event */
+    PyObject *decode;       /* owned; from a record, or if is_array from a buffer of records */
+    PyObject *on_error;     /* owned; called with each exception */
+    struct raw_call raw;    /* of decode */
+    PyTypeObject *span_type; /* borrowed from the module, which its type holds */
+    Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
+    int is_queue;           /* what target is */
+    int is_array;           /* 1: all records of a batch become one object */
+    uint64_t events;        /* handed to the target, or lost on the way for an error */
+    uint64_t failures;      /* exceptions reported */
+};
+
+/* --- errors --- */
+
+/* The exception that is set, as an object of the caller's, which it is no more. */
+static PyObject *take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* Hands the exception that is set to on_error. 0: and that is that. -1: what is no Exception stays set; so does
+ * RecursionError where handlers that submit have left no room for on_error itself, which there is further up. */
+static int report(struct delivery *delivery)
+{
+    PyObject *exception, *result;
+
+    delivery->failures++;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    exception = take_exception();
+    result = call_one(delivery->on_error, exception);
+    Py_DECREF(exception);
+    Py_XDECREF(result);
+    if (result != NULL)
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+        return -1;
+    PyErr_WriteUnraisable(delivery->on_error);
+    return 0;
+}
+
+/* Whether the exception that is set is the sender's fault. */
+static int is_wire_error(void)
+{
+    PyObject *type, *value, *traceback;
+    PyObject *errors, *wire_error;
+    int is_it;
+
+    PyErr_Fetch(&type, &value, &traceback); /* what follows may not run with it */
+    errors = PyImport_ImportModule("echo_core.errors");
+    wire_error = errors != NULL ? PyObject_GetAttrString(errors, "WireError") : NULL;
+    is_it = wire_error != NULL && PyErr_GivenExceptionMatches(type, wire_error);
+    Py_XDECREF(wire_error);
+    Py_XDECREF(errors);
+    PyErr_Restore(type, value, traceback); /* instead of any that has come up here */
+    return is_it;
+}
+
+/* What a decoder has raised. As report. */
+static int refuse(struct delivery *delivery)
+{
+    if (!is_wire_error())
+        return report(delivery);
+    delivery->failures++;
+    return -1;
+}
+
+/* --- one event --- */
+
+/* Takes the reference over. */
+static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size)
+{
+    PyObject *result;
+
+    if (delivery->is_queue)
+        return echo_queue_put(delivery->target, event, size);
+    result = call_one(delivery->target, event);
+    Py_DECREF(event);
+    if (result == NULL)
+        return report(delivery);
+    Py_DECREF(result);
+    return 0;
+}
+
+static PyObject *decode_copy(const struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
+{
+    PyObject *event, *copy = PyBytes_FromStringAndSize((const char *)bytes, size);
+
+    if (copy == NULL)
+        return NULL;
+    event = call_one(delivery->decode, copy);
+    Py_DECREF(copy);
+    return event;
+}
+
+static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
+{
+    const struct raw_call *raw = &delivery->raw;
+    PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
+
+    delivery->events++;
+    return event != NULL ? deliver(delivery, event, size) : refuse(delivery);
+}
+
+/* --- the records of a batch --- */
+
+static int is_whole(const struct delivery *delivery, const struct record *record)
+{
+    if (delivery->record_size == 0 || record->size == delivery->record_size ||
+        (record->size > 0 && record->size % delivery->record_size == 0))
+        return 1;
+    echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", delivery->record_size, record->size);
+    return 0;
+}
+
+/* `bytes`: those of the record, or of a copy. */
+static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t total)
+{
+    Py_ssize_t at, size = delivery->record_size != 0 ? delivery->record_size : total;
+
+    if (total == size)
+        return hand_one(delivery, bytes, size);
+    for (at = 0; at < total; at += size) {
+        if (hand_one(delivery, bytes + at, size) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Nobody changes a copy while it is verified and read. */
+static int hand_shared(struct delivery *delivery, const struct record *record)
+{
+    PyObject *copy = PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
+    int status;
+
+    if (copy == NULL)
+        return -1;
+    status = hand_each(delivery, (const uint8_t *)PyBytes_AsString(copy), record->size);
+    Py_DECREF(copy);
+    return status;
+}
+
+static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < count; i++) {
+        const struct record *record = &records[i];
+
+        if (!is_whole(delivery, record))
+            return -1;
+        if ((record->is_shared ? hand_shared(delivery, record) : hand_each(delivery, record->bytes, record->size)) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- arrays --- */
+
+/* How many bytes they are; -1 with WireError. */
+static Py_ssize_t measure(const struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    Py_ssize_t i, total = 0;
+
+    for (i = 0; i < count; i++) {
+        if (!is_whole(delivery, &records[i]))
+            return -1;
+        total += records[i].size;
+    }
+    return total;
+}
+
+static PyObject *join(const struct record *records, Py_ssize_t count, Py_ssize_t total)
+{
+    PyObject *joined = PyBytes_FromStringAndSize(NULL, total);
+    char *target = joined != NULL ? PyBytes_AsString(joined) : NULL;
+    Py_ssize_t i;
+
+    for (i = 0; joined != NULL && i < count; i++) {
+        memcpy(target, records[i].bytes, (size_t)records[i].size);
+        target += records[i].size;
+    }
+    return joined;
+}
+
+static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
+{
+    Py_ssize_t total = measure(delivery, records, count);
+    PyObject *buffer, *array;
+
+    if (total < 0)
+        return -1;
+    if (owner != NULL && count == 1 && total >= SPAN_BYTES)
+        buffer = echo_span_new(delivery->span_type, records->bytes, total, owner);
+    else
+        buffer = join(records, count, total);
+    if (buffer == NULL)
+        return -1;
+    array = call_one(delivery->decode, buffer);
+    Py_DECREF(buffer);
+    delivery->events += (uint64_t)(total / delivery->record_size);
+    return array != NULL ? deliver(delivery, array, total) : refuse(delivery);
+}
+
+/* --- for others --- */
+
+int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    return delivery->is_array ? hand_array(delivery, records, count, owner) : hand_records(delivery, records, count);
+}
+
+int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    delivery->events++;
+    return deliver(delivery, Py_NewRef(event), size);
+}
+
+/* --- the calls --- */
+
+/* hand(records): any buffer. What may change is copied first. */
+static PyObject *delivery_hand(PyObject *self, PyObject *records)
+{
+    PyObject *bytes = PyBytes_CheckExact(records) ? Py_NewRef(records) : PyBytes_FromObject(records);
+    struct record record = {.is_shared = 0};
+    int status;
+
+    if (bytes == NULL)
+        return NULL;
+    record.bytes = (const uint8_t *)PyBytes_AsString(bytes);
+    record.size = PyBytes_Size(bytes);
+    status = echo_delivery_hand(self, &record, 1, bytes);
+    Py_DECREF(bytes);
+    if (status != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
+{
+    if (echo_delivery_hand_event(self, event, 0) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- the type --- */
+
+static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", NULL};
+    PyObject *target, *decode, *on_error;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$np:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array))
+        return -1;
+    if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
+        PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
+        return -1;
+    }
+    delivery->target = Py_NewRef(target);
+    delivery->decode = Py_NewRef(decode);
+    delivery->on_error = Py_NewRef(on_error);
+    return 0;
+}
+
+static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    const struct module_state *state = PyType_GetModuleState(type);
+    struct delivery *delivery = (struct delivery *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (delivery == NULL)
+        return NULL;
+    if (take_arguments(delivery, args, kwargs) != 0 || echo_raw_call_of(delivery->decode, &delivery->raw) != 0) {
+        Py_DECREF(delivery);
+        return NULL;
+    }
+    delivery->span_type = state->span_type;
+    delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
+    return (PyObject *)delivery;
+}
+
+static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(delivery->target);
+    Py_VISIT(delivery->decode);
+    Py_VISIT(delivery->on_error);
+    return 0;
+}
+
+static void delivery_dealloc(PyObject *self)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF(delivery->target);
+    Py_XDECREF(delivery->decode);
+    Py_XDECREF(delivery->on_error);
+    free_instance(self);
+}
+
+static PyMethodDef delivery_methods[] = {
+    {"hand", delivery_hand, METH_O,
+     PyDoc_STR("hand($self, records, /)\n--\n\nAs if a frame with these records had come.")},
+    {"hand_event", delivery_hand_event, METH_O,
+     PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef delivery_members[] = {
+    {"events", T_ULONGLONG, offsetof(struct delivery, events), READONLY,
+     PyDoc_STR("How many have come to this sink, failures included.")},
+    {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
+     PyDoc_STR("How many of them ended in an exception.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot delivery_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False)\n--\n\n"
+                          "From the records of one stream to one sink.")},
+    {Py_tp_new, delivery_new},
+    {Py_tp_dealloc, delivery_dealloc},
+    {Py_tp_traverse, delivery_traverse},
+    {Py_tp_methods, delivery_methods},
+    {Py_tp_members, delivery_members},
+    {0, NULL}};
+
+PyType_Spec echo_link_delivery_spec = {
+    .name = "echo_core._links.Delivery",
+    .basicsize = sizeof(struct delivery),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = delivery_slots,
+};

@@ -1,0 +1,230 @@
+/* The type Outlet as Python sees it; link_outlets.c has its ways. */
+#include "link_outlets.h"
+
+#include <structmember.h>
+
+/* Of one frame with several records, where the caller names no other limit. */
+#define MAX_PAYLOAD (1024 * 1024)
+
+/* --- making and ending one --- */
+
+static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"event_class", "encode", "record_size", "max_payload", NULL};
+    PyObject *event_class, *encode;
+
+    outlet->max_payload = MAX_PAYLOAD;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nn:Outlet", names, &event_class, &encode,
+                                     &outlet->record_size, &outlet->max_payload))
+        return -1;
+    if (event_class != Py_None && !PyType_Check(event_class)) {
+        PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);
+        return -1;
+    }
+    if (outlet->record_size < 0 || outlet->max_payload < 1) {
+        PyErr_SetString(PyExc_ValueError, "Expected a size of at least 0 and a payload of at least 1 byte");
+        return -1;
+    }
+    outlet->event_class = event_class != Py_None ? (PyTypeObject *)Py_NewRef(event_class) : NULL;
+    outlet->encode = Py_NewRef(encode);
+    return echo_raw_call_of(encode, &outlet->raw);
+}
+
+/* Nobody takes anything any more. May run any code. -1 with MemoryError. */
+static int let_go(struct outlet *outlet)
+{
+    PyObject *routes = outlet->routes, *direct = outlet->direct, *converting = outlet->converting;
+    PyObject *nobody = PyTuple_New(0);
+
+    if (nobody == NULL)
+        return -1;
+    outlet->takes_records = 0;
+    outlet->routes = Py_NewRef(nobody);
+    outlet->direct = Py_NewRef(nobody);
+    outlet->converting = nobody;
+    Py_XDECREF(routes);
+    Py_XDECREF(direct);
+    Py_XDECREF(converting);
+    Py_CLEAR(outlet->pool);
+    return 0;
+}
+
+static PyObject *outlet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct outlet *outlet = (struct outlet *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (outlet != NULL && (let_go(outlet) != 0 || take_arguments(outlet, args, kwargs) != 0))
+        Py_CLEAR(outlet);
+    return (PyObject *)outlet;
+}
+
+static PyObject *outlet_close(PyObject *self, PyObject *unused)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    outlet->is_closed = 1;
+    if (let_go(outlet) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(outlet->event_class);
+    Py_VISIT(outlet->encode);
+    Py_VISIT(outlet->routes);
+    Py_VISIT(outlet->direct);
+    Py_VISIT(outlet->converting);
+    Py_VISIT(outlet->pool);
+    return 0;
+}
+
+/* The class and the encoder stay: their cycles lead through the class. */
+static int outlet_clear(PyObject *self)
+{
+    if (let_go((struct outlet *)self) != 0)
+        PyErr_Clear();
+    return 0;
+}
+
+static void outlet_dealloc(PyObject *self)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF((PyObject *)outlet->event_class);
+    Py_XDECREF(outlet->encode);
+    Py_XDECREF(outlet->routes);
+    Py_XDECREF(outlet->direct);
+    Py_XDECREF(outlet->converting);
+    Py_XDECREF(outlet->pool);
+    free_instance(self);
+}
+
+/* --- attributes --- */
+
+static PyObject *outlet_get_routes(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->routes);
+}
+
+static PyObject *outlet_get_direct(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->direct);
+}
+
+static PyObject *outlet_get_converting(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->converting);
+}
+
+/* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
+static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyTypeObject *type)
+{
+    int status = echo_replace_tuple(place, tuple, type);
+
+    outlet->takes_records = PyTuple_Size(outlet->routes) + PyTuple_Size(outlet->converting) > 0;
+    return status;
+}
+
+static int outlet_set_routes(PyObject *self, PyObject *routes, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->routes, routes, state->route_type);
+}
+
+static int outlet_set_direct(PyObject *self, PyObject *direct, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->direct, direct, state->delivery_type);
+}
+
+static int outlet_set_converting(PyObject *self, PyObject *converting, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->converting, converting, state->delivery_type);
+}
+
+static PyObject *outlet_get_pool(PyObject *self, void *unused)
+{
+    PyObject *pool = ((struct outlet *)self)->pool;
+
+    (void)unused;
+    return Py_NewRef(pool != NULL ? pool : Py_None);
+}
+
+static int outlet_set_pool(PyObject *self, PyObject *pool, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+    PyObject *old = outlet->pool;
+
+    (void)unused;
+    if (pool == NULL || (pool != Py_None && !Py_IS_TYPE(pool, state->pool_type))) {
+        PyErr_Format(PyExc_TypeError, "Expected a Pool or None, got %R", pool != NULL ? pool : Py_None);
+        return -1;
+    }
+    outlet->pool = pool != Py_None ? Py_NewRef(pool) : NULL;
+    Py_XDECREF(old);
+    return 0;
+}
+
+/* --- the type --- */
+
+static PyMethodDef outlet_methods[] = {
+    {"submit", echo_outlet_submit, METH_O,
+     PyDoc_STR("submit($self, event, /)\n--\n\nTo all routes and sinks; encoded at most once.")},
+    {"submit_records", echo_outlet_submit_records, METH_O,
+     PyDoc_STR("submit_records($self, records, /)\n--\n\n"
+               "Records of fixed size side by side, in the source's layout.")},
+    {"close", outlet_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of routes and sinks.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef outlet_members[] = {
+    {"sequence", T_ULONGLONG, offsetof(struct outlet, sequence), READONLY, PyDoc_STR("Events submitted.")},
+    {"bytes", T_ULONGLONG, offsetof(struct outlet, bytes), READONLY,
+     PyDoc_STR("Bytes of their records, where somebody took any.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyGetSetDef outlet_properties[] = {
+    {"routes", outlet_get_routes, outlet_set_routes, PyDoc_STR("To other processes; replaced as a whole."), NULL},
+    {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
+    {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
+    {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large batches, or None."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot outlet_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, max_payload=1048576)\n--\n\n"
+                          "Where the events of one source leave.")},
+    {Py_tp_new, outlet_new},
+    {Py_tp_dealloc, outlet_dealloc},
+    {Py_tp_traverse, outlet_traverse},
+    {Py_tp_clear, outlet_clear},
+    {Py_tp_methods, outlet_methods},
+    {Py_tp_members, outlet_members},
+    {Py_tp_getset, outlet_properties},
+    {0, NULL}};
+
+PyType_Spec echo_link_outlet_spec = {
+    .name = "echo_core._links.Outlet",
+    .basicsize = sizeof(struct outlet),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = outlet_slots,
+};

@@ -1,0 +1,283 @@
+/* The type Outlet: where the events of one source leave.
+ *
+ * An event is encoded at most once, whoever takes it, and before anybody gets anything: what cannot be encoded
+ * goes nowhere. Then it leaves for other processes, and only then do the sinks in this one get it: what their
+ * handlers submit follows it on every link, and remote sinks do not wait for local handlers.
+ *
+ * One full backlog keeps an event from no one else: all others are served, then its error is raised. What is no
+ * Exception (KeyboardInterrupt) is raised at once.
+ */
+#include "link_calls.h"
+#include "link_outlets.h"
+
+/* Records up to this size are encoded on the stack. */
+#define STACK_BYTES 1024
+
+/* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
+#define LOAN_BYTES (32 * 1024)
+
+/* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
+struct submission {
+    struct record record;   /* its bytes are in a room of the caller's, in `owner`, or in a buffer of the caller's */
+    uint64_t events;        /* in the record */
+    PyObject *owner;        /* owned; bytes that the record lies in. NULL: it lies elsewhere */
+    PyObject *type, *value, *traceback; /* owned; the first error, if there was one */
+};
+
+/* --- errors --- */
+
+/* Keeps the exception that is set until everybody is served. -1: it is no Exception and stays set. */
+static int keep_error(struct submission *submission)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    if (submission->type == NULL)
+        PyErr_Fetch(&submission->type, &submission->value, &submission->traceback);
+    else
+        PyErr_Clear();
+    return 0;
+}
+
+/* The end of a submission. status: -1 with an exception, which then goes before one that was kept. */
+static PyObject *conclude(struct submission *submission, int status)
+{
+    Py_XDECREF(submission->owner);
+    if (status == 0 && submission->type == NULL)
+        Py_RETURN_NONE;
+    if (status == 0) {
+        PyErr_Restore(submission->type, submission->value, submission->traceback);
+        return NULL;
+    }
+    Py_XDECREF(submission->type);
+    Py_XDECREF(submission->value);
+    Py_XDECREF(submission->traceback);
+    return NULL;
+}
+
+/* --- to other processes --- */
+
+/* block: where the records lie in the pool; NULL: they do not. */
+static int put_to_all(PyObject *routes, PyObject *block, struct submission *submission)
+{
+    const struct record *record = &submission->record;
+    Py_ssize_t i, count = PyTuple_Size(routes);
+
+    for (i = 0; i < count; i++) {
+        PyObject *route = PyTuple_GetItem(routes, i);
+        int status = block == NULL
+                         ? echo_route_put(route, record->bytes, record->size, submission->events)
+                         : echo_route_lend(route, block, record->bytes, record->size, submission->events);
+
+        if (status != 0 && keep_error(submission) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Only routes look at the pool: a submission that none takes uses no block. */
+static int put_records(struct outlet *outlet, struct submission *submission)
+{
+    PyObject *routes = Py_NewRef(outlet->routes), *block = NULL;
+    int status;
+
+    if (outlet->pool != NULL && submission->record.size >= LOAN_BYTES && PyTuple_Size(routes) > 0)
+        block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
+    status = put_to_all(routes, block, submission);
+    Py_XDECREF(block);
+    Py_DECREF(routes);
+    return status;
+}
+
+/* --- to sinks in this process --- */
+
+/* What goes wrong there is reported there; what comes back ends the submission. */
+static int hand_to_all(PyObject *deliveries, const struct submission *submission)
+{
+    Py_ssize_t i, count;
+    int status = 0;
+
+    Py_INCREF(deliveries); /* they may be replaced meanwhile */
+    count = PyTuple_Size(deliveries);
+    for (i = 0; status == 0 && i < count; i++)
+        status = echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner);
+    Py_DECREF(deliveries);
+    return status;
+}
+
+static int hand_event_to_all(const struct outlet *outlet, PyObject *event)
+{
+    PyObject *direct = Py_NewRef(outlet->direct); /* it may be replaced meanwhile */
+    Py_ssize_t i, count = PyTuple_Size(direct);
+    int status = 0;
+
+    for (i = 0; status == 0 && i < count; i++)
+        status = echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, outlet->record_size);
+    Py_DECREF(direct);
+    return status;
+}
+
+/* --- submit --- */
+
+static int is_open(const struct outlet *outlet)
+{
+    if (!outlet->is_closed)
+        return 1;
+    echo_raise("ClosedError", "Expected an open source, got one that is closed");
+    return 0;
+}
+
+/* What is of another class is for the encoder to refuse, whose words they are. */
+static int refuse(const struct outlet *outlet, PyObject *event)
+{
+    PyObject *record;
+
+    if (outlet->event_class == NULL) {
+        echo_raise("FormatError", "Expected records, got %R: this source has no class for events", event);
+        return -1;
+    }
+    record = call_one(outlet->encode, event);
+    if (record != NULL)
+        echo_raise("EncodeError", "Expected %R, got %R", outlet->event_class, event);
+    Py_XDECREF(record);
+    return -1;
+}
+
+static int is_taken(const struct outlet *outlet, PyObject *event)
+{
+    return Py_IS_TYPE(event, outlet->event_class) ||
+           (outlet->event_class != NULL && PyType_IsSubtype(Py_TYPE(event), outlet->event_class));
+}
+
+/* Into room, or into bytes that submission->owner then refers to. */
+static int encode(const struct outlet *outlet, PyObject *event, uint8_t *room, struct submission *submission)
+{
+    struct record *record = &submission->record;
+    PyObject **owner = &submission->owner;
+
+    record->bytes = room;
+    if (outlet->raw.encode == NULL)
+        *owner = call_one(outlet->encode, event);
+    else if (outlet->raw.encode(outlet->raw.self, event, room, STACK_BYTES, owner, &record->size) != 0)
+        return -1;
+    else if (*owner == NULL)
+        return 0;
+    if (*owner == NULL)
+        return -1;
+    if (!PyBytes_Check(*owner)) {
+        PyErr_Format(PyExc_TypeError, "Expected bytes from the encoder, got %R", *owner);
+        return -1;
+    }
+    record->bytes = (const uint8_t *)PyBytes_AsString(*owner);
+    record->size = PyBytes_Size(*owner);
+    return 0;
+}
+
+/* Its own stack frame: events that are only handed on do not pay for the room. */
+static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, PyObject *event)
+{
+    _Alignas(8) uint8_t room[STACK_BYTES];
+    struct submission submission = {.events = 1};
+    int status = encode(outlet, event, room, &submission);
+
+    if (status == 0) {
+        PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
+
+        outlet->sequence++;
+        outlet->bytes += (uint64_t)submission.record.size;
+        status = put_to_all(routes, NULL, &submission);
+        Py_DECREF(routes);
+    }
+    if (status == 0)
+        status = hand_event_to_all(outlet, event);
+    if (status == 0)
+        status = hand_to_all(outlet->converting, &submission);
+    return conclude(&submission, status);
+}
+
+PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    if (!is_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0))
+        return NULL;
+    if (outlet->takes_records)
+        return submit_record(outlet, event);
+    outlet->sequence++;
+    if (hand_event_to_all(outlet, event) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- submit_records --- */
+
+/* Frame by frame, each with whole records. */
+static int put_frames(struct outlet *outlet, const Py_buffer *view, struct submission *submission)
+{
+    Py_ssize_t at, most = outlet->max_payload / outlet->record_size * outlet->record_size;
+
+    if (most == 0)
+        most = outlet->record_size;
+    for (at = 0; at < view->len; at += most) {
+        struct record *record = &submission->record;
+
+        record->bytes = (const uint8_t *)view->buf + at;
+        record->size = view->len - at < most ? view->len - at : most;
+        submission->events = (uint64_t)(record->size / outlet->record_size);
+        outlet->sequence += submission->events;
+        outlet->bytes += (uint64_t)record->size;
+        if (put_records(outlet, submission) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* All of them as one batch. They share one copy: the caller may write to the buffer again. */
+static int hand_buffer(const struct outlet *outlet, PyObject *records, const Py_buffer *view,
+                       struct submission *submission)
+{
+    if (view->len == 0 || PyTuple_Size(outlet->direct) + PyTuple_Size(outlet->converting) == 0)
+        return 0;
+    submission->owner = PyBytes_CheckExact(records) ? Py_NewRef(records)
+                                                    : PyBytes_FromStringAndSize(view->buf, view->len);
+    if (submission->owner == NULL)
+        return -1;
+    submission->record.bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
+    submission->record.size = view->len;
+    return hand_to_all(outlet->direct, submission) != 0 ? -1 : hand_to_all(outlet->converting, submission);
+}
+
+static int open_records(const struct outlet *outlet, PyObject *records, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(records, view, PyBUF_SIMPLE) != 0) {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+            return -1;
+        PyErr_Clear(); /* TypeError, BufferError, and numpy's ValueError */
+        echo_raise("FormatError", "Expected a contiguous buffer of records, got %R", Py_TYPE(records));
+        return -1;
+    }
+    if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
+        return 0;
+    if (outlet->record_size == 0)
+        echo_raise("FormatError", "Expected events, got records side by side: records of this source vary in size");
+    else
+        echo_raise("FormatError", "Expected records of %zd bytes each, got %zd bytes", outlet->record_size, view->len);
+    PyBuffer_Release(view);
+    return -1;
+}
+
+PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    struct submission submission = {.events = 0};
+    Py_buffer view;
+    int status;
+
+    if (!is_open(outlet) || open_records(outlet, records, &view) != 0)
+        return NULL;
+    status = put_frames(outlet, &view, &submission);
+    if (status == 0)
+        status = hand_buffer(outlet, records, &view, &submission);
+    PyBuffer_Release(&view);
+    return conclude(&submission, status);
+}
+

@@ -1,0 +1,33 @@
+/* What the two files of the type Outlet know of it: link_outlets.c how events leave, link_outlet_type.c the rest. */
+#ifndef ECHO_LINK_OUTLETS_H
+#define ECHO_LINK_OUTLETS_H
+
+#include "links.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The Python object. */
+struct outlet {
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *event_class; /* owned; NULL: records only */
+    PyObject *encode;          /* owned */
+    struct raw_call raw;       /* of encode */
+    Py_ssize_t record_size;    /* of one record; 0: records vary */
+    Py_ssize_t max_payload;    /* of a frame of several records */
+    PyObject *routes;          /* owned tuple of Route */
+    PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
+    PyObject *converting;      /* owned tuple of Delivery, which take records */
+    int takes_records;         /* 1: routes or converting is not empty */
+    PyObject *pool;            /* owned; a Pool. NULL: there is none */
+    uint64_t sequence;         /* events that were submitted */
+    uint64_t bytes;            /* of their records, where somebody took any */
+    int is_closed;
+};
+
+/* METH_O. May run any code. */
+PyObject *echo_outlet_submit(PyObject *self, PyObject *event);
+PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,59 @@
+/* What the memory of a pool looks like, to its owner (link_pools.c) and to readers (link_mappings.c).
+ *
+ *   0                        SHARED_LINE_BYTES                 data_offset
+ *   | struct pool_header     | struct block_holders x blocks   | block_bytes x blocks |
+ *     readers map it writable ------------------------------     read-only ----------
+ *
+ * A block is one loan's, or the next of a loan that takes several; the holders of the first count for all. A
+ * block that somebody holds is not written. Who writes into what it has lent changes the bytes under its
+ * readers: processes of the same user are trusted with content. They are not with memory safety, so the owner
+ * reads nothing back from here but holders, and a reader checks what it reads.
+ */
+#ifndef ECHO_LINK_POOL_H
+#define ECHO_LINK_POOL_H
+
+#include "link_memory.h"
+#include "links.h"
+
+#include <stdatomic.h>
+
+#define POOL_MAGIC UINT64_C(0x6c6f6f706f686365) /* "echopool" */
+#define POOL_VERSION 1
+#define MIN_BLOCK_BYTES 4096 /* and a multiple of it, so that every block begins at a page */
+#define MAX_BLOCKS 65536
+#define MAX_POOL_BYTES (UINT64_C(1) << 40)
+#define MAX_HOLDERS 63
+#define LOAN_PAYLOAD_BYTES 16 /* of a KIND_LOAN frame; links.h draws it */
+
+struct pool_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t blocks;
+    uint64_t block_bytes;
+    _Atomic uint64_t gone; /* holders that will never look at a block again; set by them */
+};
+_Static_assert(sizeof(struct pool_header) <= SHARED_LINE_BYTES, "holders begin behind it");
+
+struct block_holders {
+    _Alignas(64) _Atomic uint64_t bits; /* set by the owner when it lends, cleared by who gives back */
+};
+
+static inline uint64_t pool_data_offset(uint32_t blocks)
+{
+    uint64_t end = SHARED_LINE_BYTES + blocks * sizeof(struct block_holders);
+
+    return (end + SHARED_PAGE_BYTES - 1) / SHARED_PAGE_BYTES * SHARED_PAGE_BYTES;
+}
+
+static inline struct block_holders *holders_in(struct pool_header *header)
+{
+    return (struct block_holders *)(void *)((uint8_t *)header + SHARED_LINE_BYTES);
+}
+
+static inline int is_pool_shape(uint64_t block_bytes, uint64_t blocks)
+{
+    return block_bytes >= MIN_BLOCK_BYTES && block_bytes % MIN_BLOCK_BYTES == 0 && blocks >= 1 &&
+           blocks <= MAX_BLOCKS && block_bytes <= MAX_POOL_BYTES / blocks;
+}
+
+#endif

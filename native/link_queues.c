@@ -1,0 +1,316 @@
+/* The rules of the type Queue: events that wait for a thread, bounded by number and by bytes.
+ *
+ * The GIL guards its state. Nobody makes a system call unless somebody sleeps: who goes to sleep says so in a
+ * bell, while holding the GIL, and sleeps only if the bell has not been rung since. A ring wakes all: who finds
+ * nothing says again that it sleeps, so no wake-up is lost to a thread that has gone away with an exception.
+ */
+#include "link_queues.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_CAPACITY 16
+#define NANOSECONDS 1000000000
+
+/* --- time --- */
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * NANOSECONDS + time.tv_nsec;
+}
+
+/* Negative: never. */
+static int64_t deadline_after(int64_t timeout_ns)
+{
+    int64_t deadline;
+
+    if (timeout_ns < 0 || __builtin_add_overflow(now_ns(), timeout_ns, &deadline))
+        return -1;
+    return deadline;
+}
+
+/* Until the deadline: 0 when it has passed, negative when it never comes. */
+static int64_t time_left(int64_t deadline)
+{
+    int64_t left;
+
+    if (deadline < 0)
+        return -1;
+    left = deadline - now_ns();
+    return left > 0 ? left : 0;
+}
+
+/* --- bells --- */
+
+static void ring(struct bell *bell)
+{
+    if (!bell->is_awaited)
+        return;
+    bell->is_awaited = 0;
+    __atomic_add_fetch(&bell->word, 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, &bell->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Sleeps until the bell is rung, time is up, or for no reason. -1 with what a signal handler has raised. */
+static int sleep_until_rung(struct bell *bell, int64_t timeout_ns)
+{
+    struct timespec time = {timeout_ns / NANOSECONDS, timeout_ns % NANOSECONDS};
+    uint32_t word = bell->word;
+    int is_interrupted;
+
+    bell->is_awaited = 1;
+    Py_BEGIN_ALLOW_THREADS
+    is_interrupted = syscall(SYS_futex, &bell->word, FUTEX_WAIT_PRIVATE, word, timeout_ns < 0 ? NULL : &time, NULL,
+                             0) != 0 && errno == EINTR;
+    Py_END_ALLOW_THREADS
+    return is_interrupted ? PyErr_CheckSignals() : 0;
+}
+
+/* --- the descriptor --- */
+
+void echo_queue_show(struct queue *queue)
+{
+    int is_readable = queue->count > 0 || is_over(queue);
+    uint64_t one = 1;
+
+    if (queue->fd < 0 || is_readable == queue->fd_is_readable)
+        return;
+    queue->fd_is_readable = is_readable;
+    while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 &&
+           errno == EINTR)
+        ;
+}
+
+/* --- the ring --- */
+
+static struct item *item_at(const struct queue *queue, size_t i)
+{
+    return &queue->items[(queue->head + i) & (queue->capacity - 1)];
+}
+
+/* Runs no Python code. */
+static int grow(struct queue *queue)
+{
+    size_t i, capacity = queue->capacity != 0 ? 2 * queue->capacity : FIRST_CAPACITY;
+    struct item *items = PyMem_Malloc(capacity * sizeof *items);
+
+    if (items == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < queue->count; i++)
+        items[i] = *item_at(queue, i);
+    PyMem_Free(queue->items);
+    queue->items = items;
+    queue->capacity = capacity;
+    queue->head = 0;
+    return 0;
+}
+
+/* Takes the reference over, also when it fails. */
+static int append(struct queue *queue, PyObject *event, Py_ssize_t size)
+{
+    if (queue->count == queue->capacity && grow(queue) != 0) {
+        Py_DECREF(event);
+        return -1;
+    }
+    *item_at(queue, queue->count) = (struct item){event, size};
+    queue->count++;
+    queue->bytes += size;
+    ring(&queue->filled);
+    echo_queue_show(queue);
+    return 0;
+}
+
+/* The oldest event, which becomes the caller's. There is one. */
+static PyObject *pop(struct queue *queue)
+{
+    struct item *item = item_at(queue, 0);
+
+    queue->head = (queue->head + 1) & (queue->capacity - 1);
+    queue->count--;
+    queue->bytes -= item->size;
+    queue->is_stalled = 0;
+    ring(&queue->drained);
+    echo_queue_show(queue);
+    return item->event;
+}
+
+void echo_queue_empty(struct queue *queue)
+{
+    while (queue->count > 0)
+        Py_DECREF(pop(queue));
+}
+
+/* --- putting --- */
+
+/* An event larger than all bytes that are allowed has room where it is alone: it could never go otherwise. */
+static inline int has_room(const struct queue *queue, Py_ssize_t size)
+{
+    return queue->count == 0 ||
+           (queue->count < (size_t)queue->max_events && size <= queue->max_bytes - queue->bytes);
+}
+
+/* A thread that reads the link for this queue would wait for itself: it may put what one read brings. */
+static int waits_for_itself(const struct queue *queue)
+{
+    return queue->leader != 0 && queue->leader == PyThread_get_thread_ident();
+}
+
+/* 1: there is room now; 0: there is none; -1 with an exception. */
+static int await_room(struct queue *queue, Py_ssize_t size)
+{
+    int64_t left, deadline;
+
+    if (waits_for_itself(queue))
+        return 1;
+    if (queue->is_stalled)
+        return 0;
+    deadline = deadline_after(queue->timeout_ns);
+    while (!is_over(queue) && !has_room(queue, size)) {
+        left = time_left(deadline);
+        queue->is_stalled = left == 0;
+        if (queue->is_stalled)
+            return 0;
+        if (sleep_until_rung(&queue->drained, left) != 0)
+            return -1;
+    }
+    return !is_over(queue);
+}
+
+static int drop_oldest(struct queue *queue, Py_ssize_t size)
+{
+    while (!has_room(queue, size)) {
+        queue->dropped++;
+        Py_DECREF(pop(queue)); /* may run any code */
+    }
+    return !is_over(queue);
+}
+
+static int fail(struct queue *queue)
+{
+    queue->has_failed = 1;
+    ring(&queue->filled);
+    echo_queue_show(queue);
+    return 0;
+}
+
+/* As await_room. */
+static int make_room(struct queue *queue, Py_ssize_t size)
+{
+    if (is_over(queue))
+        return 0;
+    switch (queue->policy) {
+    case POLICY_BLOCK:
+        return await_room(queue, size);
+    case POLICY_DROP_OLDEST:
+        return drop_oldest(queue, size);
+    case POLICY_DROP_NEWEST:
+        return 0;
+    case POLICY_ERROR:
+        return fail(queue);
+    }
+    Py_UNREACHABLE();
+}
+
+int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size)
+{
+    struct queue *queue = (struct queue *)self;
+    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size);
+
+    if (room > 0)
+        return append(queue, event, size);
+    if (room == 0)
+        queue->dropped++;
+    Py_DECREF(event);
+    return room;
+}
+
+/* --- getting --- */
+
+/* Reads the link in this thread, which brings events to this queue among others. */
+static enum led lead(struct queue *queue, int64_t timeout_ns)
+{
+    PyObject *link = queue->link;
+    unsigned long before = queue->leader;
+    enum led led;
+
+    if (link == NULL)
+        return LED_OCCUPIED;
+    Py_INCREF(link); /* it may be replaced meanwhile */
+    queue->leader = PyThread_get_thread_ident();
+    led = echo_link_lead(link, timeout_ns);
+    queue->leader = before;
+    Py_DECREF(link);
+    return led;
+}
+
+/* Waits once, in whichever way; GOT_NOTHING: look again. */
+static enum got await_event(struct queue *queue, int64_t timeout_ns)
+{
+    switch (lead(queue, timeout_ns)) {
+    case LED_READ:
+    case LED_TIMEOUT:
+        return GOT_NOTHING;
+    case LED_RAISED:
+        return GOT_ERROR;
+    case LED_OCCUPIED:
+    case LED_ENDED:
+        break;
+    }
+    if (timeout_ns == 0 || queue->count > 0 || is_over(queue))
+        return GOT_NOTHING;
+    return sleep_until_rung(&queue->filled, timeout_ns) == 0 ? GOT_NOTHING : GOT_ERROR;
+}
+
+enum got echo_queue_take(struct queue *queue, PyObject **event)
+{
+    if (queue->count > 0) {
+        *event = pop(queue);
+        return GOT;
+    }
+    if (!queue->has_failed)
+        return queue->is_closed ? GOT_END : GOT_NOTHING;
+    echo_raise("BacklogError", "Expected at most %zd events or %zd bytes to wait for the sink, got more",
+               queue->max_events, queue->max_bytes);
+    return GOT_ERROR;
+}
+
+enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, PyObject **event)
+{
+    enum got got = echo_queue_take(queue, event);
+    int64_t left, deadline;
+
+    if (got != GOT_NOTHING)
+        return got;
+    deadline = deadline_after(timeout_ns);
+    do {
+        left = time_left(deadline);
+        got = await_event(queue, left);
+        if (got == GOT_NOTHING)
+            got = echo_queue_take(queue, event);
+    } while (got == GOT_NOTHING && left != 0);
+    return got;
+}
+
+/* --- for all --- */
+
+void echo_queue_wake(PyObject *self)
+{
+    ring(&((struct queue *)self)->filled);
+}
+
+void echo_queue_close(struct queue *queue)
+{
+    queue->is_closed = 1;
+    ring(&queue->filled);
+    ring(&queue->drained);
+    echo_queue_show(queue);
+    Py_CLEAR(queue->link);
+}

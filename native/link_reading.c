@@ -1,0 +1,299 @@
+/* From bytes to inlets: reads a chunk, and hands out the frames that are complete in it. */
+#include "link_links.h"
+
+#include <endian.h>
+#include <errno.h>
+
+/* Consecutive frames of one stream are handed out so many at a time. */
+#define MAX_RUN 64
+
+/* --- streams --- */
+
+/* A new reference to the Inlet of a stream, or to None where it was unbound; NULL with WireError. */
+static PyObject *inlet_of(const struct link *link, uint32_t stream)
+{
+    size_t index = (size_t)stream - FIRST_STREAM;
+
+    if (stream < FIRST_STREAM || index >= link->inlet_count || link->inlets[index] == NULL) {
+        echo_raise("WireError", "Expected a stream that was asked for, got %lu", (unsigned long)stream);
+        return NULL;
+    }
+    return Py_NewRef(link->inlets[index]);
+}
+
+static int hand(const struct link *link, uint32_t stream, const struct record *records, Py_ssize_t count,
+                PyObject *owner)
+{
+    PyObject *inlet = inlet_of(link, stream);
+    int status = -1;
+
+    if (inlet == NULL)
+        return -1;
+    status = inlet == Py_None ? 0 : echo_inlet_hand((struct inlet *)(void *)inlet, records, count, owner);
+    Py_DECREF(inlet);
+    return status;
+}
+
+/* --- control frames --- */
+
+static int take_gap(const struct link *link, const struct frame *frame)
+{
+    struct inlet *inlet;
+    PyObject *object;
+    uint64_t events;
+
+    if (frame->size != 16) {
+        echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
+        return -1;
+    }
+    object = inlet_of(link, le32toh(load_uint32_t(frame->payload)));
+    if (object == NULL)
+        return -1;
+    events = le64toh(load_uint64_t(frame->payload + 8));
+    if (object != Py_None) {
+        inlet = (struct inlet *)(void *)object;
+        inlet->sequence += events;
+        inlet->lost += events;
+    }
+    Py_DECREF(object);
+    return 0;
+}
+
+static int take_loan(const struct link *link, const struct frame *frame)
+{
+    struct record record;
+    PyObject *owner;
+    uint32_t stream;
+    int status;
+
+    if (link->mapping == NULL) {
+        echo_raise("WireError", "Received a loan, but no memory is shared on this link");
+        return -1;
+    }
+    if (echo_pool_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
+        return -1;
+    status = hand(link, stream, &record, 1, owner);
+    Py_DECREF(owner);
+    return status;
+}
+
+static int take_message(struct link *link, const struct frame *frame)
+{
+    PyObject *control, *kind, *payload, *result = NULL;
+
+    control = Py_XNewRef(link->control);
+    kind = PyLong_FromUnsignedLong(frame->stream);
+    payload = PyBytes_FromStringAndSize((const char *)frame->payload, (Py_ssize_t)frame->size);
+    if (control != NULL && kind != NULL && payload != NULL)
+        result = PyObject_CallFunctionObjArgs(control, kind, payload, NULL);
+    Py_XDECREF(control);
+    Py_XDECREF(kind);
+    Py_XDECREF(payload);
+    Py_XDECREF(result);
+    return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
+}
+
+static int take_control(struct link *link, const struct frame *frame)
+{
+    switch (frame->stream) {
+    case KIND_GAP:
+        return take_gap(link, frame);
+    case KIND_LOAN:
+        return take_loan(link, frame);
+    default:
+        return take_message(link, frame);
+    }
+}
+
+/* --- handing out --- */
+
+/* The next frame of the intake, as echo_frame_next. */
+static int64_t next_frame(const struct link *link, struct frame *frame, size_t *need)
+{
+    const struct intake *intake = &link->intake;
+    const struct chunk *chunk = current_chunk(intake);
+
+    *need = FRAME_HEADER_BYTES;
+    if (chunk == NULL)
+        return 0;
+    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload, frame,
+                           need);
+}
+
+static int refuse(const struct link *link, const struct frame *frame)
+{
+    if (frame->stream == 0)
+        echo_raise("WireError", "Expected a frame, got one of stream 0");
+    else
+        echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
+                   (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
+    return -1;
+}
+
+/* The frames of `first`'s stream that follow each other. *size: what next_frame says of the one behind them. */
+static Py_ssize_t collect(struct link *link, const struct frame *first, struct record *records, int64_t *size)
+{
+    struct frame frame = *first;
+    Py_ssize_t count = 0;
+    size_t need;
+
+    do {
+        records[count++] = (struct record){.bytes = frame.payload, .size = (Py_ssize_t)frame.size};
+        link->intake.begin += (size_t)*size;
+        *size = next_frame(link, &frame, &need);
+    } while (*size > 0 && frame.stream == first->stream && count < MAX_RUN);
+    return count;
+}
+
+static int hand_out_run(struct link *link, const struct frame *first, int64_t size, struct gathering *gathering,
+                        PyObject *chunk)
+{
+    struct record records[MAX_RUN];
+    Py_ssize_t count = collect(link, first, records, &size);
+
+    link->received_frames += (uint64_t)count;
+    echo_gathering_set(gathering, count > 1 || size > 0);
+    return hand(link, first->stream, records, count, chunk);
+}
+
+static int hand_out_control(struct link *link, const struct frame *frame, int64_t size, struct gathering *gathering)
+{
+    struct frame next;
+    size_t need;
+
+    link->intake.begin += (size_t)size;
+    link->received_frames++;
+    echo_gathering_set(gathering, next_frame(link, &next, &need) > 0);
+    return take_control(link, frame);
+}
+
+/* All frames that are complete. How many there were, or -1 with an exception. */
+static Py_ssize_t hand_out(struct link *link)
+{
+    PyObject *chunk = Py_XNewRef((PyObject *)current_chunk(&link->intake));
+    struct gathering gathering;
+    struct frame frame;
+    Py_ssize_t count = 0;
+    int64_t size;
+    size_t need;
+    int status = 0;
+
+    echo_gathering_begin(&gathering);
+    while (status == 0 && !link->is_ended && (size = next_frame(link, &frame, &need)) != 0) {
+        if (size < 0)
+            status = refuse(link, &frame);
+        else if (frame.stream >= FIRST_STREAM)
+            status = hand_out_run(link, &frame, size, &gathering, chunk);
+        else
+            status = hand_out_control(link, &frame, size, &gathering);
+        count++;
+    }
+    echo_gathering_end(&gathering);
+    Py_XDECREF(chunk);
+    return status == 0 ? count : -1;
+}
+
+/* --- reading --- */
+
+/* Whoever caused it has no use for the exception; run raises it. */
+static enum step fail(struct link *link)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    if (link->failure == NULL)
+        link->failure = Py_NewRef(value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    echo_link_end(link, END_SHUT);
+    return STEP_ENDED;
+}
+
+static enum step hand_out_or_fail(struct link *link)
+{
+    Py_ssize_t count = hand_out(link);
+
+    link->is_unfinished = 0;
+    if (count >= 0)
+        return count > 0 ? STEP_READ : STEP_NOTHING;
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+        return fail(link);
+    link->is_unfinished = 1; /* a KeyboardInterrupt is the thread's, and no fault of the link */
+    return STEP_RAISED;
+}
+
+static enum end end_of(struct link *link)
+{
+    enum end end;
+
+    outbox_lock(&link->outbox);
+    end = link->outbox.end;
+    echo_outbox_unlock(&link->outbox);
+    return end;
+}
+
+/* The wire is at its end, or broken (`error`). */
+static enum step end_reading(struct link *link, size_t need, int error)
+{
+    size_t have = link->intake.end - link->intake.begin;
+
+    if (link->is_ended)
+        return STEP_ENDED;
+    if (end_of(link) != END_NOT)
+        echo_link_raise_end(link);
+    else if (error != 0)
+        echo_raise("LinkError", "Receiving failed: %s", strerror(error));
+    else if (have > 0)
+        echo_raise("LinkError", "Received %zu of %s%zu bytes of a frame; peer closed the connection", have,
+                   have < FRAME_HEADER_BYTES ? "at least " : "", need);
+    else {
+        echo_link_end(link, END_PEER);
+        return STEP_ENDED;
+    }
+    return fail(link);
+}
+
+static ssize_t read_more(struct link *link, size_t size, int64_t timeout_ns)
+{
+    struct intake *intake = &link->intake;
+    uint8_t *room = current_chunk(intake)->bytes + intake->end;
+    PyThreadState *state = PyEval_SaveThread();
+    ssize_t count = link->wire->operations->read(link->wire, room, size, timeout_ns);
+
+    PyEval_RestoreThread(state);
+    if (count > 0) {
+        intake->end += (size_t)count;
+        link->received_bytes += (uint64_t)count;
+        atomic_fetch_add_explicit(&link->reads, 1, memory_order_relaxed);
+    }
+    return count;
+}
+
+enum step echo_link_read(struct link *link, int64_t timeout_ns)
+{
+    struct frame frame;
+    size_t need, size;
+    ssize_t count;
+
+    if (link->is_ended)
+        return STEP_ENDED;
+    if (next_frame(link, &frame, &need) != 0)
+        return hand_out_or_fail(link);
+    size = echo_intake_prepare(&link->intake, need);
+    if (size == 0)
+        return fail(link);
+    count = read_more(link, size, timeout_ns);
+    if (link->is_ended)
+        return STEP_ENDED;
+    if (count == -EINTR)
+        return PyErr_CheckSignals() == 0 ? STEP_NOTHING : STEP_RAISED;
+    if (count == -EAGAIN || count == -EWOULDBLOCK)
+        return STEP_NOTHING;
+    if (count <= 0)
+        return end_reading(link, need, (int)-count);
+    return hand_out_or_fail(link);
+}

@@ -1,0 +1,213 @@
+/* echo_core._links: events from process to process.
+ *
+ *   Wire, SocketWire   bytes from process to process (link_wires.c, link_socket.c)
+ *   Link               frames over a wire, both ways: the outbox (link_outbox.c draws it; link_staging.c,
+ *                      link_lanes.c, link_backlog.c, link_writer.c), reading (link_reading.c, link_chunks.c),
+ *                      and who reads (link_leading.c)
+ *   Route              one source's way over a link, with a backlog and a policy (link_routes.c)
+ *   scan               frames in bytes (link_frames.c)
+ *
+ * Python's stable ABI of 3.11 only. links.h says what the parts know of each other, and which locks there are.
+ */
+#include "links.h"
+
+#include "link_clock.h"
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+unsigned echo_forks;
+
+static void count_fork(void)
+{
+    echo_forks++;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+/* --- errors --- */
+
+void echo_raise(const char *error, const char *format, ...)
+{
+    PyObject *errors = PyImport_ImportModule("echo_core.errors");
+    PyObject *type = errors != NULL ? PyObject_GetAttrString(errors, error) : NULL;
+    va_list values;
+
+    va_start(values, format);
+    if (type != NULL)
+        PyErr_FormatV(type, format, values);
+    va_end(values);
+    Py_XDECREF(type);
+    Py_XDECREF(errors);
+}
+
+/* --- scan --- */
+
+/* Frames one after the other, as echo_frame_next finds them. -1 with WireError, or another exception. */
+static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t limit)
+{
+    const uint8_t *bytes = view->buf;
+    Py_ssize_t at = 0;
+    struct frame frame;
+    PyObject *found;
+    int64_t size;
+    size_t need;
+    int status;
+
+    while ((size = echo_frame_next(bytes + at, (size_t)(view->len - at), limit, &frame, &need)) > 0) {
+        found = Py_BuildValue("(Iy#)", (unsigned int)frame.stream, frame.payload, (Py_ssize_t)frame.size);
+        status = found != NULL ? PyList_Append(frames, found) : -1;
+        Py_XDECREF(found);
+        if (status != 0)
+            return -1;
+        at += (Py_ssize_t)size;
+    }
+    if (size == 0)
+        return at;
+    echo_raise("WireError", "Expected a payload of at most %lu bytes, and a stream, got %lu and %lu",
+               (unsigned long)limit, (unsigned long)frame.size, (unsigned long)frame.stream);
+    return -1;
+}
+
+static PyObject *scan(PyObject *module, PyObject *args)
+{
+    PyObject *frames = NULL, *result = NULL;
+    Py_ssize_t consumed = -1;
+    unsigned int limit;
+    Py_buffer view;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*I:scan", &view, &limit))
+        return NULL;
+    frames = PyList_New(0);
+    if (frames != NULL)
+        consumed = scan_into(frames, &view, limit);
+    if (consumed >= 0)
+        result = Py_BuildValue("(On)", frames, consumed);
+    Py_XDECREF(frames);
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* --- the types --- */
+
+/* A type, and where the module's state keeps it. */
+struct entry {
+    PyType_Spec *spec;
+    size_t place;
+};
+
+#define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
+
+static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link), ENTRY(route), ENTRY(inlet),
+                                       ENTRY(delivery), ENTRY(span), ENTRY(queue), ENTRY(outlet),
+                                       ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
+
+/* These have Wire as their base. */
+static const struct entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};
+
+#undef ENTRY
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static int add_types(PyObject *module, const struct entry *entries, size_t count, PyTypeObject *base)
+{
+    uint8_t *state = PyModule_GetState(module);
+    PyTypeObject **place;
+
+    for (size_t i = 0; i < count; i++) {
+        place = (PyTypeObject **)(void *)(state + entries[i].place);
+        *place = (PyTypeObject *)PyType_FromModuleAndSpec(module, entries[i].spec, (PyObject *)base);
+        if (*place == NULL || PyModule_AddType(module, *place) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the module --- */
+
+static int add_policies(PyObject *module)
+{
+    return PyModule_AddIntConstant(module, "BLOCK", POLICY_BLOCK) != 0 ||
+                   PyModule_AddIntConstant(module, "DROP_OLDEST", POLICY_DROP_OLDEST) != 0 ||
+                   PyModule_AddIntConstant(module, "DROP_NEWEST", POLICY_DROP_NEWEST) != 0 ||
+                   PyModule_AddIntConstant(module, "ERROR", POLICY_ERROR) != 0
+               ? -1
+               : 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    static pthread_once_t forks = PTHREAD_ONCE_INIT, clock = PTHREAD_ONCE_INIT;
+    struct module_state *state = PyModule_GetState(module);
+
+    pthread_once(&forks, watch_forks);
+    pthread_once(&clock, echo_clock_start);
+    if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
+        add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
+        add_types(module, entries, COUNT_OF(entries), NULL) != 0)
+        return -1;
+    return 0;
+}
+
+/* All members of the state are types. */
+static PyTypeObject **types_of(PyObject *module, size_t *count)
+{
+    *count = sizeof(struct module_state) / sizeof(PyTypeObject *);
+    return PyModule_GetState(module);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    size_t count;
+    PyTypeObject **types = types_of(module, &count);
+
+    for (size_t i = 0; i < count; i++)
+        Py_VISIT(types[i]);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    size_t count;
+    PyTypeObject **types = types_of(module, &count);
+
+    for (size_t i = 0; i < count; i++)
+        Py_CLEAR(types[i]);
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    module_clear((PyObject *)module);
+}
+
+static PyMethodDef module_methods[] = {
+    {"ring_memory", echo_ring_memory, METH_O,
+     PyDoc_STR("ring_memory($module, ring_bytes, /)\n--\n\nA descriptor of new memory for a RingWire.")},
+    {"scan", scan, METH_VARARGS,
+     PyDoc_STR("scan($module, buffer, limit, /)\n--\n\n"
+               "The frames (stream, payload) that are complete, and how many bytes they take.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "echo_core._links",
+    .m_doc = PyDoc_STR("Events from process to process."),
+    .m_size = sizeof(struct module_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__links(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

@@ -1,0 +1,431 @@
+"""What holds whatever carries the events: every test runs over every transport."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import echo_core as echo
+from tests.echo_core.channel_events import (
+    Other,
+    Plain,
+    Reading1,
+    Reading2,
+    Reading3,
+    Story,
+    readings,
+    story,
+)
+from tests.echo_core.conftest import MakeNode
+
+Pair = tuple[echo.Node, echo.Node]
+LIMIT_S = 10.0
+
+
+class Collector:
+    """A handler that keeps what it is given, for a test that waits for so many."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self._arrived = threading.Condition()
+
+    def __call__(self, event: Any) -> None:
+        with self._arrived:
+            self.events.append(event)
+            self._arrived.notify_all()
+
+    def wait(self, count: int) -> list[Any]:
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.events) >= count, LIMIT_S), len(self.events)
+            return self.events
+
+
+def opened(pair: Pair, *types: type[Any]) -> tuple[echo.Channel[Any], echo.Channel[Any]]:
+    """The channel as its creator has it, and as the other node has."""
+    created = pair[0].create_channel("test", *types)
+    return created, pair[1].open_channel(created.id)
+
+
+def test_events_arrive_in_order(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    collector = Collector()
+    there.sink(Reading1, collector)
+    source = here.source(Reading1)
+    source.wait_matched()
+    for i in range(1000):
+        source.submit(Reading1(i, i / 2))
+    source.flush(LIMIT_S)
+    assert collector.wait(1000) == [Reading1(i, i / 2) for i in range(1000)]
+
+
+def test_events_go_the_other_way_too(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    collector = Collector()
+    here.sink(Reading1, collector)
+    source = there.source(Reading1)
+    source.wait_matched()
+    source.submit(Reading1(7, 1.5))
+    assert collector.wait(1) == [Reading1(7, 1.5)]
+
+
+@pytest.mark.parametrize(
+    ("cls", "make"),
+    [(Reading1, lambda i: Reading1(i, i / 4)), (Plain, lambda i: Plain(i, i / 3)), (Story, story)],
+    ids=["event", "slots", "varying"],
+)
+def test_every_kind_of_class_arrives_equal(pair: Pair, cls: type[Any], make: Callable[[int], Any]) -> None:
+    here, there = opened(pair)
+    sink = there.sink(cls)
+    source = here.source(cls)
+    source.wait_matched()
+    for i in range(50):
+        source.submit(make(i))
+    for i in range(50):
+        event = sink.get(LIMIT_S)
+        assert type(event) is cls
+        assert event == make(i)
+
+
+def test_three_versions_share_a_channel(pair: Pair) -> None:
+    here, there = opened(pair)
+    collectors = {cls: Collector() for cls in (Reading1, Reading2, Reading3)}
+    for cls, collector in collectors.items():
+        there.sink(cls, collector)
+    source = here.source(Reading2)
+    source.wait_matched(3)
+    source.submit(Reading2("abc", 36.5, 9, 2.0))
+    assert collectors[Reading1].wait(1) == [Reading1(9, 36.5)]
+    assert collectors[Reading2].wait(1) == [Reading2("abc", 36.5, 9, 2.0)]
+    assert collectors[Reading3].wait(1) == [Reading3(36.5, 9)]
+
+
+@pytest.mark.parametrize("abi", ["s390x", "i386", "m68k"])
+@pytest.mark.parametrize("cls", [Reading1, Story])
+def test_a_source_of_another_machine_is_understood(pair: Pair, abi: str, cls: type[Any]) -> None:
+    here, there = opened(pair)
+    sink = there.sink(cls)
+    source = here.source(cls, abi=abi)
+    source.wait_matched()
+    event = story(6) if cls is Story else Reading1(6, 0.5)
+    source.submit(event)
+    assert sink.get(LIMIT_S) == event
+
+
+def test_arrays_arrive_as_arrays(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    collector = Collector()
+    there.sink(Reading1, collector, batch=True)
+    source = here.source(Reading1)
+    source.wait_matched()
+    sent = readings(50_000)
+    source.submit_array(sent)
+    source.flush(LIMIT_S)
+    assert np.array_equal(np.concatenate(collector.wait(1)), sent)
+
+
+def test_arrays_arrive_as_events(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    sink = there.sink(Reading1)
+    source = here.source(Reading1)
+    source.wait_matched()
+    source.submit_array(readings(300))
+    assert [sink.get(LIMIT_S).id for _ in range(300)] == list(range(300))
+
+
+def test_events_arrive_as_arrays_of_another_version(pair: Pair) -> None:
+    here, there = opened(pair)
+    collector = Collector()
+    there.sink(Reading1, collector, batch=True)
+    source = here.source(Reading2, abi="s390x")
+    source.wait_matched()
+    for i in range(100):
+        source.submit(Reading2("t", i / 2, i))
+    source.flush(LIMIT_S)
+    assert np.array_equal(np.concatenate(collector.events), readings(100))
+
+
+def test_a_kept_array_stays_what_it_was(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    collector = Collector()
+    there.sink(Reading1, collector, batch=True)
+    source = here.source(Reading1)
+    source.wait_matched()
+    for i in range(30):
+        sent = readings(20_000)
+        sent["id"] += i
+        source.submit_array(sent)
+    source.flush(LIMIT_S)
+    assert np.array_equal(
+        np.concatenate(collector.events)["id"], np.concatenate([readings(20_000)["id"] + i for i in range(30)])
+    )
+
+
+def test_a_loaned_array_needs_no_copy(pair: Pair) -> None:
+    here, there = opened(pair, Reading1)
+    collector = Collector()
+    there.sink(Reading1, collector, batch=True)
+    source = here.source(Reading1)
+    source.wait_matched()
+    loaned = source.loan(10_000)
+    loaned[:] = readings(10_000)
+    source.submit_array(loaned)
+    del loaned
+    source.flush(LIMIT_S)
+    assert np.array_equal(np.concatenate(collector.wait(1)), readings(10_000))
+
+
+def test_reflection_takes_whatever_flows(pair: Pair) -> None:
+    here, there = opened(pair)
+    collector = Collector()
+    there.sink(None, collector)
+    sources = [here.source(Reading1), here.source(Other), here.source(Story)]
+    for source, event in zip(sources, (Reading1(1, 2.0), Other("x"), story(3)), strict=True):
+        source.wait_matched()
+        source.submit(event)
+        source.flush(LIMIT_S)
+    first, second, third = collector.wait(3)
+    assert (first.id, first.temperature, second.id, third.title) == (1, 2.0, "x", "title 3")
+
+
+def test_several_types_share_a_channel(pair: Pair) -> None:
+    here, there = opened(pair, Reading1, Other)
+    numbers, texts = Collector(), Collector()
+    there.sink(Reading1, numbers)
+    there.sink(Other, texts)
+    here_numbers, here_texts = here.source(Reading1), here.source(Other)
+    here_numbers.wait_matched()
+    here_texts.wait_matched()
+    here_numbers.submit(Reading1(1, 1.0))
+    here_texts.submit(Other("one"))
+    assert numbers.wait(1) == [Reading1(1, 1.0)]
+    assert texts.wait(1) == [Other("one")]
+
+
+def test_a_sink_that_cannot_be_reached_is_told(pair: Pair) -> None:
+    here, there = opened(pair)
+    notices = Collector()
+    there.watch(notices)
+    source = here.source(Reading1)
+    sink = there.sink(Other)
+    with pytest.raises(echo.IncompatibleError, match="id"):
+        sink.wait_matched(1, LIMIT_S)
+    with pytest.raises(echo.IncompatibleError, match="id"):
+        source.wait_matched(1, LIMIT_S)
+    assert not sink.refusals[0].is_accepted
+    told = [notice for notice in notices.events if isinstance(notice, echo.Unreachable)]
+    assert len(told) == 1
+
+
+def test_a_type_that_the_channel_was_not_declared_with_is_refused_at_once(pair: Pair) -> None:
+    _, there = opened(pair, Reading1)
+    with pytest.raises(echo.IncompatibleError, match="test"):
+        there.sink(Other)
+    with pytest.raises(echo.IncompatibleError, match="test"):
+        there.source(Other)
+
+
+def test_a_wrong_key_is_refused(pair: Pair) -> None:
+    from echo_core.channel_ids import ChannelId
+
+    created = pair[0].create_channel("secret")
+    real = ChannelId.parse(created.id)
+    wrong = ChannelId(real.uid, bytes(16), real.node, real.addresses)
+    with pytest.raises(echo.RefusedError, match="key") as caught:
+        pair[1].open_channel(str(wrong))
+    assert caught.value.code == "wrong_key"
+
+
+def test_a_sink_can_be_iterated(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    sink = there.sink(Plain)
+    source = here.source(Plain)
+    source.wait_matched()
+    for i in range(200):
+        source.submit(Plain(i, 0.5))
+    source.flush(LIMIT_S)
+    sink.close()
+    assert [event.id for event in sink] == list(range(200))
+
+
+def test_a_sink_can_be_iterated_asynchronously(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    sink = there.sink(Plain)
+    source = here.source(Plain)
+    source.wait_matched()
+
+    async def first(count: int) -> list[int]:
+        taken: list[int] = []
+        async for event in sink:
+            taken.append(event.id)
+            if len(taken) == count:
+                break
+        return taken
+
+    def submit() -> None:
+        for i in range(200):
+            source.submit(Plain(i, 0.5))
+
+    async def both() -> list[int]:
+        sending = asyncio.to_thread(submit)
+        taken, _ = await asyncio.gather(asyncio.wait_for(first(200), LIMIT_S), sending)
+        return taken
+
+    assert asyncio.run(both()) == list(range(200))
+
+
+def test_a_handler_on_its_own_thread_may_be_slow(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    quick, slow, go = Collector(), Collector(), threading.Event()
+
+    def wait(event: Plain) -> None:
+        assert go.wait(LIMIT_S)
+        slow(event)
+
+    there.sink(Plain, wait, own_thread=True)
+    there.sink(Plain, quick)
+    source = here.source(Plain)
+    source.wait_matched(2)
+    for i in range(10):
+        source.submit(Plain(i, 0.0))
+    assert len(quick.wait(10)) == 10
+    assert not slow.events
+    go.set()
+    assert len(slow.wait(10)) == 10
+
+
+def test_a_handler_that_fails_stops_nobody(make_node: MakeNode, transport: str, caplog: Any) -> None:
+    failures: list[tuple[Any, BaseException]] = []
+    here = make_node(transports=[transport]).create_channel("test", Plain)
+    there = make_node(
+        transports=[transport], on_failure=lambda sink, error: failures.append((sink, error))
+    ).open_channel(here.id)
+
+    def fail(event: Plain) -> None:
+        raise ValueError(event.id)
+
+    collector = Collector()
+    sink = there.sink(Plain, fail)
+    there.sink(Plain, collector)
+    source = here.source(Plain)
+    source.wait_matched(2)
+    source.submit(Plain(1, 0.0))
+    source.submit(Plain(2, 0.0))
+    assert len(collector.wait(2)) == 2
+    source.flush(LIMIT_S)
+    assert [(failed, type(error), error.args) for failed, error in failures] == [
+        (sink, ValueError, (1,)),
+        (sink, ValueError, (2,)),
+    ]
+    assert sink.statistics().failures == 2
+    assert "failed" in caplog.text
+
+
+def test_departures_are_noticed(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    notices = Collector()
+    here.watch(notices)
+    source = here.source(Plain)
+    there.sink(Plain, Collector())
+    source.wait_matched()
+    there.close()
+    source_of_there = pair[1].open_channel(here.id).source(Plain)
+    here.sink(Plain).wait_matched(1, LIMIT_S)
+    source_of_there.close()
+    assert source.sinks in {0, 1}  # the new sink of this node, or none yet
+
+
+def test_what_is_closed_says_so(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    source, sink = here.source(Plain), there.sink(Plain)
+    source.wait_matched()
+    source.close()
+    with pytest.raises(echo.ClosedError):
+        source.submit(Plain(1, 1.0))
+    sink.close()
+    with pytest.raises(echo.ClosedError):
+        sink.get(LIMIT_S)
+    there.close()
+    with pytest.raises(echo.ClosedError):
+        there.sink(Plain)
+
+
+def test_sinks_come_and_go(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    source = here.source(Plain)
+    for round_ in range(5):
+        collector = Collector()
+        sink = there.sink(Plain, collector)
+        source.wait_matched()
+        source.submit(Plain(round_, 0.0))
+        assert [event.id for event in collector.wait(1)] == [round_]
+        sink.close()
+        echo_of_close = there.sink(None, Collector())  # its ATTACH stands behind the other's
+        echo_of_close.close()
+        _until(lambda: source.sinks == 0)
+
+
+def test_statistics_count_what_happened(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    collector = Collector()
+    sink = there.sink(Plain, collector)
+    source = here.source(Plain)
+    source.wait_matched()
+    for i in range(100):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    collector.wait(100)
+    sent, received = source.statistics(), sink.statistics()
+    assert (sent.events, sent.dropped, received.events, received.lost) == (100, 0, 100, 0)
+    assert (received.sources, sent.local_sinks + sent.remote_sinks) == (1, 1)
+    assert here.statistics().sources == 1
+
+
+def test_many_channels_share_a_link(pair: Pair) -> None:
+    channels = [opened(pair, Plain) for _ in range(50)]
+    collectors = [Collector() for _ in channels]
+    for (_, there), collector in zip(channels, collectors, strict=True):
+        there.sink(Plain, collector)
+    for i, (here, _) in enumerate(channels):
+        source = here.source(Plain)
+        source.wait_matched()
+        source.submit(Plain(i, 0.0))
+    for i, collector in enumerate(collectors):
+        assert [event.id for event in collector.wait(1)] == [i]
+    assert len(pair[0].statistics().links) <= 1
+
+
+def test_a_drop_is_counted_on_both_sides(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
+    source = here.source(Plain)
+    source.wait_matched()
+    for i in range(30):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    assert [sink.get(LIMIT_S).id for _ in range(10)] == list(range(10))
+    assert sink.statistics().dropped == 20
+    _until(lambda: source.statistics().dropped_at_sinks == 20)
+
+
+def test_the_oldest_are_dropped_where_that_is_the_policy(pair: Pair) -> None:
+    here, there = opened(pair, Plain)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_oldest"))
+    source = here.source(Plain)
+    source.wait_matched()
+    for i in range(30):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    assert [sink.get(LIMIT_S).id for _ in range(10)] == list(range(20, 30))
+    assert sink.statistics().dropped == 20
+
+
+def _until(is_met: Callable[[], bool]) -> None:
+    """What another thread will do soon; the condition is looked at whenever the books change."""
+    from echo_core.bookkeeping import books
+
+    books.wait_for(is_met, LIMIT_S, lambda: "the other side to be told")

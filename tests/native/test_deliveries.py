@@ -1,0 +1,417 @@
+"""From the records of a stream to a sink: every kind of class, arrays, queues; whose fault an error is."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import echo_core as echo
+from echo_core._links import DROP_NEWEST, Delivery, Inlet, Queue
+from echo_core.errors import ConversionError, WireError
+from tests.native.sinks import (
+    EVENTS,
+    Native,
+    NativeParts,
+    Plain,
+    Sink,
+    Slotted,
+    SlottedParts,
+    class_of,
+    event_names,
+    record_size,
+)
+
+Tier = Literal["interpreted", "compiled"]
+
+
+def deliver(sink: Sink, decode: Any, size: int = 0, **options: Any) -> Delivery:
+    return Delivery(sink, decode, sink.on_error, record_size=size, **options)
+
+
+def large_queue() -> Queue:
+    return Queue(max_events=10_000, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
+
+
+# ---------------------------------------------------------------------------
+# Events
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=event_names)
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_handler_gets_the_event_of_each_record(event: Any, tier: Tier) -> None:
+    """Whatever its class, and however it is decoded."""
+    cls = class_of(event)
+    codec = echo.codec(cls, tier=tier)
+    sink = Sink()
+    delivery = deliver(sink, codec.decode, record_size(codec))
+    for _ in range(3):
+        delivery.hand(codec.encode(event))
+    assert sink.events == [event] * 3
+    assert all(type(got) is cls for got in sink.events)
+    assert (delivery.events, delivery.failures, sink.errors) == (3, 0, [])
+
+
+@pytest.mark.parametrize("event", EVENTS[:3], ids=event_names[:3])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_records_side_by_side_come_one_by_one(event: Any, tier: Tier) -> None:
+    """In their order."""
+    cls = class_of(event)
+    codec = echo.codec(cls, tier=tier)
+    events = [cls(i, i / 2, f"e{i}") for i in range(100)]
+    sink = Sink()
+    deliver(sink, codec.decode, record_size(codec)).hand(codec.encode_many(events))
+    assert sink.events == events
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=event_names)
+@pytest.mark.parametrize("abi", ["s390x", "i386"])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_records_of_another_machine_are_converted(event: Any, abi: str, tier: Tier) -> None:
+    """With its byte order and its offsets."""
+    cls = class_of(event)
+    sender = echo.format_of(cls, abi=abi)
+    record = echo.encoder(cls, abi=abi)(event)
+    codec = echo.codec(cls, sender=sender, tier=tier)
+    sink = Sink()
+    deliver(sink, codec.decode, sender.size_bytes if sender.is_fixed else 0).hand(record)
+    assert (sink.events, sink.errors) == ([event], [])
+
+
+@pytest.mark.parametrize("cls", [Plain, Slotted, Native])
+def test_an_event_keeps_nothing_of_the_memory_that_it_came_in(cls: type[Any]) -> None:
+    """A handler may keep events for ever."""
+    codec = echo.codec(cls, tier="compiled")
+    data = codec.encode(cls(1, 2.0, "a")) + b""
+    before = sys.getrefcount(data)
+    sink = Sink()
+    deliver(sink, codec.decode, record_size(codec)).hand(data)
+    assert sys.getrefcount(data) == before
+    assert sink.events == [cls(1, 2.0, "a")]
+
+
+def test_any_callable_may_decode() -> None:
+    """It is given bytes."""
+    sink = Sink()
+    deliver(sink, memoryview, 2).hand(bytearray(b"abcd"))
+    assert [(view.obj, view.readonly) for view in sink.events] == [(b"ab", True), (b"cd", True)]
+
+
+def test_a_builtin_function_of_something_else_decodes_as_any_callable() -> None:
+    """Only the codecs' own are called on plain memory."""
+    sink = Sink()
+    deliver(sink, len).hand(b"abcd")
+    deliver(sink, b"-".join, 0).hand(b"")
+    assert sink.events == [4, b""]
+
+
+def test_an_event_of_the_sinks_own_type_is_handed_by_reference() -> None:
+    """It is not decoded."""
+    sink = Sink()
+    event = object()
+    delivery = deliver(sink, None)
+    delivery.hand_event(event)
+    assert sink.events == [event]
+    assert sink.events[0] is event
+    assert delivery.events == 1
+
+
+def test_a_bound_method_and_a_builtin_function_are_handlers_too() -> None:
+    """Any callable of one argument is."""
+    got: list[Any] = []
+    for handler in (got.append, Sink(got).__call__, Sink(got)):
+        Delivery(handler, bytes, print).hand(b"x")
+    assert got == [b"x"] * 3
+
+
+def test_a_queue_gets_events_with_the_size_of_their_records() -> None:
+    """For its limit of bytes."""
+    codec = echo.codec(Native)
+    queue = large_queue()
+    delivery = Delivery(queue, codec.decode, print, record_size=record_size(codec))
+    events = [Native(i, 0.0, "") for i in range(5)]
+    delivery.hand(codec.encode_many(events))
+    assert (queue.depth_events, queue.depth_bytes) == (5, 5 * record_size(codec))
+    assert [queue.get() for _ in events] == events
+    delivery.hand_event(events[0])
+    assert queue.get() is events[0]
+
+
+# ---------------------------------------------------------------------------
+# Arrays
+
+
+def test_all_records_of_a_batch_become_one_array() -> None:
+    """`events` counts records."""
+    codec = echo.codec(Native)
+    dtype = codec.format.dtype
+    sink = Sink()
+    delivery = deliver(sink, partial(np.frombuffer, dtype=dtype), record_size(codec), is_array=True)
+    delivery.hand(codec.encode_many([Native(i, i, "a") for i in range(1000)]))
+    delivery.hand(codec.encode(Native(7, 7, "a")))
+    assert [len(array) for array in sink.events] == [1000, 1]
+    assert sink.events[0]["id"].tolist() == list(range(1000))
+    assert delivery.events == 1001
+
+
+def test_a_large_batch_is_read_in_place_and_a_small_one_is_copied() -> None:
+    """A view keeps its memory, and nothing else does."""
+    sink = Sink()
+    delivery = deliver(sink, memoryview, 8, is_array=True)
+    for size, is_kept in ((4096, True), (4088, False)):
+        data = b"x" * size
+        before = sys.getrefcount(data)
+        delivery.hand(data)
+        view = sink.events.pop()
+        assert view.readonly
+        assert view == data
+        assert sys.getrefcount(data) == before + is_kept
+        del view
+        assert sys.getrefcount(data) == before
+
+
+def test_a_batch_in_memory_that_may_change_is_copied() -> None:
+    """What a sink holds stays as it was."""
+    sink = Sink()
+    data = bytearray(8192)
+    deliver(sink, memoryview, 8, is_array=True).hand(data)
+    data[0] = 1
+    assert sink.events[0][0] == 0
+
+
+def test_a_queue_gets_whole_arrays() -> None:
+    """Each with its bytes."""
+    queue = large_queue()
+    Delivery(queue, memoryview, print, record_size=8, is_array=True).hand(bytes(8000))
+    assert (queue.depth_events, queue.depth_bytes) == (1, 8000)
+
+
+# ---------------------------------------------------------------------------
+# Errors
+
+
+class OddError(Exception):
+    """What a handler raises here."""
+
+
+def test_what_a_handler_raises_is_reported_and_stops_nobody() -> None:
+    """With its traceback, which leads to the handler."""
+    sink = Sink()
+
+    def handler(event: bytes) -> None:
+        sink(event)
+        raise OddError(event)
+
+    delivery = Delivery(handler, bytes, sink.on_error, record_size=1)
+    delivery.hand(b"abc")
+    assert sink.events == [b"a", b"b", b"c"]
+    assert [error.args for error in sink.errors] == [(b"a",), (b"b",), (b"c",)]
+    for error in sink.errors:
+        assert error.__traceback__ is not None
+        assert error.__traceback__.tb_frame.f_code is handler.__code__
+    assert (delivery.events, delivery.failures) == (3, 3)
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
+def test_what_is_no_exception_ends_the_batch(interrupt: type[BaseException]) -> None:
+    """Ctrl-C is not an error of a handler."""
+    sink = Sink()
+
+    def handler(event: bytes) -> None:
+        sink(event)
+        raise interrupt
+
+    with pytest.raises(interrupt):
+        Delivery(handler, bytes, sink.on_error, record_size=1).hand(b"abc")
+    assert (sink.events, sink.errors) == ([b"a"], [])
+
+
+def test_an_exception_of_the_error_handler_is_unraisable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody left to tell, and the next event is delivered."""
+    sink = Sink()
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    def on_error(error: BaseException) -> None:
+        raise OddError(2) from error
+
+    def handler(event: bytes) -> None:
+        sink(event)
+        raise OddError(1)
+
+    Delivery(handler, bytes, on_error, record_size=1).hand(b"ab")
+    assert sink.events == [b"a", b"b"]
+    assert [args.exc_value.args for args in unraisable] == [(2,)] * 2
+
+
+def test_an_interrupt_of_the_error_handler_goes_on() -> None:
+    """As one of the handler does."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def fail(_: object) -> None:
+        raise OddError
+
+    with pytest.raises(KeyboardInterrupt):
+        Delivery(fail, bytes, interrupt).hand(b"")
+
+
+@pytest.mark.parametrize("cls", [Plain, Slotted, Native, NativeParts, SlottedParts])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_damaged_record_is_the_senders_fault(cls: type[Any], tier: Tier) -> None:
+    """So it is not reported to the sink: whoever handed it on learns of it."""
+    sink = Sink()
+    codec = echo.codec(cls, tier=tier)
+    delivery = deliver(sink, codec.decode)
+    with pytest.raises(WireError):
+        delivery.hand(b"\xff" * 3)
+    assert (sink.events, sink.errors) == ([], [])
+    assert (delivery.events, delivery.failures) == (1, 1)
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_torn_record_is_refused_before_any_is_delivered(is_array: bool) -> None:
+    """A frame holds whole records."""
+    sink = Sink()
+    delivery = deliver(sink, bytes, 4, is_array=is_array)
+    for torn in (b"", b"123", b"12345", b"1234567"):
+        with pytest.raises(WireError, match="records of 4 bytes each"):
+            delivery.hand(torn)
+    assert sink.events == []
+
+
+def test_a_value_that_does_not_fit_is_the_events_own_error() -> None:
+    """A conversion that may lose was asked for; the next event is delivered."""
+
+    @echo.event
+    class Wide:
+        n: int
+
+    @echo.event
+    class Narrow:
+        n: echo.Int8
+
+    codec = echo.codec(Narrow, sender=echo.format_of(Wide), lossy=True, tier="compiled")
+    sink = Sink()
+    delivery = deliver(sink, codec.decode, 8)
+    delivery.hand(echo.codec(Wide).encode_many([Wide(1), Wide(1000), Wide(3)]))
+    assert sink.events == [Narrow(1), Narrow(3)]
+    assert [type(error) for error in sink.errors] == [ConversionError]
+    assert (delivery.events, delivery.failures) == (3, 1)
+
+
+def test_what_a_class_raises_for_a_new_event_is_the_events_own_error() -> None:
+    """`__post_init__` is the receiver's code."""
+
+    @echo.event
+    class Picky:
+        n: int
+
+        def __post_init__(self) -> None:
+            if self.n == 2:
+                raise OddError(self.n)
+
+    codec = echo.codec(Picky, tier="compiled")
+    sink = Sink()
+    one, three = Picky(1), Picky(3)
+    records = codec.encode(one) + (2).to_bytes(8, sys.byteorder) + codec.encode(three)
+    deliver(sink, codec.decode, 8).hand(records)
+    assert sink.events == [one, three]
+    assert [error.args for error in sink.errors] == [(2,)]
+
+
+def test_arguments_of_the_wrong_kind_are_refused() -> None:
+    """An array needs records of a size."""
+    with pytest.raises(ValueError, match="size of a record"):
+        Delivery(print, bytes, print, record_size=-1)
+    with pytest.raises(ValueError, match="size of a record"):
+        Delivery(print, bytes, print, is_array=True)
+    with pytest.raises(TypeError):
+        Delivery(print, bytes, print).hand("text")
+
+
+# ---------------------------------------------------------------------------
+# What is kept alive
+
+
+def test_a_delivery_in_a_cycle_is_collected() -> None:
+    """A component's handler refers to the component, which holds its sink."""
+
+    class Component:
+        def __init__(self) -> None:
+            self.delivery = Delivery(self.handle, bytes, self.handle)
+
+        def handle(self, _: object) -> None: ...
+
+    component = Component()
+    gone = weakref.ref(component)
+    del component
+    gc.collect()
+    assert gone() is None
+
+
+def test_deliveries_and_inlets_let_go_of_everything() -> None:
+    """Their types, and what they were given."""
+    handler, codec = Sink(), echo.codec(Native)
+    watched = [Delivery, Inlet, handler, codec.decode]
+    before = [sys.getrefcount(it) for it in watched]
+    for _ in range(10):
+        inlet = Inlet(record_size=record_size(codec))
+        inlet.deliveries = (deliver(handler, codec.decode, record_size(codec)),) * 3
+        inlet.deliveries[0].hand(codec.encode(Native(1, 2.0, "")))
+        del inlet
+        handler.events.clear()
+    assert [sys.getrefcount(it) for it in watched] == before
+
+
+def test_events_are_let_go_when_the_handler_returns() -> None:
+    """Whether it succeeds or not."""
+
+    gone: list[weakref.ref[Any]] = []
+
+    class Weak: ...
+
+    def decode(_: bytes) -> Weak:
+        event = Weak()
+        gone.append(weakref.ref(event))
+        return event
+
+    def fail(_: object) -> None:
+        raise OddError
+
+    for handler in (id, fail):
+        Delivery(handler, decode, id).hand(b"")
+    assert [ref() for ref in gone] == [None, None]
+
+
+# ---------------------------------------------------------------------------
+# Inlets
+
+
+def test_an_inlet_begins_where_its_stream_does() -> None:
+    """`sequence` can be set, as a stream is joined in its middle."""
+    inlet = Inlet(record_size=8, sequence=41)
+    assert (inlet.sequence, inlet.events, inlet.bytes, inlet.lost) == (41, 0, 0, 0)
+    inlet.sequence += 1
+    assert inlet.sequence == 42
+    assert inlet.deliveries == ()
+
+
+def test_an_inlet_takes_a_tuple_of_deliveries_only() -> None:
+    """Anything else would be called as one."""
+    inlet = Inlet()
+    several: list[Any] = [[], (1,), (Delivery(id, id, id), Inlet())]
+    for wrong in several:
+        with pytest.raises(TypeError, match="Expected a tuple"):
+            inlet.deliveries = wrong
+    with pytest.raises(TypeError, match="Expected a tuple"):
+        del inlet.deliveries
+    assert inlet.deliveries == ()
+    with pytest.raises(ValueError, match="size of a record"):
+        Inlet(record_size=-1)

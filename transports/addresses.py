@@ -1,0 +1,92 @@
+"""Where a node can be reached: `tcp://host:port`, `tcp://[IPv6]:port`, or `unix:@name`, an abstract socket.
+
+Shared memory has no address: two processes agree on it over a Unix socket. Addresses travel as text, and a
+reader passes over those of a kind that it does not know: that is how a later kind comes into the world.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from echo_core.errors import LinkError
+
+MAX_UNIX_NAME_BYTES = 107  # sun_path is 108 bytes, and an abstract name begins with a NUL
+
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_PORT = re.compile(r"[0-9]{1,5}")
+_UNIX_NAME = re.compile(rf"[A-Za-z0-9._/:-]{{1,{MAX_UNIX_NAME_BYTES}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """A TCP port of a host, which is a name or an IP address; port 0 lets the system choose one."""
+
+    host: str
+    port: int
+
+    def __post_init__(self) -> None:
+        if not (_HOST.fullmatch(self.host) or _is_ipv6(self.host)):
+            msg = f"Expected a host name or an IP address, got {self.host!r}"
+            raise LinkError(msg)
+        if not 0 <= self.port <= 65535:
+            msg = f"Expected a port from 0 to 65535, got {self.port}"
+            raise LinkError(msg)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether no other host can reach it; a name other than `localhost` may lead anywhere."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """An abstract Unix socket: it has no file, so nothing is left behind by a process that was killed."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _UNIX_NAME.fullmatch(self.name):
+            msg = f"Expected 1 to {MAX_UNIX_NAME_BYTES} of A-Z a-z 0-9 . _ / : -, got {self.name!r}"
+            raise LinkError(msg)
+
+    def __str__(self) -> str:
+        return f"unix:@{self.name}"
+
+
+Address = TcpAddress | UnixAddress
+
+
+def parse_address(text: str) -> Address:
+    """The address that `str` would write so; LinkError for anything else."""
+    if text.startswith("tcp://"):
+        return _parse_tcp(text)
+    if text.startswith("unix:@"):
+        return UnixAddress(text.removeprefix("unix:@"))
+    msg = f"Expected `tcp://host:port` or `unix:@name`, got {text!r}"
+    raise LinkError(msg)
+
+
+def _parse_tcp(text: str) -> TcpAddress:
+    host, colon, port = text.removeprefix("tcp://").rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if not colon or not _PORT.fullmatch(port) or (":" in host) != is_bracketed:
+        msg = f"Expected `tcp://host:port` (an IPv6 address in brackets), got {text!r}"
+        raise LinkError(msg)
+    return TcpAddress(host[1:-1] if is_bracketed else host, int(port))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,226 @@
+"""The doorkeeper: a thread that lets other processes in, and notices when one that shares memory is gone.
+
+It does handshakes a step at a time, so that a slow or hostile stranger holds up nobody; it waits for each as
+long as limits.py says, and for no more than so many at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from echo_core.errors import EchoError
+from echo_core.transports import limits, sockets
+from echo_core.transports.connecting import Connection, Memory, accept_shared, is_shared, plain
+from echo_core.transports.handshake import Established, Responder
+from echo_core.transports.handshake_words import Identity
+
+_TICK_S = 0.25
+_JOIN_S = 2.0
+
+
+class House(Protocol):
+    """Whose door it is. All is called in the doorkeeper's thread."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def memory(self) -> Memory | None: ...
+
+    def responder(self) -> Responder: ...
+
+    def welcome(self, connection: Connection) -> None:
+        """A process has come in."""
+
+    def turn_away(self, who: str, error: Exception) -> None:
+        """Somebody has not."""
+
+    def tick(self) -> None:
+        """Time has passed: about four times a second."""
+
+
+@dataclass(slots=True, eq=False)
+class _Guest:
+    """Somebody whose handshake is not over, or who is to send memory."""
+
+    connection: socket.socket
+    name: str
+    responder: Responder
+    limit: float
+    established: Established | None = None
+
+
+class Doorkeeper:
+    """Started with its first listener, stopped by `close`."""
+
+    def __init__(self, house: House, name: str) -> None:
+        self._house = house
+        self._selector = selectors.DefaultSelector()
+        self._guests: dict[socket.socket, _Guest] = {}
+        self._listeners: list[socket.socket] = []
+        self._bell, self._bell_rope = socket.socketpair()
+        self._bell.setblocking(False)
+        self._bell_rope.setblocking(False)
+        self._orders: deque[Callable[[], object]] = deque()
+        self._is_closing = False
+        self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
+        self._thread = threading.Thread(target=self._run, name=f"echo-door-{name}", daemon=True)
+
+    def start(self, listeners: list[socket.socket]) -> None:
+        self._listeners = listeners
+        for listener in listeners:
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
+        self._thread.start()
+
+    def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
+        """Has `on_end` called once, when the other side of a connection is closed; then closes this one."""
+        self._order(
+            partial(
+                self._selector.register,
+                connection,
+                selectors.EVENT_READ,
+                partial(self._ended, connection, on_end),
+            )
+        )
+
+    def unwatch(self, connection: socket.socket) -> None:
+        """Closes a connection that was watched."""
+        self._order(partial(self._drop, connection))
+
+    def close(self) -> None:
+        """Nobody is let in any more; returns when the thread has ended."""
+        self._is_closing = True
+        self._ring()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+        if self._thread.ident is None:
+            self._clear()
+
+    def abandon(self) -> None:
+        """In a forked child: closes what is the parent's too, and says nothing."""
+        self._clear()
+
+    # -----------------------------------------------------------------------
+    # The thread
+
+    def _run(self) -> None:
+        while not self._is_closing:
+            for key, _ in self._selector.select(_TICK_S):
+                key.data()
+            self._turn_late_guests_away()
+            self._house.tick()
+        self._clear()
+
+    def _clear(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            self._drop(key.fileobj)
+        self._bell_rope.close()
+        self._selector.close()
+
+    def _order(self, order: Callable[[], object]) -> None:
+        self._orders.append(order)
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):  # full: it is ringing; closed: there is nobody
+            self._bell_rope.send(b"!")
+
+    def _heed(self) -> None:
+        with contextlib.suppress(OSError):
+            self._bell.recv(4096)
+        while self._orders:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                self._orders.popleft()()
+
+    def _ended(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
+        self._drop(connection)
+        on_end()
+
+    def _drop(self, connection: socket.socket) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection)
+        self._guests.pop(connection, None)
+        connection.close()
+
+    # -----------------------------------------------------------------------
+    # Guests
+
+    def _admit(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # gone already, or no descriptors left: those who wait stay in the kernel's queue
+            return
+        name = sockets.peer_name(connection)
+        try:
+            if len(self._guests) >= limits.MAX_HALF_OPEN:
+                msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
+                raise EchoError(msg)
+            sockets.prepare(connection)
+        except (EchoError, OSError) as error:
+            connection.close()
+            self._house.turn_away(name, error)
+            return
+        connection.setblocking(False)
+        limit = time.monotonic() + limits.HANDSHAKE_TIMEOUT_S
+        guest = _Guest(connection, name, self._house.responder(), limit)
+        self._guests[connection] = guest
+        self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, guest))
+
+    def _hear(self, guest: _Guest) -> None:
+        if guest.connection not in self._guests:  # turned away since it was selected
+            return
+        try:
+            if guest.established is None:
+                self._shake_hands(guest)
+            else:
+                self._take_memory(guest, guest.established)
+        except (BlockingIOError, InterruptedError):
+            return
+        except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
+            self._drop(guest.connection)
+            self._house.turn_away(guest.name, error)
+
+    def _shake_hands(self, guest: _Guest) -> None:
+        data = guest.connection.recv(guest.responder.wanted_bytes)
+        try:
+            guest.responder.receive(data)
+        finally:
+            answer = guest.responder.bytes_to_send()
+            if answer:
+                guest.connection.send(answer)  # at most a few KiB into an empty buffer
+        established = guest.responder.established
+        if established is None:
+            return
+        if self._house.memory and is_shared(guest.connection, self._house.identity, established):
+            guest.established = established  # and its memory is still to come
+        else:
+            self._let_go(guest)
+            self._house.welcome(plain(guest.connection, established, guest.name))
+
+    def _take_memory(self, guest: _Guest, established: Established) -> None:
+        memory = self._house.memory
+        assert memory is not None
+        connection = accept_shared(guest.connection, established, guest.name, memory)
+        self._let_go(guest)
+        self._house.welcome(connection)
+
+    def _let_go(self, guest: _Guest) -> None:
+        """The connection becomes a link's."""
+        del self._guests[guest.connection]
+        self._selector.unregister(guest.connection)
+
+    def _turn_late_guests_away(self) -> None:
+        now = time.monotonic()
+        for guest in [guest for guest in self._guests.values() if guest.limit < now]:
+            self._drop(guest.connection)
+            self._house.turn_away(guest.name, TimeoutError("its handshake took too long"))

@@ -1,0 +1,127 @@
+"""Sockets of this host's: listening, connecting, and whose process is at the other end.
+
+Unix sockets have abstract names: nothing lies in a file system, so nothing is left behind by a process that
+was killed. They have no permissions either; the kernel says instead which user is at the other end, and only
+the own one is let in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+import struct
+
+from echo_core.errors import LinkError
+from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
+from echo_core.transports.limits import HOST_ID_BYTES
+
+BACKLOG = 128
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
+
+
+def host_id() -> bytes:
+    """Names this boot of this machine, and the network namespace in which abstract Unix sockets are found."""
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        boot = file.read()
+    namespace = os.stat("/proc/self/ns/net").st_ino
+    return hashlib.blake2b(boot + struct.pack("<Q", namespace), digest_size=HOST_ID_BYTES).digest()
+
+
+def listen(address: Address) -> socket.socket:
+    """A listening socket, non-blocking; port 0 takes any."""
+    listener = _socket_for(address)
+    try:
+        if isinstance(address, TcpAddress):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(_place(address))
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        msg = f"Expected to listen at {address}: {error.strerror or error}"
+        raise LinkError(msg) from error
+    return listener
+
+
+def new_unix_address() -> UnixAddress:
+    return UnixAddress(f"echo-{secrets.token_hex(8)}")
+
+
+def bound_address(listener: socket.socket, *, advertised_host: str = "") -> Address:
+    """Where a listener can be reached."""
+    if listener.family == socket.AF_UNIX:
+        name: bytes = listener.getsockname()
+        return UnixAddress(name.lstrip(b"\0").decode())
+    host, port = listener.getsockname()[:2]
+    return TcpAddress(advertised_host or host, port)
+
+
+def connect(address: Address, timeout_s: float) -> socket.socket:
+    """A connected socket with that timeout; LinkError says who did not answer."""
+    connection = _socket_for(address)
+    try:
+        connection.settimeout(timeout_s)
+        connection.connect(_place(address))
+        prepare(connection)
+    except OSError as error:
+        connection.close()
+        msg = f"Expected a process that listens at {address}: {error.strerror or error}"
+        raise LinkError(msg) from error
+    except LinkError:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: socket.socket) -> None:
+    """What every connection wants, whoever has made it; LinkError: it is another user's."""
+    if connection.family == socket.AF_UNIX:
+        _demand_own_user(connection)
+        return
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A host that has vanished is noticed within half a minute, also when nothing is sent.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
+
+
+def peer_name(connection: socket.socket) -> str:
+    """Where the other end is, for messages."""
+    if connection.family == socket.AF_UNIX:
+        process, _, _ = _credentials(connection)
+        return f"process {process}"
+    try:
+        host, port = connection.getpeername()[:2]
+    except OSError:
+        return "a peer that has gone"
+    return f"{host}:{port}"
+
+
+def _demand_own_user(connection: socket.socket) -> None:
+    _, user, _ = _credentials(connection)
+    if user != os.geteuid():
+        msg = (
+            f"Expected a process of user {os.geteuid()} at the other end of a Unix socket, got one of {user}"
+        )
+        raise LinkError(msg)
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, group = _CREDENTIALS.unpack(found)
+    return process, user, group
+
+
+def _socket_for(address: Address) -> socket.socket:
+    if isinstance(address, UnixAddress):
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.socket(family, socket.SOCK_STREAM)
+
+
+def _place(address: Address) -> str | tuple[str, int]:
+    return f"\0{address.name}" if isinstance(address, UnixAddress) else (address.host, address.port)
