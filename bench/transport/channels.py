@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import echo_core
+import echo_core as echo
 from bench.peer import values
 from bench.report import Row
 from bench.transport import session
@@ -16,8 +16,6 @@ from bench.transport.forms import Slots
 from bench.transport.outcome import Options, Outcome
 from bench.transport.worker import Station, Task
 from bench.workload import particle
-
-echo: Any = echo_core
 
 _WAIT_S = 20.0
 _WARM = 100

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import echo_core
+import echo_core as echo
 from bench.peer import values
 from bench.report import Row
 from bench.timing import medians_in_turn, timed
 from bench.transport.forms import Slots
 from bench.transport.outcome import Options, Outcome
 from bench.workload import Particle, particle
-
-echo: Any = echo_core
 
 # Microseconds for one submit.
 _GOALS = {1: 0.17, 20: 2.0}
@@ -42,7 +40,9 @@ def measure(options: Options) -> Outcome:
     return outcome
 
 
-def _rows(node: Any, name: str, cls: Any, handlers: int, goal: float, number: int, rounds: int) -> list[Row]:
+def _rows(
+    node: echo.Node, name: str, cls: Any, handlers: int, goal: float, number: int, rounds: int
+) -> list[Row]:
     event = cls(*values(particle(7)))
     counters = [Counter() for _ in range(handlers)]
     channel = node.create_channel(f"{name} to {handlers}", cls)

@@ -8,9 +8,10 @@ import queue
 import signal
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
-import echo_core
+import echo_core as echo
 from bench.peer import values
 from bench.report import Row
 from bench.transport import session
@@ -20,8 +21,8 @@ from bench.transport.placement import Placement
 from bench.transport.statistics import QUANTILES, Times
 from bench.transport.worker import Station, Task
 from bench.workload import particle
-
-echo: Any = echo_core
+from echo_core.backlog import WhenFull
+from echo_core.neighbours import Transport
 
 _WAIT_S = 20.0
 _PERIOD_NS = 200_000
@@ -40,7 +41,7 @@ def measure(options: Options, outcome: Outcome) -> None:
         _measure_order(policy, options, outcome)
 
 
-def _measure_stopped(transport: str, options: Options, outcome: Outcome) -> None:
+def _measure_stopped(transport: Transport, options: Options, outcome: Outcome) -> None:
     rounds = [_stopped_round(transport, options) for _ in range(options.rounds)]
     heading = f"{transport}: time to a sink while another one is stopped"
     lines = [
@@ -52,7 +53,7 @@ def _measure_stopped(transport: str, options: Options, outcome: Outcome) -> None
     outcome.rows.append(Row("p99, times that of all running", change, _UNCHANGED, "x", group=heading))
 
 
-def _stopped_round(transport: str, options: Options) -> tuple[Times, Times]:
+def _stopped_round(transport: Transport, options: Options) -> tuple[Times, Times]:
     its = {"transport": transport}
     events = 500 if options.quick else 2500
     tasks = [
@@ -64,7 +65,7 @@ def _stopped_round(transport: str, options: Options) -> tuple[Times, Times]:
     return Times.of(running), Times.of(stopped)
 
 
-def pace(station: Station, *, transport: str, events: int) -> None:
+def pace(station: Station, *, transport: Transport, events: int) -> None:
     """Sends its clock at a steady pace: first to sinks that run, then with the last of them stopped."""
     node = echo.Node(transports=(transport,))
     channel = node.create_channel("paced", Slots)
@@ -84,7 +85,7 @@ def pace(station: Station, *, transport: str, events: int) -> None:
     node.close()
 
 
-def _send_paced(source: Any, events: int) -> None:
+def _send_paced(source: echo.Source[Any], events: int) -> None:
     event = Slots(*values(particle(0)))
     due = time.perf_counter_ns()
     for step in range(events + 1):
@@ -94,7 +95,7 @@ def _send_paced(source: Any, events: int) -> None:
         source.submit(event)
 
 
-def time_arrivals(station: Station, *, transport: str) -> tuple[Any, Any]:
+def time_arrivals(station: Station, *, transport: Transport) -> tuple[Any, Any]:
     """How long each event of the two parts was on its way."""
     times: list[Any] = [array.array("q")]
     done: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -114,7 +115,7 @@ def time_arrivals(station: Station, *, transport: str) -> tuple[Any, Any]:
     return times[0], times[1]
 
 
-def be_stopped(station: Station, *, transport: str) -> None:
+def be_stopped(station: Station, *, transport: Transport) -> None:
     """Takes events until it is stopped, and is let go at the end."""
     node = _joined(station, transport, _ignore)
     station.exchange()
@@ -125,7 +126,7 @@ def _ignore(event: Any) -> None:
     pass
 
 
-def _joined(station: Station, transport: str, handle: Any) -> Any:
+def _joined(station: Station, transport: Transport, handle: Callable[[Any], object]) -> echo.Node:
     node = echo.Node(transports=(transport,))
     (_, channel_id), *_ = station.exchange((os.getpid(), None))
     node.open_channel(channel_id).sink(Slots, handle)
@@ -133,7 +134,7 @@ def _joined(station: Station, transport: str, handle: Any) -> Any:
     return node
 
 
-def _measure_order(policy: str, options: Options, outcome: Outcome) -> None:
+def _measure_order(policy: WhenFull, options: Options, outcome: Outcome) -> None:
     tasks = [Task(flood, {"policy": policy, "seconds": 2 * options.budget_s}), Task(check_order, {})]
     sent, (received, disordered) = session.run(tasks)
     heading = "order at a sink that is too slow, over TCP"
@@ -142,7 +143,7 @@ def _measure_order(policy: str, options: Options, outcome: Outcome) -> None:
     outcome.rows.append(Row(what, share, 0, "%", group=heading))
 
 
-def flood(station: Station, *, policy: str, seconds: float) -> int:
+def flood(station: Station, *, policy: WhenFull, seconds: float) -> int:
     """Sends more than the sink can take, then the end."""
     node = echo.Node(transports=("tcp",))
     channel = node.create_channel("flooded", Slots)

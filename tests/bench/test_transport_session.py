@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
 import pytest
 
-from bench.transport import floors, session
+from bench.transport import channels, floors, inprocess, overload, session
 from bench.transport.endpoint import Peer
+from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
 from bench.transport.placement import Placement
 from bench.transport.rounds import in_rounds, latency_of, stream_of
@@ -16,7 +18,12 @@ from bench.transport.statistics import Times
 from bench.transport.tcp_bytes import received_bytes
 from bench.transport.worker import Station, Task
 
-PEERS = [peer for peer in available()[0].values() if not peer.is_ours]
+ALONE = ("dataclass", "record")  # forms that are never a batch
+CASES = [
+    pytest.param(peer, n, id=f"{peer.name}-{n}")
+    for peer in available()[0].values()
+    for n in ((0,) if peer.form in ALONE else (0, 10) if peer.form != "batch" else (10,))
+]
 
 
 def tell(station: Station, *, word: str) -> tuple[int, list[str], set[int]]:
@@ -83,8 +90,7 @@ def test_placements_name_cores() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-@pytest.mark.parametrize("n", [0, 10])
+@pytest.mark.parametrize(("peer", "n"), CASES)
 def test_peers_carry_every_message(peer: Peer, n: int) -> None:
     """There and back, and one way; each message is checked in the processes."""
     if peer.transport != "zmq-pubsub":
@@ -93,6 +99,24 @@ def test_peers_carry_every_message(peer: Peer, n: int) -> None:
     streams = in_rounds([stream_of(peer, n, 0.02)], 1)
     assert not streams.failures
     assert streams.rounds_by_name[peer.name][0].per_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", [channels.measure, inprocess.measure])
+def test_suites_of_one_kind_have_figures(measure: Callable[[Options], Outcome]) -> None:
+    """Whatever they are; what was measured is checked in the measurement."""
+    assert all(row.measured > 0 for row in measure(Options(quick=True)).rows)
+
+
+@pytest.mark.slow
+def test_order_is_kept_under_overload() -> None:
+    """Whatever is dropped; and a sink that stops is timed beside one that runs."""
+    outcome = Outcome()
+    overload.measure(Options(quick=True), outcome)
+    in_order = [row for row in outcome.rows if row.unit == "%"]
+    assert len(in_order) == 3
+    assert all(row.is_reached for row in in_order)
+    assert len(outcome.tables) == 2
 
 
 @pytest.mark.slow

@@ -6,12 +6,11 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import echo_core
+import echo_core as echo
 from bench.transport.endpoint import End, Part, Peer, Role
 from bench.transport.forms import MAKERS, Form
 from bench.workload import Particle
-
-echo: Any = echo_core
+from echo_core.neighbours import Transport
 
 _WAIT_S = 10.0
 
@@ -19,7 +18,7 @@ _WAIT_S = 10.0
 class ChannelEnd(End):
     """Process 0 makes the channels, one for each direction. Nothing is dropped: who sends too much waits."""
 
-    def __init__(self, role: Role, form: Form, *, transports: tuple[str, ...], spin_s: float) -> None:
+    def __init__(self, role: Role, form: Form, *, transports: tuple[Transport, ...], spin_s: float) -> None:
         super().__init__(role, form)
         self.calls_handlers = role.part in (Part.PONG, Part.SINK)
         self._is_array = form.name == "array"
@@ -57,7 +56,7 @@ class ChannelEnd(End):
         self._node.close()
 
 
-_TRANSPORTS: dict[str, tuple[tuple[str, ...], float]] = {
+_TRANSPORTS: dict[str, tuple[tuple[Transport, ...], float]] = {
     "echo-tcp": (("tcp",), 0.0),
     "echo-unix": (("unix",), 0.0),
     "echo-shm": (("shm",), 0.0),
