@@ -5,30 +5,36 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
-from bench import codec, columns, compiling, convert, formats, memory
-from bench.report import Row, as_text
+from bench.report import as_text
 
-SUITES: dict[str, Callable[..., Iterable[Row]]] = {
-    "codec": codec.measure,
-    "columns": columns.measure,
-    "compile": compiling.measure,
-    "convert": convert.measure,
-    "formats": formats.measure,
-    "memory": memory.measure,
+# Each suite is imported when it is asked for: another one's peers need not be installed.
+SUITES = {
+    "codec": "bench.codec",
+    "columns": "bench.columns",
+    "compile": "bench.compiling",
+    "convert": "bench.convert",
+    "formats": "bench.formats",
+    "memory": "bench.memory",
 }
+TRANSPORT_SUITES = ("channels", "fanout", "inprocess", "latency", "throughput")
+"""They have options of their own: `python -m bench latency --help`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns 1 where a goal was missed, so that a script can tell."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in TRANSPORT_SUITES:
+        status: int = import_module("bench.transport.command").main(arguments)
+        return status
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("suite", choices=sorted(SUITES))
+    parser.add_argument("suite", choices=sorted((*SUITES, *TRANSPORT_SUITES)))
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
-    rows = list(SUITES[options.suite](quick=options.quick))
+    rows = list(import_module(SUITES[options.suite]).measure(quick=options.quick))
     print(as_text(rows))
     if options.json:
         options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=1) + "\n")

@@ -1,0 +1,98 @@
+"""What the processes of a session do: round trips, and streams to one or several."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+from bench.transport import loops
+from bench.transport.endpoint import End, Part, Peer, Role
+from bench.transport.tcp_bytes import received_bytes
+from bench.transport.worker import Station
+
+_WAIT_S = 30.0
+_WARM_NS = 150_000_000
+
+
+def ask(station: Station, *, peer: Peer, n: int, budget_s: float, most: int) -> Any:
+    """Nanoseconds of each round trip, once warm: code is compiled by then."""
+    end = _opened(station, peer, Part.PING, n, 1)
+    loop = loops.ping(end.form)
+    its = (end.form.message, end.send, getattr(end, "receive", None), end.form.encode, end.form.decode)
+    loop(*its, _WARM_NS, most)
+    times_ns = loop(*its, int(budget_s * 1e9), most)
+    _send_last(end)
+    _part(station, end)
+    return times_ns
+
+
+def answer(station: Station, *, peer: Peer, n: int) -> None:
+    """Sends everything back."""
+    finished: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    end = _new_end(peer, Role(Part.PONG, station.index, 1), n)
+    if end.calls_handlers:
+        end.handle = loops.pong_handler(end.form)(end, finished.put)
+    _meet(station, end)
+    if end.calls_handlers:
+        finished.get(timeout=_WAIT_S)
+    else:
+        loops.pong(end.form)(end.send, end.receive, end.form.encode, end.form.decode)
+    _part(station, end)
+
+
+def send(
+    station: Station, *, peer: Peer, n: int, receivers: int, budget_s: float, stride: int
+) -> tuple[int, int]:
+    """When the first message was sent, and how many."""
+    end = _opened(station, peer, Part.SOURCE, n, receivers)
+    loop = loops.source(end.form)
+    began_ns, sent = loop(end.form.message, end.send, end.form.encode, int(budget_s * 1e9), stride)
+    _send_last(end)
+    _part(station, end)
+    return began_ns, sent
+
+
+def count(station: Station, *, peer: Peer, n: int, receivers: int) -> tuple[int, int, int]:
+    """When the last message came, how many came, and the bytes that came over TCP for them."""
+    finished: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+    end = _new_end(peer, Role(Part.SINK, station.index, receivers), n)
+    if end.calls_handlers:
+        end.handle = loops.sink_handler(end.form)(finished.put)
+    end.join(station.exchange(end.offer()))
+    before = received_bytes()
+    station.exchange()
+    if end.calls_handlers:
+        ended_ns, received = finished.get(timeout=_WAIT_S)
+    else:
+        ended_ns, received = loops.sink(end.form)(end.receive, end.form.decode)
+    over_tcp = received_bytes() - before
+    _part(station, end)
+    return ended_ns, received, over_tcp
+
+
+def _new_end(peer: Peer, role: Role, n: int) -> End:
+    return peer.open(role, peer.make(n))
+
+
+def _opened(station: Station, peer: Peer, part: Part, n: int, receivers: int) -> End:
+    end = _new_end(peer, Role(part, station.index, receivers), n)
+    _meet(station, end)
+    return end
+
+
+def _meet(station: Station, end: End) -> None:
+    """Everyone has found everyone, and everyone knows."""
+    end.join(station.exchange(end.offer()))
+    station.exchange()
+
+
+def _send_last(end: End) -> None:
+    message = loops.end_message(end.form)
+    end.send(end.form.encode(message) if end.form.encode else message)
+    end.flush()
+
+
+def _part(station: Station, end: End) -> None:
+    """Nobody leaves before all have what they wait for."""
+    station.exchange()
+    end.close()

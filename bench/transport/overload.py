@@ -1,0 +1,194 @@
+"""Sinks that misbehave: one that stops altogether, and one that is slower than its source."""
+
+from __future__ import annotations
+
+import array
+import os
+import queue
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import echo_core as echo
+from bench.peer import values
+from bench.report import Row
+from bench.transport import session
+from bench.transport.forms import END, Slots
+from bench.transport.outcome import Options, Outcome, Table
+from bench.transport.placement import Placement
+from bench.transport.statistics import QUANTILES, Times
+from bench.transport.worker import Station, Task
+from bench.workload import particle
+from echo_core.backlog import WhenFull
+from echo_core.neighbours import Transport
+
+_WAIT_S = 20.0
+_PERIOD_NS = 200_000
+"""Between two events of the paced source."""
+_BURDEN_NS = 20_000
+"""What the slow sink spends on an event."""
+_BACKLOG_EVENTS = 1000
+_UNCHANGED = 1.1  # a ratio of two p99s that is no more than noise
+
+
+def measure(options: Options, outcome: Outcome) -> None:
+    """Ours alone: the figures of others in the goals are from their own papers."""
+    for transport in ("tcp", "shm"):
+        _measure_stopped(transport, options, outcome)
+    for policy in ("drop_oldest", "drop_newest", "block"):
+        _measure_order(policy, options, outcome)
+
+
+def _measure_stopped(transport: Transport, options: Options, outcome: Outcome) -> None:
+    rounds = [_stopped_round(transport, options) for _ in range(options.rounds)]
+    heading = f"{transport}: time to a sink while another one is stopped"
+    lines = [
+        (name, *(f"{statistics.median(it[i].us(q) for it in rounds):.4g}" for q in QUANTILES))
+        for i, name in enumerate(("all run", "one is stopped"))
+    ]
+    outcome.tables.append(Table(heading, ("", *(f"p{100 * q:g} us" for q in QUANTILES)), lines))
+    change = statistics.median(stopped.us(0.99) / running.us(0.99) for running, stopped in rounds)
+    outcome.rows.append(Row("p99, times that of all running", change, _UNCHANGED, "x", group=heading))
+
+
+def _stopped_round(transport: Transport, options: Options) -> tuple[Times, Times]:
+    its = {"transport": transport}
+    events = 500 if options.quick else 2500
+    tasks = [
+        Task(pace, its | {"events": events}, Placement.ANYWHERE),
+        Task(time_arrivals, its, Placement.ANYWHERE),
+        Task(be_stopped, its, Placement.ANYWHERE),
+    ]
+    _, (running, stopped), _ = session.run(tasks)
+    return Times.of(running), Times.of(stopped)
+
+
+def pace(station: Station, *, transport: Transport, events: int) -> None:
+    """Sends its clock at a steady pace: first to sinks that run, then with the last of them stopped."""
+    node = echo.Node(transports=(transport,))
+    channel = node.create_channel("paced", Slots)
+    source = channel.source(Slots, backlog=echo.Backlog(events=_BACKLOG_EVENTS, when_full="drop_oldest"))
+    pids = station.exchange((os.getpid(), channel.id))
+    source.wait_matched(2, _WAIT_S)
+    station.exchange()
+    victim = pids[2][0]
+    try:
+        _send_paced(source, events)
+        os.kill(victim, signal.SIGSTOP)
+        _send_paced(source, events)
+    finally:
+        os.kill(victim, signal.SIGCONT)
+    source.flush(_WAIT_S)
+    station.exchange()
+    node.close()
+
+
+def _send_paced(source: echo.Source[Any], events: int) -> None:
+    event = Slots(*values(particle(0)))
+    due = time.perf_counter_ns()
+    for step in range(events + 1):
+        due += _PERIOD_NS
+        time.sleep(max(0, due - time.perf_counter_ns()) / 1e9)
+        event.id = END if step == events else time.perf_counter_ns()
+        source.submit(event)
+
+
+def time_arrivals(station: Station, *, transport: Transport) -> tuple[Any, Any]:
+    """How long each event of the two parts was on its way."""
+    times: list[Any] = [array.array("q")]
+    done: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def handle(event: Any) -> None:
+        if event.id != END:
+            times[-1].append(time.perf_counter_ns() - event.id)
+            return
+        times.append(array.array("q"))
+        if len(times) > 2:
+            done.put(None)
+
+    node = _joined(station, transport, handle)
+    done.get(timeout=_WAIT_S)
+    station.exchange()
+    node.close()
+    return times[0], times[1]
+
+
+def be_stopped(station: Station, *, transport: Transport) -> None:
+    """Takes events until it is stopped, and is let go at the end."""
+    node = _joined(station, transport, _ignore)
+    station.exchange()
+    node.close()
+
+
+def _ignore(event: Any) -> None:
+    pass
+
+
+def _joined(station: Station, transport: Transport, handle: Callable[[Any], object]) -> echo.Node:
+    node = echo.Node(transports=(transport,))
+    (_, channel_id), *_ = station.exchange((os.getpid(), None))
+    node.open_channel(channel_id).sink(Slots, handle)
+    station.exchange()
+    return node
+
+
+def _measure_order(policy: WhenFull, options: Options, outcome: Outcome) -> None:
+    tasks = [Task(flood, {"policy": policy, "seconds": 2 * options.budget_s}), Task(check_order, {})]
+    sent, (received, disordered) = session.run(tasks)
+    heading = "order at a sink that is too slow, over TCP"
+    share = 100 * disordered / received
+    what = f"{policy}: events out of order, of {received} received and {sent} sent"
+    outcome.rows.append(Row(what, share, 0, "%", group=heading))
+
+
+def flood(station: Station, *, policy: WhenFull, seconds: float) -> int:
+    """Sends more than the sink can take, then the end."""
+    node = echo.Node(transports=("tcp",))
+    channel = node.create_channel("flooded", Slots)
+    backlog = echo.Backlog(events=_BACKLOG_EVENTS, when_full=policy)
+    source = channel.source(Slots, backlog=backlog)
+    station.exchange(channel.id)
+    source.wait_matched(1, _WAIT_S)
+    station.exchange()
+    event, step = Slots(*values(particle(0))), 0
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        event.id = step
+        source.submit(event)
+        step += 1
+    source.flush(_WAIT_S)  # the end finds room then, whatever the policy
+    event.id = END
+    source.submit(event)
+    source.flush(_WAIT_S)
+    station.exchange()
+    node.close()
+    return step
+
+
+def check_order(station: Station) -> tuple[int, int]:
+    """How many came, and how many of them after one that was sent later."""
+    received, disordered, latest = 0, 0, -1
+    done: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def handle(event: Any) -> None:
+        nonlocal received, disordered, latest
+        if event.id == END:
+            done.put(None)
+            return
+        received += 1
+        disordered += event.id <= latest
+        latest = max(latest, event.id)
+        busy_until = time.perf_counter_ns() + _BURDEN_NS
+        while time.perf_counter_ns() < busy_until:
+            pass
+
+    node = echo.Node(transports=("tcp",))
+    channel_id, _ = station.exchange()
+    node.open_channel(channel_id).sink(Slots, handle)
+    station.exchange()
+    done.get(timeout=_WAIT_S)
+    station.exchange()
+    node.close()
+    return received, disordered

@@ -1,0 +1,148 @@
+"""Processes that measure together, on real sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from bench.transport import channels, floors, inprocess, overload, session
+from bench.transport.endpoint import Peer
+from bench.transport.outcome import Options, Outcome
+from bench.transport.peers import available
+from bench.transport.placement import Placement
+from bench.transport.rounds import in_rounds, latency_of, stream_of
+from bench.transport.statistics import Times
+from bench.transport.tcp_bytes import received_bytes
+from bench.transport.worker import Station, Task
+
+ALONE = ("dataclass", "record")  # forms that are never a batch
+CASES = [
+    pytest.param(peer, n, id=f"{peer.name}-{n}")
+    for peer in available()[0].values()
+    for n in ((0,) if peer.form in ALONE else (0, 10) if peer.form != "batch" else (10,))
+]
+
+
+def tell(station: Station, *, word: str) -> tuple[int, list[str], set[int]]:
+    """What this process learns."""
+    heard = station.exchange(word)
+    return station.index, heard, os.sched_getaffinity(0)
+
+
+def fail(station: Station) -> None:
+    """Before the others, who wait."""
+    msg = f"process {station.index} has a fault"
+    raise OSError(msg)
+
+
+def die(station: Station) -> None:
+    """Without a word."""
+    os._exit(3)
+
+
+def wait_for_all(station: Station) -> None:
+    """For those who never come."""
+    station.exchange()
+
+
+def leave(station: Station) -> None:
+    """While the others wait."""
+
+
+def test_processes_learn_what_the_others_bring() -> None:
+    """In the order of their numbers, each on its core."""
+    tasks = [Task(tell, {"word": word}, Placement.ONE_CORE) for word in "abc"]
+    first = min(os.sched_getaffinity(0))
+    assert session.run(tasks) == [(i, ["a", "b", "c"], {first}) for i in range(3)]
+
+
+@pytest.mark.parametrize(("task", "words"), [(fail, "has a fault"), (die, "died"), (leave, "others wait")])
+def test_a_process_that_fails_ends_the_session(task: object, words: str) -> None:
+    """With its own words, and nobody is left waiting."""
+    with pytest.raises(session.SessionError, match=words):
+        session.run([Task(task, {}), Task(wait_for_all, {})])  # type: ignore[arg-type]
+
+
+def test_bytes_over_tcp_are_counted() -> None:
+    """Of every connection that the process has."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    with (
+        listening,
+        socket.create_connection(listening.getsockname()) as first,
+        listening.accept()[0] as second,
+    ):
+        before = received_bytes()
+        first.sendall(bytes(1000))
+        assert len(second.recv(1000, socket.MSG_WAITALL)) == 1000
+        assert received_bytes() - before == 1000
+
+
+def test_placements_name_cores() -> None:
+    """Of those that there are."""
+    cores = os.sched_getaffinity(0)
+    assert Placement.ANYWHERE.core(0) is None
+    assert Placement.ONE_CORE.core(0) == Placement.ONE_CORE.core(1) == min(cores)
+    assert Placement.TWO_CORES.core(1) in cores
+    assert (Placement.TWO_CORES.core(1) != min(cores)) == (len(cores) > 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("peer", "n"), CASES)
+def test_peers_carry_every_message(peer: Peer, n: int) -> None:
+    """There and back, and one way; each message is checked in the processes."""
+    if peer.transport != "zmq-pubsub":
+        times = in_rounds([latency_of(peer, n, Placement.ANYWHERE, 0.02)], 1)
+        assert not times.failures
+    streams = in_rounds([stream_of(peer, n, 0.02)], 1)
+    assert not streams.failures
+    assert streams.rounds_by_name[peer.name][0].per_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", [channels.measure, inprocess.measure])
+def test_suites_of_one_kind_have_figures(measure: Callable[[Options], Outcome]) -> None:
+    """Whatever they are; what was measured is checked in the measurement."""
+    assert all(row.measured > 0 for row in measure(Options(quick=True)).rows)
+
+
+@pytest.mark.slow
+def test_order_is_kept_under_overload() -> None:
+    """Whatever is dropped; and a sink that stops is timed beside one that runs."""
+    outcome = Outcome()
+    overload.measure(Options(quick=True), outcome)
+    in_order = [row for row in outcome.rows if row.unit == "%"]
+    assert len(in_order) == 3
+    assert all(row.is_reached for row in in_order)
+    assert len(outcome.tables) == 2
+
+
+@pytest.mark.slow
+def test_a_length_before_each_message_is_counted() -> None:
+    """numpy's particles over a plain socket take four bytes more than in C."""
+    peer = available()[0]["tcp/numpy"]
+    rounds = in_rounds([stream_of(peer, 0, 0.02, receivers=2)], 1).rounds_by_name["tcp/numpy"]
+    assert rounds[0].added_bytes == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("carrier", ["tcp", "unix", "shm-futex", "shm-spin"])
+def test_the_floor_is_as_fast_as_a_machine_can_be(carrier: str) -> None:
+    """Faster than a millisecond, and not faster than light through a cache."""
+    placement = Placement.TWO_CORES if carrier == "shm-spin" else Placement.ONE_CORE
+    times = Times.of(floors.round_trips(carrier, 0, placement, budget_s=0.02, most=1000))
+    assert 0.1 < times.us(0.5) < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("carrier", ["tcp", "tcp-gathered", "unix", "unix-gathered", "shm-futex"])
+@pytest.mark.parametrize("receivers", [1, 4])
+def test_the_floor_streams_to_several(carrier: str, receivers: int) -> None:
+    """It checks for itself that each gets everything, in order."""
+    for n, stride in ((0, 64), (100, 8)):
+        rate = floors.messages_per_s(
+            carrier, n, Placement.ANYWHERE, budget_s=0.02, stride=stride, receivers=receivers
+        )
+        assert rate > 1000
