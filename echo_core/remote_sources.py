@@ -57,7 +57,7 @@ class RemoteSource:
 
     def feed(self, sinks: list[Sink[Any]]) -> list[Sink[Any]]:
         """Connects what can be connected; who cannot take this source's events is returned."""
-        refusing = []
+        refusing: list[Sink[Any]] = []
         for sink in sinks:
             delivery = sink.accept(self)
             if delivery is None:

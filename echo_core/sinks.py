@@ -269,6 +269,6 @@ def _queue(backlog: Backlog) -> _links.Queue:
 
 
 def _no_records(record: object) -> Any:
-    """A class that adds what its parent's format cannot be reached from: its events are taken, records are not."""
+    """A subclass's format may lead nowhere: its events are taken, its records are not."""
     msg = f"Expected events of a class, got a record that cannot become one: {record!r}"
     raise IncompatibleError(msg)
