@@ -80,6 +80,7 @@ class Peer:
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
+        self._has_parted = False
         self._farewell = ""
         self._on_end: Callable[[], None] = _nothing
         self.is_ended = False
@@ -291,7 +292,7 @@ class Peer:
             case notices.FlushAnswered():
                 self._flushed.add(notice.number)
             case notices.PeerSaidBye():
-                self._farewell = notice.text
+                self._part(notice.text)
                 self.link.shut()
 
     def _shared(self, uid: bytes) -> None:
@@ -359,7 +360,7 @@ class Peer:
         try:
             self.link.run()
         except EchoError as failure:
-            error = failure
+            error = None if self._has_parted else failure
         except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
             log.exception("link to %s", self)
             error = LinkError(f"{type(failure).__name__}: {failure}")
@@ -379,7 +380,13 @@ class Peer:
 
     def say_goodbye(self, reason: str) -> None:
         """The last frame; the other side closes then."""
+        self._part(reason)
         self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+
+    def _part(self, reason: str) -> None:
+        """One of the two has said goodbye: whatever happens to the link now is no news."""
+        self._has_parted = True
+        self._farewell = self._farewell or reason
 
     def close(self, linger_ns: int) -> None:
         """After `say_goodbye`: what is written in time is written."""
