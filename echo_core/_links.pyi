@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, final
 
 # How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
@@ -226,9 +226,9 @@ class Pool:
     def place(self, data: Any, /) -> Block | None:
         """The Block that the data begin, or one with a copy; None: none is free, or the data are small."""
     def attach(self, process_fd: int = -1, /) -> int:
-        """A holder for one more link; -1: there are no more. `process_fd`, of os.pidfd_open, stays the caller's."""
+        """A holder for one more link; -1: there are none. `process_fd`: of os.pidfd_open; is duplicated."""
     def detach(self, holder: int, /) -> None:
-        """That link is gone. What it held is free when the peer's Mapping has gone, or the peer's process has.
+        """That link is gone. What it held is free when the peer's Mapping or process has gone.
 
         Without a `process_fd`: at once, whoever still reads.
         """
@@ -247,7 +247,7 @@ class Block:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def lend(self, holder: int, stream: int, /) -> bytes | None:
-        """What a frame says of it; None: the holder has it already, or as much of the pool as one may have."""
+        """What a frame says of it; None: the holder has it already, or half of the pool."""
 
 @final
 class Mapping:

@@ -68,8 +68,8 @@ static const uint8_t *bytes_of(const struct loan *loan)
     return loan->mapping->data + loan->first * loan->mapping->block_bytes;
 }
 
-int echo_pool_open(PyObject *self, const uint8_t *payload, uint32_t size, struct record *record, uint32_t *stream,
-                   PyObject **owner)
+int echo_pool_open(PyObject *self, const uint8_t *payload, uint32_t size, struct record *record,
+                   uint32_t *stream, PyObject **owner)
 {
     struct mapping *mapping = (struct mapping *)self;
     const char *refusal = "a frame of it has 16 bytes";
@@ -125,7 +125,7 @@ PyType_Spec echo_link_loan_spec = {
 
 /* --- the type Mapping --- */
 
-/* Maps the header to learn the shape, which *mapping then has; why it is none, or NULL. -1 in *failed: errno. */
+/* The shape, as the header tells it, for *mapping. Why it is none, or NULL; -1 in *failed: errno. */
 static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, int *failed)
 {
     const volatile struct pool_header *header;

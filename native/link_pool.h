@@ -1,4 +1,5 @@
-/* What the memory of a pool looks like, to its owner (link_pools.c) and to readers (link_mappings.c).
+/* Pools: what the memory looks like, to its owner and to readers (link_mappings.c), and what the owner has of
+ * it (link_pools.c, link_blocks.c).
  *
  *   0                        SHARED_LINE_BYTES                 data_offset
  *   | struct pool_header     | struct block_holders x blocks   | block_bytes x blocks |
@@ -16,6 +17,8 @@
 #include "links.h"
 
 #include <stdatomic.h>
+
+#pragma GCC visibility push(hidden)
 
 #define POOL_MAGIC UINT64_C(0x6c6f6f706f686365) /* "echopool" */
 #define POOL_VERSION 1
@@ -55,5 +58,61 @@ static inline int is_pool_shape(uint64_t block_bytes, uint64_t blocks)
     return block_bytes >= MIN_BLOCK_BYTES && block_bytes % MIN_BLOCK_BYTES == 0 && blocks >= 1 &&
            blocks <= MAX_BLOCKS && block_bytes <= MAX_POOL_BYTES / blocks;
 }
+
+/* --- the owner's side; the GIL guards all but the holders' bits --- */
+
+/* A link that is attached or retired. */
+struct holder {
+    int process_fd; /* owned, of pidfd_open; -1: unknown */
+    uint64_t lent;  /* blocks, at least as many as it holds */
+};
+
+/* The Python object. */
+struct pool {
+    PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
+    struct pool_header *header; /* owned mapping of the whole memory; NULL: none */
+    uint8_t *data;              /* in it */
+    uint64_t block_bytes;
+    uint32_t blocks;
+    int fd;                     /* owned; -1: closed */
+    unsigned forks;             /* echo_forks when it was made; a forked child takes no block */
+    uint32_t *extents;          /* owned; by a loan's first block: how many it takes. 0: free, or a next one */
+    struct block **loans;       /* owned; by a loan's first block: borrowed. NULL: it has no Block */
+    uint32_t next;              /* block behind the last loan */
+    uint64_t attached, retired; /* holders */
+    struct holder holders[MAX_HOLDERS];
+};
+
+/* The Python object. */
+struct block {
+    PyObject ob_base;   /* spelled out: PyObject_HEAD hides it */
+    struct pool *pool;  /* owned reference */
+    uint32_t first;     /* block of the pool */
+    Py_ssize_t size;    /* bytes that were asked for */
+};
+
+static inline _Atomic uint64_t *holder_bits(struct pool *pool, uint32_t block)
+{
+    return &holders_in(pool->header)[block].bits;
+}
+
+/* Nobody writes or reads the blocks of the loan that begins, or began, here. */
+static inline int is_free(struct pool *pool, uint32_t first)
+{
+    uint64_t bits = atomic_load_explicit(holder_bits(pool, first), memory_order_acquire);
+
+    return pool->loans[first] == NULL && (bits & (pool->attached | pool->retired)) == 0;
+}
+
+/* How many blocks a holder has; link_pools.c. */
+uint64_t echo_pool_count_held(struct pool *pool, unsigned holder);
+
+/* Lets go of retired holders that are done; link_pools.c. */
+void echo_pool_sweep(struct pool *pool);
+
+/* A new reference; NULL without an exception: there are no such blocks; link_blocks.c. */
+struct block *echo_block_new(struct pool *pool, Py_ssize_t size);
+
+#pragma GCC visibility pop
 
 #endif

@@ -6,41 +6,21 @@
  * A ring has one writer and one reader, who count the bytes since the beginning. Each keeps its own count to
  * itself and publishes it; of the other's it believes only what fits to the ring and never goes back. So
  * whatever is written into the memory, no access leaves it, and there is no lock that a killed peer could
- * hold.
- *
- * Sleeping. Whoever waits sleeps on a signal word: a count with the bit SLEEPING. The rule of both sides:
- *
- *   waits:  signal |= SLEEPING -> seen;  look again;  sleep if signal is still seen
- *   moves:  publish the count;  if SLEEPING in signal: change signal, wake all that sleep
- *
- * The four accesses are sequentially consistent, so either the mover finds the bit or the waiter, who looks
- * after it has set the bit, finds the count. If the mover found the bit in an older value of signal, then its
- * change makes every sleep on that value end or not begin, and the waiter looks again. The bit is cleared by
- * who wakes, never by who slept: two threads of a process may wait at a time, one of them about to leave,
- * and a bit that is left over costs one system call. nudge and shut change the word in any case.
- *
- * A peer that was killed between the change and the call leaves a sleeper behind, and so can one that puts an
- * old value back: hence no sleep is longer than MAX_SLEEP_NS.
+ * hold. Waiting: link_signals.c.
  */
 #define _GNU_SOURCE
 #include "link_ring.h"
+#include "link_signals.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RING_MAGIC UINT64_C(0x676e69726f686365) /* "echoring" */
 #define RING_VERSION 1
-#define SLEEPING UINT32_C(1)
-#define SECOND_NS INT64_C(1000000000)
-#define MAX_SLEEP_NS (SECOND_NS / 2)
-#define LOOKS_PER_CLOCK 32 /* while spinning; a look takes 10 to 50 ns, the clock 30 */
 
 #define ON_OWN_LINE _Alignas(SHARED_LINE_BYTES)
 
@@ -133,54 +113,7 @@ static int64_t bytes_of(struct ring *ring)
     return (int64_t)(in->other - taken);
 }
 
-/* --- signals --- */
-
-static void wake_all(_Atomic uint32_t *signal)
-{
-    syscall(SYS_futex, signal, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void wake_sleepers(_Atomic uint32_t *signal)
-{
-    uint32_t seen = atomic_load(signal);
-
-    if ((seen & SLEEPING) == 0)
-        return;
-    atomic_compare_exchange_strong(signal, &seen, seen + SLEEPING); /* clears the bit, and counts */
-    wake_all(signal);
-}
-
-static void change_and_wake(_Atomic uint32_t *signal)
-{
-    atomic_fetch_add(signal, 2 * SLEEPING);
-    wake_all(signal);
-}
-
 /* --- waiting --- */
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
-/* INT64_MAX: never. */
-static int64_t deadline_after(int64_t timeout_ns)
-{
-    int64_t now;
-
-    if (timeout_ns < 0)
-        return INT64_MAX;
-    now = now_ns();
-    return timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
-}
-
-static int64_t time_left_ns(int64_t deadline_ns)
-{
-    return deadline_ns != INT64_MAX ? deadline_ns - now_ns() : INT64_MAX;
-}
 
 /* As in `only_processor`. */
 static uint32_t processor_of_thread(void)
@@ -205,87 +138,47 @@ static int can_spin(struct ring *ring)
 {
     _Atomic uint32_t *only = ring->shared->only_processor;
     uint32_t own = atomic_load_explicit(&only[ring->side], memory_order_relaxed);
+    uint32_t other = atomic_load_explicit(&only[!ring->side], memory_order_relaxed);
 
-    return ring->spin_ns > 0 && (own == 0 || own != atomic_load_explicit(&only[!ring->side], memory_order_relaxed));
-}
-
-static inline void relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
+    return ring->spin_ns > 0 && (own == 0 || own != other);
 }
 
 /* What a wait is for. They look at atomics only: a thread that is about to leave a wait may still look while
  * another moves bytes. A count that is not believable ends a wait; the move after it says -EPROTO. */
-static int has_room(struct ring *ring)
+static int has_room(void *subject)
 {
+    struct ring *ring = subject;
     uint64_t written = atomic_load_explicit(&ring->out.moved, memory_order_relaxed);
 
     return written - atomic_load(&ring->out.direction->taken) != ring->ring_bytes || is_shut(ring);
 }
 
-static int has_bytes(struct ring *ring)
+static int has_bytes(void *subject)
 {
+    struct ring *ring = subject;
     uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
 
     return atomic_load(&ring->in.direction->written) != taken || is_shut(ring);
 }
 
-static int has_bytes_or_nudge(struct ring *ring)
+static int has_bytes_or_nudge(void *subject)
 {
+    struct ring *ring = subject;
+
     return has_bytes(ring) || atomic_load(&ring->is_nudged);
 }
 
-static int spin(struct ring *ring, int (*is_over)(struct ring *), int64_t deadline_ns)
-{
-    int64_t end_ns = now_ns() + ring->spin_ns;
-
-    do {
-        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-            relax();
-            if (is_over(ring))
-                return 1;
-        }
-    } while (now_ns() < (end_ns < deadline_ns ? end_ns : deadline_ns));
-    tell_processor(ring->shared, ring->side); /* it may have changed; before a sleep it costs little */
-    return 0;
-}
-
-/* 0: something may have changed, or the time is up. -EINTR. */
-static int sleep_on(_Atomic uint32_t *signal, uint32_t seen, int64_t left_ns)
-{
-    int64_t ns = left_ns < MAX_SLEEP_NS ? left_ns : MAX_SLEEP_NS;
-    struct timespec time = {ns / SECOND_NS, ns % SECOND_NS};
-
-    if (syscall(SYS_futex, signal, FUTEX_WAIT, seen, &time, NULL, 0) == 0 || errno == EAGAIN || errno == ETIMEDOUT)
-        return 0;
-    return -errno;
-}
-
 /* 1: it is over. 0: time is up. -EINTR. */
-static int await(struct ring *ring, _Atomic uint32_t *signal, int (*is_over)(struct ring *), int64_t deadline_ns)
+static int await(struct ring *ring, _Atomic uint32_t *signal, int (*is_over)(void *), int64_t deadline_ns)
 {
-    int64_t left_ns;
-    int status = 0;
-
     if (is_over(ring))
         return 1;
-    if (can_spin(ring) && spin(ring, is_over, deadline_ns))
-        return 1;
-    while (status == 0) {
-        uint32_t seen = atomic_fetch_or(signal, SLEEPING) | SLEEPING;
-
-        if (is_over(ring))
+    if (can_spin(ring)) {
+        if (echo_signal_spin(is_over, ring, ring->spin_ns, deadline_ns))
             return 1;
-        left_ns = time_left_ns(deadline_ns);
-        if (left_ns <= 0)
-            return 0;
-        status = sleep_on(signal, seen, left_ns);
+        tell_processor(ring->shared, ring->side); /* it may have changed; before a sleep it costs little */
     }
-    return status;
+    return echo_signal_sleep(signal, is_over, ring, deadline_ns);
 }
 
 /* --- bytes --- */
@@ -348,7 +241,7 @@ static ssize_t ring_write_parts(struct wire *wire, const struct iovec *parts, in
     if (end == begin)
         return room < 0 ? (ssize_t)room : 0;
     publish(&ring->out, &ring->out.direction->written, end);
-    wake_sleepers(&ring->out.direction->bytes_signal);
+    echo_signal_wake(&ring->out.direction->bytes_signal);
     return (ssize_t)(end - begin);
 }
 
@@ -369,7 +262,7 @@ static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
         size = (size_t)available;
     copy_out(ring, taken, bytes, size);
     publish(&ring->in, &ring->in.direction->taken, taken + size);
-    wake_sleepers(&ring->in.direction->room_signal);
+    echo_signal_wake(&ring->in.direction->room_signal);
     return (ssize_t)size;
 }
 
@@ -382,7 +275,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
 
     if (count != -EAGAIN || timeout_ns == 0)
         return count;
-    deadline_ns = deadline_after(timeout_ns);
+    deadline_ns = echo_deadline_after(timeout_ns);
     while (count == -EAGAIN) { /* once, unless the peer's count is not believable */
         status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns);
         if (status <= 0)
@@ -395,7 +288,8 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
 static int ring_await_bytes(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
-    int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_after(timeout_ns));
+    int64_t deadline_ns = echo_deadline_after(timeout_ns);
+    int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_ns);
 
     return atomic_exchange(&ring->is_nudged, 0) && status > 0 ? 0 : status;
 }
@@ -404,7 +298,7 @@ static int ring_await_room(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
 
-    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns));
+    return await(ring, &ring->out.direction->room_signal, has_room, echo_deadline_after(timeout_ns));
 }
 
 /* --- its life --- */
@@ -414,7 +308,7 @@ static void ring_nudge(struct wire *wire)
     struct ring *ring = (struct ring *)wire;
 
     atomic_store(&ring->is_nudged, 1);
-    change_and_wake(&ring->in.direction->bytes_signal);
+    echo_signal_raise(&ring->in.direction->bytes_signal);
 }
 
 static void ring_shut(struct wire *wire)
@@ -424,8 +318,8 @@ static void ring_shut(struct wire *wire)
     atomic_store(&ring->is_shut, 1);
     atomic_store(&ring->shared->is_shut[ring->side], 1);
     for (int side = 0; side < 2; side++) {
-        change_and_wake(&ring->shared->directions[side].bytes_signal);
-        change_and_wake(&ring->shared->directions[side].room_signal);
+        echo_signal_raise(&ring->shared->directions[side].bytes_signal);
+        echo_signal_raise(&ring->shared->directions[side].room_signal);
     }
 }
 

@@ -177,7 +177,7 @@ static void wire_dealloc(PyObject *self)
 static PyMethodDef wire_methods[] = {
     {"write", wire_write, METH_O, PyDoc_STR("write($self, data, /)\n--\n\nHow many of the bytes were taken.")},
     {"read", wire_read, METH_VARARGS,
-     PyDoc_STR("read($self, size, timeout_ns=-1, /)\n--\n\nWhat is there, when something is; b\"\" at the end.")},
+     PyDoc_STR("read($self, size, timeout_ns=-1, /)\n--\n\nWhat is there; b\"\" at the end.")},
     {"await_bytes", wire_await_bytes, METH_VARARGS,
      PyDoc_STR("await_bytes($self, timeout_ns=-1, /)\n--\n\nWhether read would return at once.")},
     {"await_room", wire_await_room, METH_VARARGS,
@@ -191,11 +191,12 @@ static PyMemberDef wire_members[] = {
     {"name", T_STRING, offsetof(struct wire_object, name), READONLY, PyDoc_STR("What kind of wire it is.")},
     {NULL, 0, 0, 0, NULL}};
 
-static PyType_Slot wire_slots[] = {{Py_tp_doc, PyDoc_STR("Bytes from process to process. A Link takes it over.")},
-                                   {Py_tp_dealloc, wire_dealloc},
-                                   {Py_tp_methods, wire_methods},
-                                   {Py_tp_members, wire_members},
-                                   {0, NULL}};
+static PyType_Slot wire_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Bytes from process to process. A Link takes it over.")},
+    {Py_tp_dealloc, wire_dealloc},
+    {Py_tp_methods, wire_methods},
+    {Py_tp_members, wire_members},
+    {0, NULL}};
 
 PyType_Spec echo_link_wire_spec = {
     .name = "echo_core._links.Wire",

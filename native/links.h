@@ -196,7 +196,7 @@ int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
 
-/* --- pools: link_pools.c, link_mappings.c; blocks of memory that other processes read in place --- */
+/* --- pools: link_pools.c, link_blocks.c, link_mappings.c; blocks of memory that other processes read in place --- */
 
 /* Where `bytes` lie in a loaned block of the pool: that block. Else a free block that they are copied into.
  * A new reference to an object that keeps the block from reuse; NULL without an exception: none is free, or
@@ -207,7 +207,8 @@ PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size)
  * 0: it is not lent, since the holder has it already or has half of the pool; send a copy. GIL. */
 int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);
 
-/* Undoes that for a frame which is dropped before it is sent. Any thread; no lock, no Python. */
+/* Undoes that for a frame which is dropped before it is sent; never after Pool.detach. Any thread; no lock, no
+ * Python. */
 void echo_pool_take_back(PyObject *pool, unsigned holder, const uint8_t *payload);
 
 /* What a KIND_LOAN frame refers to, in the memory that the peer shares. Checks everything; an object that owns
@@ -235,7 +236,8 @@ extern PyType_Spec echo_link_route_spec;                            /* link_rout
 extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
-extern PyType_Spec echo_link_pool_spec, echo_link_block_spec;      /* link_pools.c */
+extern PyType_Spec echo_link_pool_spec;                             /* link_pools.c */
+extern PyType_Spec echo_link_block_spec;                            /* link_blocks.c */
 extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */
 
 /* ring_memory of the module; link_ring_wires.c. GIL. */
