@@ -167,7 +167,7 @@ class Queue:
     def put(self, event: object, size: int = 0) -> None:
         """Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
-        """The next event; None: time is up. ClosedError at the end; BacklogError where the queue has failed."""
+        """The next event; None: time is up. ClosedError at the end, BacklogError if the queue has failed."""
     def get_nowait(self) -> Any:
         """The next event; None: there is none now. Never reads the link."""
     def __iter__(self) -> Queue: ...
@@ -197,7 +197,7 @@ class Outlet:
         encode: Callable[[Any], bytes],
         *,
         record_size: int = 0,
-        max_payload: int = 1 << 20,
+        max_payload: int = 1048576,
     ) -> Outlet: ...
     routes: tuple[Route, ...]
     direct: tuple[Delivery, ...]

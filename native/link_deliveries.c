@@ -174,10 +174,13 @@ static int hand_records(struct delivery *delivery, const struct record *records,
 
     for (i = 0; i < count; i++) {
         const struct record *record = &records[i];
+        int status = is_whole(delivery, record) ? 0 : -1;
 
-        if (!is_whole(delivery, record))
-            return -1;
-        if ((record->is_shared ? hand_shared(delivery, record) : hand_each(delivery, record->bytes, record->size)) != 0)
+        if (status == 0 && record->is_shared)
+            status = hand_shared(delivery, record);
+        else if (status == 0)
+            status = hand_each(delivery, record->bytes, record->size);
+        if (status != 0)
             return -1;
     }
     return 0;

@@ -56,33 +56,63 @@ static PyObject *conclude(struct submission *submission, int status)
 
 /* --- to other processes --- */
 
-/* block: where the records lie in the pool; NULL: they do not. */
-static int put_to_all(PyObject *routes, PyObject *block, struct submission *submission)
+static int put(PyObject *route, const uint8_t *bytes, Py_ssize_t size, uint64_t events, struct submission *submission)
 {
+    return echo_route_put(route, bytes, size, events) != 0 ? keep_error(submission) : 0;
+}
+
+static int put_to_all(const struct outlet *outlet, struct submission *submission)
+{
+    PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
     const struct record *record = &submission->record;
     Py_ssize_t i, count = PyTuple_Size(routes);
+    int status = 0;
 
-    for (i = 0; i < count; i++) {
-        PyObject *route = PyTuple_GetItem(routes, i);
-        int status = block == NULL
-                         ? echo_route_put(route, record->bytes, record->size, submission->events)
-                         : echo_route_lend(route, block, record->bytes, record->size, submission->events);
+    for (i = 0; status == 0 && i < count; i++)
+        status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
+    Py_DECREF(routes);
+    return status;
+}
 
-        if (status != 0 && keep_error(submission) != 0)
+/* Frame by frame, each with whole records. */
+static int put_frames(const struct outlet *outlet, PyObject *route, struct submission *submission)
+{
+    const struct record *record = &submission->record;
+    Py_ssize_t at, size, most = outlet->max_payload / outlet->record_size * outlet->record_size;
+
+    if (most == 0)
+        most = outlet->record_size;
+    for (at = 0; at < record->size; at += most) {
+        size = record->size - at < most ? record->size - at : most;
+        if (put(route, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0)
             return -1;
     }
     return 0;
 }
 
+/* block: where the records lie in the pool; NULL: they do not. */
+static int send_records(const struct outlet *outlet, PyObject *route, PyObject *block, struct submission *submission)
+{
+    int status = 1;
+
+    if (block != NULL)
+        status = echo_route_lend(route, block, submission->record.size, submission->events);
+    if (status > 0)
+        return put_frames(outlet, route, submission);
+    return status < 0 ? keep_error(submission) : 0;
+}
+
 /* Only routes look at the pool: a submission that none takes uses no block. */
-static int put_records(struct outlet *outlet, struct submission *submission)
+static int send_to_all(const struct outlet *outlet, struct submission *submission)
 {
     PyObject *routes = Py_NewRef(outlet->routes), *block = NULL;
-    int status;
+    Py_ssize_t i, count = PyTuple_Size(routes);
+    int status = 0;
 
-    if (outlet->pool != NULL && submission->record.size >= LOAN_BYTES && PyTuple_Size(routes) > 0)
+    if (outlet->pool != NULL && count > 0 && submission->record.size >= LOAN_BYTES)
         block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
-    status = put_to_all(routes, block, submission);
+    for (i = 0; status == 0 && i < count; i++)
+        status = send_records(outlet, PyTuple_GetItem(routes, i), block, submission);
     Py_XDECREF(block);
     Py_DECREF(routes);
     return status;
@@ -180,12 +210,9 @@ static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, 
     int status = encode(outlet, event, room, &submission);
 
     if (status == 0) {
-        PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
-
         outlet->sequence++;
         outlet->bytes += (uint64_t)submission.record.size;
-        status = put_to_all(routes, NULL, &submission);
-        Py_DECREF(routes);
+        status = put_to_all(outlet, &submission);
     }
     if (status == 0)
         status = hand_event_to_all(outlet, event);
@@ -210,40 +237,31 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
 
 /* --- submit_records --- */
 
-/* Frame by frame, each with whole records. */
-static int put_frames(struct outlet *outlet, const Py_buffer *view, struct submission *submission)
+/* They share one copy: the caller may write to the buffer again. */
+static int hand_buffer(const struct outlet *outlet, PyObject *records, struct submission *submission)
 {
-    Py_ssize_t at, most = outlet->max_payload / outlet->record_size * outlet->record_size;
+    struct record *record = &submission->record;
 
-    if (most == 0)
-        most = outlet->record_size;
-    for (at = 0; at < view->len; at += most) {
-        struct record *record = &submission->record;
-
-        record->bytes = (const uint8_t *)view->buf + at;
-        record->size = view->len - at < most ? view->len - at : most;
-        submission->events = (uint64_t)(record->size / outlet->record_size);
-        outlet->sequence += submission->events;
-        outlet->bytes += (uint64_t)record->size;
-        if (put_records(outlet, submission) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* All of them as one batch. They share one copy: the caller may write to the buffer again. */
-static int hand_buffer(const struct outlet *outlet, PyObject *records, const Py_buffer *view,
-                       struct submission *submission)
-{
-    if (view->len == 0 || PyTuple_Size(outlet->direct) + PyTuple_Size(outlet->converting) == 0)
+    if (PyTuple_Size(outlet->direct) + PyTuple_Size(outlet->converting) == 0)
         return 0;
-    submission->owner = PyBytes_CheckExact(records) ? Py_NewRef(records)
-                                                    : PyBytes_FromStringAndSize(view->buf, view->len);
+    submission->owner = PyBytes_CheckExact(records)
+                            ? Py_NewRef(records)
+                            : PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
     if (submission->owner == NULL)
         return -1;
-    submission->record.bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
-    submission->record.size = view->len;
+    record->bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
     return hand_to_all(outlet->direct, submission) != 0 ? -1 : hand_to_all(outlet->converting, submission);
+}
+
+static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer *view, struct submission *submission)
+{
+    if (view->len == 0)
+        return 0;
+    submission->record = (struct record){.bytes = view->buf, .size = view->len};
+    submission->events = (uint64_t)(view->len / outlet->record_size);
+    outlet->sequence += submission->events;
+    outlet->bytes += (uint64_t)view->len;
+    return send_to_all(outlet, submission) != 0 ? -1 : hand_buffer(outlet, records, submission);
 }
 
 static int open_records(const struct outlet *outlet, PyObject *records, Py_buffer *view)
@@ -258,7 +276,7 @@ static int open_records(const struct outlet *outlet, PyObject *records, Py_buffe
     if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
         return 0;
     if (outlet->record_size == 0)
-        echo_raise("FormatError", "Expected events, got records side by side: records of this source vary in size");
+        echo_raise("FormatError", "Expected events, got records side by side: those of this source vary in size");
     else
         echo_raise("FormatError", "Expected records of %zd bytes each, got %zd bytes", outlet->record_size, view->len);
     PyBuffer_Release(view);
@@ -274,9 +292,7 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
 
     if (!is_open(outlet) || open_records(outlet, records, &view) != 0)
         return NULL;
-    status = put_frames(outlet, &view, &submission);
-    if (status == 0)
-        status = hand_buffer(outlet, records, &view, &submission);
+    status = submit_view(outlet, records, &view, &submission);
     PyBuffer_Release(&view);
     return conclude(&submission, status);
 }

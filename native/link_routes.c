@@ -220,18 +220,16 @@ int echo_route_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, ui
     return put_frame(route, &frame, events);
 }
 
-int echo_route_lend(PyObject *object, PyObject *block, const uint8_t *payload, Py_ssize_t size,
-                    uint64_t events)
+int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
 {
     struct route *route = route_of(object);
     uint8_t loan[16];
     struct frame frame = {.size = sizeof loan, .stream = KIND_LOAN, .payload = loan};
 
-    if (route->link->pool == NULL || events == 0)
-        return echo_route_put(object, payload, size, events);
     if (echo_route_check(route) != 0)
         return -1;
-    if (!echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
-        return echo_route_put(object, payload, size, events);
+    if (route->link->pool == NULL ||
+        !echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
+        return 1;
     return put_frame(route, &frame, events);
 }

@@ -83,7 +83,7 @@ static void *writer_main(void *argument)
     outbox_lock(outbox);
     while (outbox->end == END_NOT) {
         write_until_idle(outbox);
-        if (outbox->end == END_NOT)
+        if (outbox->end == END_NOT && !has_work(outbox)) /* some may have come during the last round */
             sleep_until_called(outbox);
     }
     echo_outbox_unlock(outbox);

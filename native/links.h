@@ -115,9 +115,9 @@ enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR
  * dropped, and the departure is told elsewhere. */
 int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
-/* The same for records in a block of the node's pool, as a KIND_LOAN frame. Where the link shares no pool:
- * echo_route_put. */
-int echo_route_lend(PyObject *route, PyObject *block, const uint8_t *payload, Py_ssize_t size, uint64_t events);
+/* The same for records in a block of the node's pool, however large, as a KIND_LOAN frame. 1: nothing was done, as
+ * the link shares no pool or echo_block_lend refuses; put them. */
+int echo_route_lend(PyObject *route, PyObject *block, Py_ssize_t size, uint64_t events);
 
 /* --- links: link_links.c --- */
 

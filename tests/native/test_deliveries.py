@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -273,6 +274,38 @@ def test_a_damaged_record_is_the_senders_fault(cls: type[Any], tier: Tier) -> No
         delivery.hand(b"\xff" * 3)
     assert (sink.events, sink.errors) == ([], [])
     assert (delivery.events, delivery.failures) == (1, 1)
+
+
+def outcome_of(function: Callable[[Any], Any], argument: Any) -> Any:
+    """What it returns, or the error that it raises; reading a field may raise too."""
+    try:
+        return function(argument)
+    except echo.EchoError as error:
+        return type(error), str(error)
+
+
+def damaged(record: bytes) -> Iterator[bytes]:
+    """Every truncation, every byte changed, and some bytes too many."""
+    for i in range(len(record)):
+        yield record[:i]
+        for change in (1, 0x80, 0xFF):
+            yield record[:i] + bytes([record[i] ^ change]) + record[i + 1 :]
+    yield record + bytes(8)
+
+
+@pytest.mark.parametrize("event", EVENTS[:5], ids=event_names[:5])
+@pytest.mark.parametrize("abi", ["native", "s390x"])
+def test_a_damaged_record_is_what_the_decoder_says_it_is(event: Any, abi: str) -> None:
+    """Plain memory is read by the same rules as bytes, and refused in the same words."""
+    cls = class_of(event)
+    decode = echo.codec(cls, sender=echo.format_of(cls, abi=abi), tier="compiled").decode
+    for record in damaged(echo.encoder(cls, abi=abi)(event)):
+        sink = Sink()
+        expected = outcome_of(decode, record)
+        got = outcome_of(deliver(sink, decode).hand, record)
+        if got is None:
+            (got,) = sink.events or [(type(error), str(error)) for error in sink.errors]
+        assert outcome_of(repr, got) == outcome_of(repr, expected)
 
 
 @pytest.mark.parametrize("is_array", [False, True])
