@@ -223,9 +223,20 @@ static PyObject *link_unbind(PyObject *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static int check_queue(PyObject *self, PyObject *queue)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+
+    if (PyObject_TypeCheck(queue, state->queue_type))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "Expected a Queue, got %R", queue);
+    return -1;
+}
+
 static PyObject *link_follow(PyObject *self, PyObject *queue)
 {
-    if (echo_link_check(link_of(self)) != 0 || echo_link_follow(link_of(self), queue) != 0)
+    if (check_queue(self, queue) != 0 || echo_link_check(link_of(self)) != 0 ||
+        echo_link_follow(link_of(self), queue) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
