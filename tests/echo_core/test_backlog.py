@@ -1,4 +1,4 @@
-"""Backlogs: what can be asked for, and what becomes of a source's events when a peer does not read."""
+"""Backlogs: what can be asked for, and what becomes of events when a peer does not read."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.bookkeeping import books
+from echo_core.neighbours import Transport
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
@@ -49,7 +50,12 @@ def test_transports_that_do_not_exist_are_refused(transports: Any) -> None:
 
 def test_a_node_listens_where_its_transports_say(make_node: MakeNode) -> None:
     """On the loopback interface only, unless it is asked to."""
-    expected = {"tcp": [TcpAddress], "unix": [UnixAddress], "shm": [UnixAddress], "process": []}
+    expected: dict[str, list[type[Any]]] = {
+        "tcp": [TcpAddress],
+        "unix": [UnixAddress],
+        "shm": [UnixAddress],
+        "process": [],
+    }
     for transport, kinds in expected.items():
         node = make_node(transports=[transport])
         assert node.addresses == ()
@@ -98,7 +104,8 @@ def test_a_channel_that_was_closed_is_unknown(make_node: MakeNode) -> None:
 def test_the_caller_may_choose_the_way(make_node: MakeNode) -> None:
     """One node can be reached in every way."""
     channel = make_node().create_channel("x", Plain)
-    for transport, wire in (("tcp", "socket"), ("unix", "socket"), ("shm", "shm")):
+    wires: dict[Transport, str] = {"tcp": "socket", "unix": "socket", "shm": "shm"}
+    for transport, wire in wires.items():
         node = make_node(transports=["shm", "tcp"] if transport != "unix" else ["unix"])
         node.open_channel(channel.id, transport=transport)
         assert [link.wire for link in node.statistics().links] == [wire]
