@@ -58,7 +58,7 @@ def test_a_node_listens_where_its_transports_say(make_node: MakeNode) -> None:
     }
     for transport, kinds in expected.items():
         node = make_node(transports=[transport])
-        assert node.addresses == ()
+        assert not node.addresses
         node.create_channel("x")
         found = [parse_address(text) for text in node.addresses]
         assert [type(address) for address in found] == kinds
