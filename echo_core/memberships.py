@@ -16,7 +16,8 @@ from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
 from echo_core.errors import ClosedError, IncompatibleError
-from echo_core.formats.compare import compare
+from echo_core.formats.compare import Report, compare
+from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.notices import (
     EventsLost,
@@ -27,7 +28,7 @@ from echo_core.notices import (
     SourceOpened,
     Unreachable,
 )
-from echo_core.receptions import Receptions
+from echo_core.receptions import Receptions, Wanted
 from echo_core.remote_sources import RemoteSource
 from echo_core.statistics import ChannelStatistics
 
@@ -155,16 +156,17 @@ class Membership:
     def connect(self, source: Source[Any], sink: Sink[Any]) -> None:
         """A source and a sink of this process."""
         delivery = sink.accept(source, source.cls)
-        if delivery is None:
-            source.unreachable.append(str(sink.refusals[-1]))
-            self._tell_unreachable(_HERE, source.name, sink)
-        else:
+        refusal = sink.refusal_of(source.format)
+        if delivery is not None:
             source.add_local(sink, delivery, is_direct=sink.takes(source.cls))
+        elif refusal is not None:
+            source.unreachable.append(str(refusal))
+            self._tell_unreachable(_HERE, source.name, refusal)
 
     def feed(self, remote: RemoteSource, sinks: list[Sink[Any]]) -> None:
         """A source elsewhere and sinks of this node."""
-        for sink in remote.feed(sinks):
-            self._tell_unreachable(str(remote.peer), remote.name, sink)
+        for refusal in remote.feed(sinks):
+            self._tell_unreachable(str(remote.peer), remote.name, refusal)
 
     def remove_sink(self, sink: Sink[Any]) -> None:
         self.sinks.remove(sink)
@@ -239,8 +241,7 @@ class Membership:
         for watcher in self.watchers:
             books.tell_later(partial(watcher, notice))
 
-    def _tell_unreachable(self, peer: str, source: str, sink: Sink[Any]) -> None:
-        report = sink.refusals[-1]
+    def _tell_unreachable(self, peer: str, source: str, report: Report) -> None:
         log.warning("channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
         self.tell(Unreachable(peer, source, str(report), report))
 
@@ -260,8 +261,19 @@ class Membership:
         ]
         if reports and not any(report.is_accepted for report in reports):
             declared = ", ".join(f"`{type_.name}`" for type_ in self.types)
-            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {reports[0]}"
-            raise IncompatibleError(msg, path=reports[0].refused[0].path)
+            nearest = min(reports, key=lambda report: len(report.refused))
+            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {nearest}"
+            raise IncompatibleError(msg, path=nearest.refused[0].path)
+
+    def concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
+        """Whether a sink ought to take a source's events: not where they fit different types of the channel."""
+        if len(self.types) < 2 or wanted.cls is None:
+            return True
+        receiver = format_of(wanted.cls)
+        return any(
+            compare(sender, type_).is_accepted and compare(type_, receiver, lossy=wanted.is_lossy).is_accepted
+            for type_ in self.types
+        )
 
     def demand_open(self) -> None:
         if self not in here(self.id.uid):

@@ -133,7 +133,7 @@ class Neighbours:
                     lambda: node_id in self._peers, timeout_s, lambda: "the link that the peer starts"
                 )
             except (ClosedError, LinkError):  # perhaps the link ended as it was found
-                if attempt == _ATTEMPTS - 1 or peer is None:
+                if attempt == _ATTEMPTS - 1 or (peer is None and node_id not in self._peers):
                     raise
             else:
                 return
@@ -291,6 +291,9 @@ class Neighbours:
             self._door.unwatch(connection.watched)
 
     def turn_away(self, who: str, error: Exception) -> None:
+        if isinstance(error, RefusedError) and error.code == "duplicate":
+            log.debug("%s was not let in: %s", who, error)  # both sides had started a link
+            return
         self.handshakes_failed += 1
         log.warning("%s was not let in: %s", who, error)
 

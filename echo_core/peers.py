@@ -100,8 +100,10 @@ class Peer:
 
     def join(self, membership: Membership) -> None:
         """Asks the peer to share a channel; `has_answered` and `demand_joined` say what came of it."""
-        self._joined.pop(membership.id.uid, None)
-        self._protocol.join(membership.id.uid)
+        uid = membership.id.uid
+        if not self.shares(membership) or self._joined.get(uid) is not None:
+            self._joined.pop(uid, None)  # else the peer has joined meanwhile, and will not answer again
+        self._protocol.join(uid)
         self._send_frames()
 
     def has_answered(self, membership: Membership) -> bool:
@@ -198,19 +200,24 @@ class Peer:
             outgoing.source.remove_route(outgoing.route)
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
         with books.changing():
             outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
             if outgoing is None or outgoing.route is None or self.is_ended:
                 return
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
+            uid = outgoing.uid
         books.wait_for(
-            lambda: self.is_ended or number in self._flushed, timeout_s, lambda: f"an answer from {self}"
+            lambda: self.is_ended or number in self._flushed or not self._protocol.is_shared(uid),
+            timeout_s,
+            lambda: f"an answer from {self}",
         )
         with books.changing():
-            if number not in self._flushed:
+            if number in self._flushed:
+                self._flushed.remove(number)
+            elif self._protocol.is_shared(uid):
                 raise self._lost()
-            self._flushed.remove(number)
 
     # -----------------------------------------------------------------------
     # Sources of the peer

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from echo_core import _links
+from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.sinks import Sink
 
@@ -55,20 +56,22 @@ class RemoteSource:
     def sinks(self) -> tuple[Sink[Any], ...]:
         return tuple(self._sinks)
 
-    def feed(self, sinks: list[Sink[Any]]) -> list[Sink[Any]]:
-        """Connects what can be connected; who cannot take this source's events is returned."""
-        refusing: list[Sink[Any]] = []
+    def feed(self, sinks: list[Sink[Any]]) -> list[Report]:
+        """Connects what can be connected; why others cannot take this source's events is returned."""
+        refusals: list[Report] = []
+        fed = len(self._sinks)
         for sink in sinks:
             delivery = sink.accept(self)
-            if delivery is None:
-                refusing.append(sink)
-            else:
+            refusal = sink.refusal_of(self.format)
+            if delivery is not None:
                 self._sinks[sink] = delivery
-        if len(refusing) < len(sinks):
+            elif refusal is not None:
+                refusals.append(refusal)
+        if len(self._sinks) > fed:
             self._tell()
-        if refusing and not self._sinks:
-            self.peer.report_unreachable(self.stream, str(refusing[0].refusals[-1]))
-        return refusing
+        if refusals and not self._sinks:
+            self.peer.report_unreachable(self.stream, str(refusals[0]))
+        return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
         delivery = self._sinks.pop(sink, None)

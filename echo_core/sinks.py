@@ -19,6 +19,7 @@ from echo_core.bookkeeping import books, log
 from echo_core.errors import ChannelError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
+from echo_core.formats.token import Token
 from echo_core.receptions import Reception, Receptions, Wanted
 from echo_core.statistics import SinkStatistics
 
@@ -57,6 +58,8 @@ class Keeper(Protocol):
     @property
     def name(self) -> str: ...
 
+    def concern_each_other(self, sender: Format, wanted: Wanted) -> bool: ...
+
 
 class Sink(Generic[T]):
     """Made by `Channel.sink`, whose arguments say what it takes and how."""
@@ -78,7 +81,7 @@ class Sink(Generic[T]):
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
-        self._refusals: list[Report] = []
+        self._refusals: dict[Token, Report] = {}
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
         self._led: _links.Link | None = None
         self._thread = self._start() if own_thread else None
@@ -114,13 +117,13 @@ class Sink(Generic[T]):
             lambda: f"{what}, there are {len(self._feeds)}",
         )
         if self._refusals and len(self._feeds) < sources:
-            msg = f"Expected {what}, got {len(self._feeds)} and these: {self._refusals[0]}"
+            msg = f"Expected {what}, got {len(self._feeds)} and these: {self.refusals[0]}"
             raise IncompatibleError(msg)
 
     @property
     def refusals(self) -> tuple[Report, ...]:
         """The comparisons with sources that this sink's type cannot be reached from."""
-        return tuple(self._refusals)
+        return tuple(self._refusals.values())
 
     @property
     def sources(self) -> int:
@@ -178,7 +181,7 @@ class Sink(Generic[T]):
     # What its channel calls, with the books open
 
     def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
-        """The way from a feed to here, or None: then the refusal has been noted.
+        """The way from a feed to here, or None: then the refusal has been noted, if it is one.
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
@@ -187,7 +190,8 @@ class Sink(Generic[T]):
             reception = self._keeper.receptions.of(self.wanted, feed.format)
         except IncompatibleError:
             if not self.takes(sends):
-                self._refusals.append(self.wanted.compare(feed.format))
+                if self._keeper.concern_each_other(feed.format, self.wanted):
+                    self._refusals[feed.format.token] = self.wanted.compare(feed.format)
                 return None
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
@@ -199,6 +203,10 @@ class Sink(Generic[T]):
         self._feeds[feed] = delivery, reception
         self._choose_link()
         return delivery
+
+    def refusal_of(self, sender: Format) -> Report | None:
+        """Why a source's events cannot be taken; None: they can be, or are none of this sink's business."""
+        return self._refusals.get(sender.token)
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference."""
