@@ -299,6 +299,7 @@ class Neighbours:
         with books.changing():
             for peer in self._peers.values():
                 peer.report_drops()
+                peer.end_if_overdue()
 
     # -----------------------------------------------------------------------
     # What peers ask
@@ -324,7 +325,7 @@ class Neighbours:
             del self._peers[peer.node_id]
         if error is not None and not self._node.is_closed:
             self.links_lost += 1
-            log.warning("link to %s lost: %s", peer, error)
+            log.warning("link to %s lost: %s", str(peer), error)  # a record may be kept; a peer should not
         for membership in self._node.memberships:
             membership.remove_peer(peer, reason)
 
@@ -383,7 +384,12 @@ class Neighbours:
 def _share(peer: Peer, membership: Membership, timeout_s: float) -> None:
     with books.changing():
         peer.join(membership)
-    books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+    try:
+        books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+    except BaseException:
+        with books.changing():
+            peer.give_up(membership)
+        raise
     with books.changing():
         peer.demand_joined(membership)
 

@@ -7,6 +7,7 @@ frames in their order.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from echo_core.transports.messages import Farewell, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
+_FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
 
 class Node(Protocol):
@@ -81,9 +83,12 @@ class Peer:
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
         self._farewell = ""
+        self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
         self.is_ended = False
-        self.link = make_link(self._control)
+        # Emptied at the end: a link that referred to its peer would keep its descriptors until a collection.
+        self._ears = ears = [self._control]
+        self.link = make_link(lambda kind, payload: ears[0](kind, payload))
         self._thread = threading.Thread(target=self._read, name=f"echo-link-{name}", daemon=True)
 
     def __str__(self) -> str:
@@ -107,9 +112,19 @@ class Peer:
         return self.is_ended or membership.id.uid in self._joined
 
     def demand_joined(self, membership: Membership) -> None:
-        error = self._joined.get(membership.id.uid, self._lost())
+        uid = membership.id.uid
+        if uid not in self._joined:
+            raise self._lost()
+        error = self._joined[uid]
         if error is not None:
+            del self._joined[uid]
+            self._node.release_if_unused(self)
             raise error
+
+    def give_up(self, membership: Membership) -> None:
+        """It has not answered in time."""
+        self._command(lambda: self._protocol.leave(membership.id.uid))
+        self._node.release_if_unused(self)
 
     def _lost(self) -> LinkError:
         msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
@@ -355,31 +370,45 @@ class Peer:
                 return
 
     def _read(self) -> None:
-        error: EchoError | None = None
-        try:
-            self.link.run()
-        except EchoError as failure:
-            error = failure
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
-            log.exception("link to %s", self)
-            error = LinkError(f"{type(failure).__name__}: {failure}")
+        error = self._run()
         self.link.shut()
         with books.changing():
             self._end(error)
 
+    def _run(self) -> EchoError | None:
+        """Why the link has ended; None: both sides wanted it."""
+        try:
+            self.link.run()
+        except EchoError as failure:
+            return failure.with_traceback(None)  # else it and the link, which keeps it, refer to each other
+        except Exception as failure:
+            log.exception("link to %s", str(self))
+            return LinkError(f"{type(failure).__name__}: {failure}")
+        return None
+
     def _end(self, error: EchoError | None) -> None:
         self.is_ended = True
+        if self._farewell:  # what it no longer read does not matter to a peer that has said goodbye
+            error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in [*self._outgoing.values(), *self._withdrawn]:
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()
-        self._on_end()
+        self._ears.clear()
+        on_end, self._on_end = self._on_end, _nothing
+        on_end()
 
     def say_goodbye(self, reason: str) -> None:
-        """The last frame; the other side closes then."""
+        """The last frame; the other side closes then, or `end_if_overdue` does."""
         self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+        self._goodbye_at = time.monotonic()
+
+    def end_if_overdue(self) -> None:
+        """A peer that was told goodbye, and does not close, is not waited for."""
+        if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
+            self.link.shut()
 
     def close(self, linger_ns: int) -> None:
         """After `say_goodbye`: what is written in time is written."""
