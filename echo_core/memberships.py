@@ -90,6 +90,11 @@ def here(uid: bytes) -> list[Membership]:
     return _memberships_by_uid.get(uid, [])
 
 
+def forget_all() -> None:
+    """In a forked child: the parent's nodes are not here."""
+    _memberships_by_uid.clear()
+
+
 class Membership:
     """One channel of one node, for all components here that have opened it."""
 
@@ -280,8 +285,8 @@ class Membership:
             if self not in here(self.id.uid):
                 return
             for peer in list(self.peers):
-                peer.leave(self)
                 self.remove_peer(peer, "")
+                peer.leave(self)  # which ends a link that no channel needs any longer
             self._unregister()
             self.node.forget(self)
 

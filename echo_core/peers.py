@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from echo_core import _links
+from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
 from echo_core.formats.format import Format
@@ -380,7 +381,7 @@ class Peer:
         try:
             self.link.run()
         except EchoError as failure:
-            return failure.with_traceback(None)  # else it and the link, which keeps it, refer to each other
+            return _bare(failure)
         except Exception as failure:
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
@@ -410,12 +411,18 @@ class Peer:
         if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
             self.link.shut()
 
-    def close(self, linger_ns: int) -> None:
-        """After `say_goodbye`: what is written in time is written."""
-        self.link.drain(linger_ns)
+    def close(self, limit: float) -> None:
+        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first,
+
+        so that nothing which it still sends makes the system throw our last words away."""
+        self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+        self._join_thread(max(0.0, limit - time.monotonic()))
         self.link.shut()
+        self._join_thread(_JOIN_THREAD_S)
+
+    def _join_thread(self, timeout_s: float) -> None:
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_THREAD_S)
+            self._thread.join(timeout_s)
 
     def statistics(self) -> LinkStatistics:
         link = self.link
@@ -435,6 +442,12 @@ class Peer:
 
 def _nothing() -> None:
     pass
+
+
+def _bare(error: EchoError) -> EchoError:
+    """Without the frames that it went through: the link keeps it, and they the link."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def declaration_of(membership: Membership) -> Declaration:

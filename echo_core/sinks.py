@@ -8,6 +8,7 @@ waits for such a queue reads the link in person, if only one feeds it.
 from __future__ import annotations
 
 import threading
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -24,6 +25,7 @@ from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
 _JOIN_S = 1.0
+_MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
 
@@ -78,8 +80,9 @@ class Sink(Generic[T]):
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
-        self._refusals: list[Report] = []
+        self._refusals: deque[Report] = deque(maxlen=_MAX_REFUSALS)
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
+        self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
         self._thread = self._start() if own_thread else None
         self.is_closed = False
@@ -197,6 +200,7 @@ class Sink(Generic[T]):
             is_array=self.wanted.is_array,
         )
         self._feeds[feed] = delivery, reception
+        self._feeds_by_link[feed.link] += 1
         self._choose_link()
         return delivery
 
@@ -212,14 +216,16 @@ class Sink(Generic[T]):
             self._past[0] += held[0].events
             self._past[1] += held[0].failures
             self._past[2] += feed.lost
+            self._feeds_by_link[feed.link] -= 1
+            if not self._feeds_by_link[feed.link]:
+                del self._feeds_by_link[feed.link]
             self._choose_link()
 
     def _choose_link(self) -> None:
         """Who waits for the queue may read the link that feeds it, where it is the only one."""
         if self._queue is None:
             return
-        links = {feed.link for feed in self._feeds}
-        led = next(iter(links)) if len(links) == 1 else None
+        led = next(iter(self._feeds_by_link)) if len(self._feeds_by_link) == 1 else None
         if led is self._led:
             return
         if self._led is not None:
