@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,14 @@ from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector
 
 
+@pytest.fixture
+def default_node() -> Iterator[echo.Node]:
+    """The process's own, which would stay."""
+    yield echo.default_node()
+    echo.default_node().close()
+
+
+@pytest.mark.usefixtures("default_node")
 def test_a_component_needs_no_node() -> None:
     """Two that know nothing of each other but an id."""
     created = echo.create_channel("default", Plain)
@@ -28,6 +37,7 @@ def test_a_component_needs_no_node() -> None:
         assert opened.name == "default"
 
 
+@pytest.mark.usefixtures("default_node")
 def test_a_handle_that_is_closed_leaves_the_others_alone() -> None:
     created = echo.create_channel("default", Plain)
     first, second = echo.open_channel(created.id), echo.open_channel(created.id)
