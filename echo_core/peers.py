@@ -87,9 +87,7 @@ class Peer:
         self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
         self.is_ended = False
-        # Emptied at the end: a link that referred to its peer would keep its descriptors until a collection.
-        self._ears = ears = [self._control]
-        self.link = make_link(lambda kind, payload: ears[0](kind, payload))
+        self.link = make_link(self._control)
         self._thread = threading.Thread(target=self._read, name=f"echo-link-{name}", daemon=True)
 
     def __str__(self) -> str:
@@ -404,7 +402,6 @@ class Peer:
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()
-        self._ears.clear()
         on_end, self._on_end = self._on_end, _nothing
         on_end()
 
@@ -420,9 +417,10 @@ class Peer:
             self.link.shut()
 
     def close(self, limit: float) -> None:
-        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first,
+        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first.
 
-        so that nothing which it still sends makes the system throw our last words away."""
+        Else what it still sends could make the system throw our last words away.
+        """
         self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
         self._join_thread(max(0.0, limit - time.monotonic()))
         self.link.shut()

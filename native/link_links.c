@@ -153,12 +153,19 @@ static PyObject *link_drain(PyObject *self, PyObject *argument)
 
 /* --- receiving --- */
 
+/* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
 static PyObject *link_run(PyObject *self, PyObject *ignored)
 {
+    struct link *link = link_of(self);
+    int status;
+
     (void)ignored;
-    if (echo_link_check(link_of(self)) != 0 || echo_link_run(link_of(self)) != 0)
+    if (echo_link_check(link) != 0)
         return NULL;
-    Py_RETURN_NONE;
+    status = echo_link_run(link);
+    if (link->is_ended)
+        Py_CLEAR(link->control);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static int make_room_for(struct link *link, size_t index)
