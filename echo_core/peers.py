@@ -81,6 +81,7 @@ class Peer:
         self._incoming: dict[int, RemoteSource] = {}
         self._withdrawn: list[_Outgoing] = []
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
+        self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
         self._farewell = ""
@@ -256,7 +257,7 @@ class Peer:
     def _offered(self, notice: notices.SourceOffered) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            format_ = Format.from_metadata(notice.metadata)
+            format_ = self._format(notice.metadata)
             remote = RemoteSource(self, membership, notice.stream, format_, notice.name)
             self._incoming[notice.stream] = remote
             membership.add_remote(remote)
@@ -270,6 +271,12 @@ class Peer:
         if remote is not None:
             self._queued.discard(remote)
             remote.membership.remove_remote(remote)
+
+    def _format(self, metadata: bytes) -> Format:
+        """One object for all channels and sources."""
+        if metadata not in self._formats:
+            self._formats[metadata] = Format.from_metadata(metadata)
+        return self._formats[metadata]
 
     # -----------------------------------------------------------------------
     # What the peer says
@@ -327,7 +334,7 @@ class Peer:
     def _declared(self, notice: notices.ChannelDeclared) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            membership.learn(notice.name, tuple(map(Format.from_metadata, notice.types)))
+            membership.learn(notice.name, tuple(map(self._format, notice.types)))
             self._joined[notice.channel_id] = None
 
     def _refused(self, notice: notices.JoinRefused) -> None:
