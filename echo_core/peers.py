@@ -247,6 +247,13 @@ class Peer:
     def report_unreachable(self, stream: int, text: str) -> None:
         self._command(lambda: self._protocol.report_unreachable(stream, text))
 
+    def tell_losses(self) -> None:
+        """Tells components here what sources of the peer have dropped since this was last told."""
+        for remote in self._incoming.values():
+            lost = remote.newly_lost()
+            if lost:
+                remote.membership.lose(str(self), remote.name, lost)
+
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
         for remote in self._queued:
@@ -424,7 +431,7 @@ class Peer:
             self.link.shut()
 
     def close(self, limit: float) -> None:
-        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first.
+        """After `say_goodbye`: until then what is queued is written, and the other side may close first.
 
         Else what it still sends could make the system throw our last words away.
         """
