@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,7 @@ from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
-from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError
+from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError, TimedOutError
 from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
@@ -37,7 +38,7 @@ ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = 64
-_ATTEMPTS = 3  # to join over a link that ends meanwhile, or while both sides start one
+_RETRY_S = 0.02  # between attempts to join over a link that ends meanwhile, or that both sides start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,23 +121,31 @@ class Neighbours:
         timeout_s: float,
     ) -> None:
         """Links to a node, if need be, and shares a channel with it."""
-        for attempt in range(_ATTEMPTS):
+        limit = time.monotonic() + timeout_s
+        while True:
             peer = self._peers.get(node_id)
+            left = max(0.0, limit - time.monotonic())
             try:
                 if peer is None:
-                    peer = self._connect(membership, _reachable(addresses, ways), timeout_s)
-                _share(peer, membership, timeout_s)
-            except RefusedError as error:
-                if error.code != "duplicate" or attempt == _ATTEMPTS - 1:
+                    peer = self._connect(membership, _reachable(addresses, ways), left)
+                _share(peer, membership, left)
+            except (ClosedError, LinkError) as error:
+                if time.monotonic() >= limit or not self._may_try_again(node_id, peer, error):
                     raise
-                books.wait_for(
-                    lambda: node_id in self._peers, timeout_s, lambda: "the link that the peer starts"
-                )
-            except (ClosedError, LinkError):  # perhaps the link ended as it was found
-                if attempt == _ATTEMPTS - 1 or (peer is None and node_id not in self._peers):
-                    raise
+                self._await_another(node_id, peer)
             else:
                 return
+
+    def _may_try_again(self, node_id: bytes, peer: Peer | None, error: EchoError) -> bool:
+        """Where a link was there that has ended, or will end; or there is one that both sides began."""
+        if isinstance(error, RefusedError):
+            return error.code == "duplicate"
+        return peer is not None or node_id in self._peers
+
+    def _await_another(self, node_id: bytes, peer: Peer | None) -> None:
+        """A link that the other side begins, or the end of one; what only the other side sees takes a while."""
+        with contextlib.suppress(TimedOutError):
+            books.wait_for(lambda: self._peers.get(node_id) is not peer, _RETRY_S, lambda: "another link")
 
     def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
         problems: list[str] = []

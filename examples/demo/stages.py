@@ -19,7 +19,7 @@ BETWEEN = ""
 
 @echo.event
 class Stage:
-    """What begins now; it shares the particles' channel, so every sink sees it between the right particles."""
+    """What begins now; on the particles' channel, so that all see it between the right particles."""
 
     name: str
 
