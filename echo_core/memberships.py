@@ -266,7 +266,7 @@ class Membership:
             raise IncompatibleError(msg, path=nearest.refused[0].path)
 
     def concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
-        """Whether a sink ought to take a source's events: not where they fit different types of the channel."""
+        """Whether a sink ought to take a source's events: not where they fit different declared types."""
         if len(self.types) < 2 or wanted.cls is None:
             return True
         receiver = format_of(wanted.cls)

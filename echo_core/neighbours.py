@@ -143,7 +143,7 @@ class Neighbours:
         return peer is not None or node_id in self._peers
 
     def _await_another(self, node_id: bytes, peer: Peer | None) -> None:
-        """A link that the other side begins, or the end of one; what only the other side sees takes a while."""
+        """A link that the other side begins, or the end of one, which only the other side may see."""
         with contextlib.suppress(TimedOutError):
             books.wait_for(lambda: self._peers.get(node_id) is not peer, _RETRY_S, lambda: "another link")
 

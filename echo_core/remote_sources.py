@@ -60,7 +60,7 @@ class RemoteSource:
 
     def feed(self, sinks: list[Sink[Any]]) -> list[Report]:
         """Connects what can be connected; why others cannot take this source's events is returned."""
-        refusals = []
+        refusals: list[Report] = []
         fed = len(self._sinks)
         for sink in sinks:
             delivery = sink.accept(self)

@@ -277,6 +277,6 @@ def _queue(backlog: Backlog) -> _links.Queue:
 
 
 def _no_records(record: object) -> Any:
-    """A class that adds what its parent's format cannot be reached from: its events are taken, records are not."""
+    """Of a class that its parent's records cannot become: its own events are taken, by reference."""
     msg = f"Expected events of a class, got a record that cannot become one: {record!r}"
     raise IncompatibleError(msg)

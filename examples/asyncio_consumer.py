@@ -6,7 +6,6 @@ Another process sends: this file again, with the ids of the channels.
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 
 import echo_core as echo

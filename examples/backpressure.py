@@ -19,12 +19,12 @@ class Frame:
     number: int
 
 
-def drop(when_full: echo.WhenFull) -> None:
+def drop(backlog: echo.Backlog) -> None:
     """The consumer keeps ten, and both sides know how many it did not get."""
     with echo.Node(transports=["tcp"]) as camera, echo.Node(transports=["tcp"]) as screen:
         channel = camera.create_channel("frames", Frame)
         opened = screen.open_channel(channel.id)
-        sink = opened.sink(Frame, backlog=echo.Backlog(events=10, when_full=when_full))
+        sink = opened.sink(Frame, backlog=backlog)
         source = channel.source()
         source.wait_matched()
         told = threading.Event()
@@ -34,7 +34,7 @@ def drop(when_full: echo.WhenFull) -> None:
             source.submit(Frame(number))
         source.flush()
         sink.close()
-        print(f"{when_full}: {[frame.number for frame in sink]}, {sink.statistics().dropped} dropped")
+        print(f"{backlog.when_full}: {[frame.number for frame in sink]}, {sink.statistics().dropped} dropped")
         told.wait(10.0)
         print(f"the sender has heard of {source.statistics().dropped_at_sinks}")
 
@@ -60,6 +60,6 @@ def block() -> None:
 
 
 if __name__ == "__main__":
-    drop("drop_oldest")
-    drop("drop_newest")
+    drop(echo.Backlog(events=10, when_full="drop_oldest"))
+    drop(echo.Backlog(events=10, when_full="drop_newest"))
     block()

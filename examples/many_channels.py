@@ -1,4 +1,7 @@
-"""A channel is cheap: one for each sensor, over one link. Two nodes of one process stand for two processes."""
+"""A channel is cheap: one for each sensor, all over one link.
+
+Two nodes of one process stand for two processes.
+"""
 
 from __future__ import annotations
 

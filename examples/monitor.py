@@ -1,6 +1,7 @@
 """A monitor that knows no class: who comes and goes on a channel, what flows, how much.
 
-By itself it shows a channel of its own. To watch another: `python examples/monitor.py CHANNEL_ID`, and Ctrl-C.
+By itself it shows a channel of its own. To watch another, until Ctrl-C:
+`python examples/monitor.py CHANNEL_ID`.
 """
 
 from __future__ import annotations

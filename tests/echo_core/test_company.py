@@ -55,10 +55,11 @@ def test_members_that_join_at_once_all_find_each_other(
     created = make_node(transports=[transport]).create_channel("test", Plain)
     nodes = [make_node(transports=[transport]) for _ in range(4)]
     channels: list[echo.Channel[Any]] = []
-    threads = [
-        threading.Thread(target=lambda node=node: channels.append(node.open_channel(created.id)))
-        for node in nodes
-    ]
+
+    def join(node: echo.Node) -> None:
+        channels.append(node.open_channel(created.id))
+
+    threads = [threading.Thread(target=join, args=(node,)) for node in nodes]
     for thread in threads:
         thread.start()
     for thread in threads:
