@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from echo_core import _links
@@ -36,7 +36,7 @@ class Bookkeeping:
         self._to_tell: deque[_Told] = deque()
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def changing(self) -> Generator[None]:
         """Holds the lock; when the outermost ends, waiters look again and components are told."""
         with self._lock:
             self._depth += 1

@@ -91,6 +91,11 @@ def here(uid: bytes) -> list[Membership]:
     return _memberships_by_uid.get(uid, [])
 
 
+def forget_all() -> None:
+    """In a forked child: the parent's nodes are not here."""
+    _memberships_by_uid.clear()
+
+
 class Membership:
     """One channel of one node, for all components here that have opened it."""
 
@@ -266,7 +271,7 @@ class Membership:
             raise IncompatibleError(msg, path=nearest.refused[0].path)
 
     def concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
-        """Whether a sink ought to take a source's events: not where they fit different declared types."""
+        """Whether a sink ought to take a source's events: not where each fits another of the types."""
         if len(self.types) < 2 or wanted.cls is None:
             return True
         receiver = format_of(wanted.cls)
@@ -292,8 +297,8 @@ class Membership:
             if self not in here(self.id.uid):
                 return
             for peer in list(self.peers):
-                peer.leave(self)
                 self.remove_peer(peer, "")
+                peer.leave(self)  # which ends a link that no channel needs any longer
             self._unregister()
             self.node.forget(self)
 

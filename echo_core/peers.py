@@ -7,12 +7,14 @@ frames in their order.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from echo_core import _links
+from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
 from echo_core.formats.format import Format
@@ -26,6 +28,7 @@ from echo_core.transports.messages import Farewell, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
+_FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
 
 class Node(Protocol):
@@ -81,7 +84,7 @@ class Peer:
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
         self._farewell = ""
-        self._has_said_bye = False
+        self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
         self.is_ended = False
         self.link = make_link(self._control)
@@ -110,9 +113,19 @@ class Peer:
         return self.is_ended or membership.id.uid in self._joined
 
     def demand_joined(self, membership: Membership) -> None:
-        error = self._joined.get(membership.id.uid, self._lost())
+        uid = membership.id.uid
+        if uid not in self._joined:
+            raise self._lost()
+        error = self._joined[uid]
         if error is not None:
+            del self._joined[uid]
+            self._node.release_if_unused(self)
             raise error
+
+    def give_up(self, membership: Membership) -> None:
+        """It has not answered in time."""
+        self._command(lambda: self._protocol.leave(membership.id.uid))
+        self._node.release_if_unused(self)
 
     def _lost(self) -> LinkError:
         msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
@@ -366,41 +379,59 @@ class Peer:
                 return
 
     def _read(self) -> None:
-        error: EchoError | None = None
-        try:
-            self.link.run()
-        except LinkError as failure:
-            error = None if self._has_said_bye else failure  # after it either side may be gone first
-        except EchoError as failure:
-            error = failure
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
-            log.exception("link to %s", self)
-            error = LinkError(f"{type(failure).__name__}: {failure}")
+        error = self._run()
         self.link.shut()
         with books.changing():
             self._end(error)
 
+    def _run(self) -> EchoError | None:
+        """Why the link has ended; None: both sides wanted it."""
+        try:
+            self.link.run()
+        except EchoError as failure:
+            return _bare(failure)
+        except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
+            log.exception("link to %s", str(self))
+            return LinkError(f"{type(failure).__name__}: {failure}")
+        return None
+
     def _end(self, error: EchoError | None) -> None:
         self.is_ended = True
+        if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
+            error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in [*self._outgoing.values(), *self._withdrawn]:
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()
-        self._on_end()
+        on_end, self._on_end = self._on_end, _nothing
+        on_end()
 
     def say_goodbye(self, reason: str) -> None:
-        """The last frame; the other side closes then."""
-        self._has_said_bye = True
+        """The last frame; the other side closes then, or `end_if_overdue` does."""
+        self._farewell = self._farewell or reason
         self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+        self._goodbye_at = time.monotonic()
 
-    def close(self, linger_ns: int) -> None:
-        """After `say_goodbye`: what is written in time is written."""
-        self.link.drain(linger_ns)
+    def end_if_overdue(self) -> None:
+        """A peer that was told goodbye, and does not close, is not waited for."""
+        if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
+            self.link.shut()
+
+    def close(self, limit: float) -> None:
+        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first.
+
+        Else what it still sends could make the system throw our last words away.
+        """
+        self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+        self._join_thread(max(0.0, limit - time.monotonic()))
         self.link.shut()
+        self._join_thread(_JOIN_THREAD_S)
+
+    def _join_thread(self, timeout_s: float) -> None:
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_THREAD_S)
+            self._thread.join(timeout_s)
 
     def statistics(self) -> LinkStatistics:
         link = self.link
@@ -420,6 +451,12 @@ class Peer:
 
 def _nothing() -> None:
     pass
+
+
+def _bare(error: EchoError) -> EchoError:
+    """Without the frames that it went through: the link keeps it, and they the link."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def declaration_of(membership: Membership) -> Declaration:

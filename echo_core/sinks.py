@@ -8,6 +8,7 @@ waits for such a queue reads the link in person, if only one feeds it.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -25,6 +26,7 @@ from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
 _JOIN_S = 1.0
+_MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
 
@@ -83,6 +85,7 @@ class Sink(Generic[T]):
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
         self._refusals: dict[Token, Report] = {}
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
+        self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
         self._thread = self._start() if own_thread else None
         self.is_closed = False
@@ -191,7 +194,7 @@ class Sink(Generic[T]):
         except IncompatibleError:
             if not self.takes(sends):
                 if self._keeper.concern_each_other(feed.format, self.wanted):
-                    self._refusals[feed.format.token] = self.wanted.compare(feed.format)
+                    self._note_refusal(feed.format)
                 return None
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
@@ -201,12 +204,19 @@ class Sink(Generic[T]):
             is_array=self.wanted.is_array,
         )
         self._feeds[feed] = delivery, reception
+        self._feeds_by_link[feed.link] += 1
         self._choose_link()
         return delivery
 
     def refusal_of(self, sender: Format) -> Report | None:
         """Why a source's events cannot be taken; None: they can be, or are none of this sink's business."""
         return self._refusals.get(sender.token)
+
+    def _note_refusal(self, sender: Format) -> None:
+        self._refusals.pop(sender.token, None)
+        if len(self._refusals) == _MAX_REFUSALS:
+            del self._refusals[next(iter(self._refusals))]
+        self._refusals[sender.token] = self.wanted.compare(sender)
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference."""
@@ -220,14 +230,16 @@ class Sink(Generic[T]):
             self._past[0] += held[0].events
             self._past[1] += held[0].failures
             self._past[2] += feed.lost
+            self._feeds_by_link[feed.link] -= 1
+            if not self._feeds_by_link[feed.link]:
+                del self._feeds_by_link[feed.link]
             self._choose_link()
 
     def _choose_link(self) -> None:
         """Who waits for the queue may read the link that feeds it, where it is the only one."""
         if self._queue is None:
             return
-        links = {feed.link for feed in self._feeds}
-        led = next(iter(links)) if len(links) == 1 else None
+        led = next(iter(self._feeds_by_link)) if len(self._feeds_by_link) == 1 else None
         if led is self._led:
             return
         if self._led is not None:
@@ -277,6 +289,6 @@ def _queue(backlog: Backlog) -> _links.Queue:
 
 
 def _no_records(record: object) -> Any:
-    """Of a class that its parent's records cannot become: its own events are taken, by reference."""
+    """A subclass's format may lead nowhere: its events are taken, its records are not."""
     msg = f"Expected events of a class, got a record that cannot become one: {record!r}"
     raise IncompatibleError(msg)

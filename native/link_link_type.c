@@ -56,7 +56,6 @@ static void set_up(struct link *link, struct wire *wire, int64_t delay_ns, int64
                    Py_ssize_t control_bytes)
 {
     link->wire = wire;
-    link->forks = echo_forks;
     link->outbox.wire = wire;
     link->outbox.link = &link->ob_base;
     link->outbox.pool = link->pool;
@@ -81,6 +80,17 @@ static int check_settings(long long max_payload, Py_ssize_t control_bytes, long 
     return -1;
 }
 
+/* A new reference, or NULL for None. -1 with TypeError for another type. */
+static int take_optional(PyObject *object, PyTypeObject *type, PyObject **out)
+{
+    if (object != Py_None && !PyObject_TypeCheck(object, type)) {
+        PyErr_Format(PyExc_TypeError, "Expected %R or None, got %R", type, object);
+        return -1;
+    }
+    *out = object != Py_None ? Py_NewRef(object) : NULL;
+    return 0;
+}
+
 static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"wire",     "control", "max_payload", "control_bytes", "delay_ns",
@@ -90,7 +100,7 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     long long max_payload = -1, delay_ns = -1, stall_ns = -1;
     Py_ssize_t control_bytes = -1;
     unsigned int holder = 0;
-    struct wire *taken;
+    struct wire *taken = NULL;
     struct link *link;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$LnLLOIO:Link", names, state->wire_type, &wire,
@@ -101,14 +111,17 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     link = (struct link *)(void *)PyType_GenericAlloc(type, 0);
     if (link == NULL)
         return NULL;
-    taken = echo_outbox_open(&link->outbox) == 0 ? echo_wire_take(wire) : (struct wire *)PyErr_NoMemory();
+    link->forks = echo_forks;
+    if (echo_outbox_open(&link->outbox) != 0)
+        PyErr_NoMemory();
+    else if (take_optional(pool, state->pool_type, &link->pool) == 0 &&
+             take_optional(mapping, state->mapping_type, &link->mapping) == 0)
+        taken = echo_wire_take(wire);
     if (taken == NULL) {
         Py_DECREF(link);
         return NULL;
     }
     link->control = Py_NewRef(control);
-    link->pool = pool != Py_None ? Py_NewRef(pool) : NULL;
-    link->mapping = mapping != Py_None ? Py_NewRef(mapping) : NULL;
     link->max_payload = (uint32_t)max_payload;
     link->intake.chunk_type = state->chunk_type;
     set_up(link, taken, delay_ns, stall_ns, holder, control_bytes);

@@ -153,12 +153,19 @@ static PyObject *link_drain(PyObject *self, PyObject *argument)
 
 /* --- receiving --- */
 
+/* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
 static PyObject *link_run(PyObject *self, PyObject *ignored)
 {
+    struct link *link = link_of(self);
+    int status;
+
     (void)ignored;
-    if (echo_link_check(link_of(self)) != 0 || echo_link_run(link_of(self)) != 0)
+    if (echo_link_check(link) != 0)
         return NULL;
-    Py_RETURN_NONE;
+    status = echo_link_run(link);
+    if (link->is_ended)
+        Py_CLEAR(link->control);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static int make_room_for(struct link *link, size_t index)
@@ -223,9 +230,20 @@ static PyObject *link_unbind(PyObject *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static int check_queue(PyObject *self, PyObject *queue)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+
+    if (PyObject_TypeCheck(queue, state->queue_type))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "Expected a Queue, got %R", queue);
+    return -1;
+}
+
 static PyObject *link_follow(PyObject *self, PyObject *queue)
 {
-    if (echo_link_check(link_of(self)) != 0 || echo_link_follow(link_of(self), queue) != 0)
+    if (check_queue(self, queue) != 0 || echo_link_check(link_of(self)) != 0 ||
+        echo_link_follow(link_of(self), queue) != 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from echo_core.errors import LinkError
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
@@ -104,7 +104,7 @@ def peer_name(connection: socket.socket) -> str:
 
 
 @contextlib.contextmanager
-def peer_process(connection: socket.socket) -> Iterator[int]:
+def peer_process(connection: socket.socket) -> Generator[int]:
     """A descriptor of the process at the other end of a Unix socket; -1: the kernel does not tell."""
     process, _, _ = _credentials(connection)
     try:

@@ -69,6 +69,14 @@ class Other:
     id: str
 
 
+def reading(i: int) -> Reading1:
+    return Reading1(i, i / 4)
+
+
+def plain(i: int) -> Plain:
+    return Plain(i, i / 3)
+
+
 def story(i: int) -> Story:
     return Story(i, f"title {i}", bytes([i % 256]) * (i % 7), np.arange(i % 5, dtype="f4"), ["a"] * (i % 3))
 

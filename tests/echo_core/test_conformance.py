@@ -18,6 +18,8 @@ from tests.echo_core.channel_events import (
     Reading2,
     Reading3,
     Story,
+    plain,
+    reading,
     readings,
     story,
 )
@@ -75,7 +77,7 @@ def test_events_go_the_other_way_too(pair: Pair) -> None:
 
 @pytest.mark.parametrize(
     ("cls", "make"),
-    [(Reading1, lambda i: Reading1(i, i / 4)), (Plain, lambda i: Plain(i, i / 3)), (Story, story)],
+    [(Reading1, reading), (Plain, plain), (Story, story)],
     ids=["event", "slots", "varying"],
 )
 def test_every_kind_of_class_arrives_equal(pair: Pair, cls: type[Any], make: Callable[[int], Any]) -> None:
@@ -302,9 +304,11 @@ def test_a_handler_on_its_own_thread_may_be_slow(pair: Pair) -> None:
 def test_a_handler_that_fails_stops_nobody(make_node: MakeNode, transport: str, caplog: Any) -> None:
     failures: list[tuple[Any, BaseException]] = []
     here = make_node(transports=[transport]).create_channel("test", Plain)
-    there = make_node(
-        transports=[transport], on_failure=lambda sink, error: failures.append((sink, error))
-    ).open_channel(here.id)
+
+    def note(sink: echo.Sink[Any], error: BaseException) -> None:
+        failures.append((sink, error))
+
+    there = make_node(transports=[transport], on_failure=note).open_channel(here.id)
 
     def fail(event: Plain) -> None:
         raise ValueError(event.id)

@@ -35,7 +35,9 @@ from echo_core._links import (
     Delivery,
     Inlet,
     Link,
+    Mapping,
     Outlet,
+    Pool,
     Queue,
     RingWire,
     Route,
@@ -810,6 +812,67 @@ def test_views_of_received_bytes_stay_as_they_are(size: int, ends: Ends) -> None
     assert b"".join(views) == b"".join(sent)
 
 
+# --- loans ---
+
+
+def lending_pair(**options: Any) -> tuple[Pool, Link, Link, Peer]:
+    """A link that lends, one that reads what is lent, and what that one's peer would say besides."""
+    pool = Pool(block_bytes=1 << 16, blocks=8)
+    holder = pool.attach()
+    one, other = socket.socketpair()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    far = Peer(socket.socket(fileno=os.dup(one.fileno())))
+    lender = link_over(SocketWire(one.detach()), pool=pool, holder=holder, **options)
+    reader = link_over(SocketWire(other.detach()), mapping=Mapping(pool.fileno(), holder))
+    return pool, lender, reader, far
+
+
+def test_records_in_a_pool_are_read_in_place_and_given_back() -> None:
+    pool, lender, reader, far = lending_pair()
+    views: list[memoryview] = []
+    sink(reader, views.append, decode=memoryview, record_size=8, is_array=True)
+    runner = Runner(reader)
+    route = source(lender)[1]
+    outlet = Outlet(None, bytes, record_size=8)
+    outlet.routes, outlet.pool = (route,), pool
+    data = random.Random(1).randbytes(60000)
+    outlet.submit_records(data)
+    eventually(lambda: len(views) == 1)
+    assert bytes(views[0]) == data
+    assert lender.sent_bytes == 24
+    assert pool.used == 1
+    views.clear()
+    eventually(lambda: pool.used == 0)
+    lender.shut()
+    runner.end()
+    far.socket.close()
+
+
+@pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
+def test_block_whose_loan_is_dropped_is_free_again(policy: int) -> None:
+    pool, lender, reader, far = lending_pair()
+    plain, route = source(lender, max_events=1, policy=policy)
+    fill(plain, route)
+    outlet = Outlet(None, bytes, record_size=60000)
+    outlet.routes, outlet.pool = (route,), pool
+    for _ in range(20):
+        outlet.submit_records(bytes(60000))
+    assert pool.used == (policy == DROP_OLDEST)
+    lender.shut()
+    reader.shut()
+    eventually(lambda: pool.used == 0)
+    far.socket.close()
+
+
+def test_loan_that_was_not_made_ends_the_link() -> None:
+    _, _, reader, far = lending_pair()
+    sink(reader, lambda event: None)
+    far.socket.sendall(frame_bytes(KIND_LOAN, struct.pack("<IIQ", 64, 3, 100)))
+    with pytest.raises(WireError):
+        reader.run()
+    far.socket.close()
+
+
 # --- leaders and followers ---
 
 
@@ -1022,7 +1085,11 @@ def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
     with pytest.raises(ValueError, match="max_payload below"):
         link_over(wire, max_payload=1 << 31)
+    with pytest.raises(TypeError, match=r"Pool'> or None, got 5"):
+        link_over(wire, pool=5)
     link = link_over(wire)
+    with pytest.raises(TypeError, match="Expected a Queue, got 5"):
+        link.follow(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="Expected stream from 64"):
         source(link, 63)
     with pytest.raises(ValueError, match="kind from 1 on"):
