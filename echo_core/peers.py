@@ -257,9 +257,12 @@ class Peer:
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
         for remote in self._queued:
-            dropped = remote.newly_dropped()
-            if dropped:
-                self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
+            self.report_drops_of(remote)
+
+    def report_drops_of(self, remote: RemoteSource) -> None:
+        dropped = remote.newly_dropped()
+        if dropped:
+            self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
 
     def _offered(self, notice: notices.SourceOffered) -> None:
         membership = self._node.membership_of(notice.channel_id)

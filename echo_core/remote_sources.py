@@ -20,6 +20,8 @@ class Peer(Protocol):
 
     def report_unreachable(self, stream: int, text: str) -> None: ...
 
+    def report_drops_of(self, remote: RemoteSource) -> None: ...
+
 
 class Membership(Protocol):
     """The channel that a source is on, as this process has it."""
@@ -77,6 +79,7 @@ class RemoteSource:
         return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
+        self.peer.report_drops_of(self)
         delivery = self._sinks.pop(sink, None)
         if delivery is not None:
             self._reported -= delivery.dropped

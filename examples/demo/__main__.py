@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Particle:
 
 
 @contextmanager
-def started(*components: tuple[str, ...]) -> Iterator[None]:
+def started(*components: tuple[str, ...]) -> Generator[None]:
     """Other processes; they end when the simulation does, and are ended if it fails."""
     processes = [
         subprocess.Popen([sys.executable, "-m", f"examples.demo.{name}", *arguments], cwd=ROOT)
@@ -57,15 +57,11 @@ class Simulation:
     """What is published, stage by stage."""
 
     def __init__(self, channel: echo.Channel[Particle], snapshots: echo.Channel[Particle]) -> None:
+        self.mainframe_has_gone = threading.Event()
+        stages.when_closed(channel, "mainframe", self.mainframe_has_gone.set)
         self.particles = channel.source(backlog=echo.Backlog(events=10_000))
         self.snapshots = snapshots.source()
         self.stages = channel.source(Stage)
-        self.mainframe_has_gone = threading.Event()
-        channel.watch(self._notice)
-
-    def _notice(self, notice: echo.Notice) -> None:
-        if isinstance(notice, echo.SourceClosed) and notice.name == "mainframe":
-            self.mainframe_has_gone.set()
 
     def wait_for_consumers(self) -> None:
         self.stages.wait_matched(4, START_S)
@@ -157,4 +153,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    stages.run(main)

@@ -31,9 +31,10 @@ def main(channel_id: str, transport: Any) -> None:
     """Waits for its stage in a loop, sends, and leaves."""
     with echo.Node("mainframe", transports=[transport]) as node, node.open_channel(channel_id) as channel:
         source = channel.source(Particle, abi="s390x", name="mainframe")
-        for stage in channel.sink(Stage):
-            if stage.name == stages.MAINFRAME:
-                break
+        announced = channel.sink(Stage)
+        stages.when_closed(channel, "Stage", announced.close)
+        if all(stage.name != stages.MAINFRAME for stage in announced):
+            return  # the simulation has gone
         source.wait_matched(3)
         particle = Particle(70_000, 451.0, np.arange(3), "Z-77", time.perf_counter_ns())
         say("mainframe", f"sends {particle}\nas {echo.encoder(Particle, abi='s390x')(particle).hex(' ', 4)}")
@@ -42,4 +43,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    stages.run(main, *sys.argv[1:])

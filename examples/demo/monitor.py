@@ -29,7 +29,7 @@ class Monitor:
             return
         self.counts[name] += 1
         self.last = event
-        if self.stage == stages.MAINFRAME:
+        if self.stage in stages.QUIET:
             say("monitor", event)
 
     def begin(self, stage: str) -> None:
@@ -50,4 +50,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    stages.run(main, *sys.argv[1:])

@@ -36,7 +36,7 @@ class Consumer:
 
     def take(self, particle: Particle) -> None:
         self.figures.add(particle.sent_ns)
-        if self.stage == stages.MAINFRAME:
+        if self.stage in stages.QUIET:
             say("newer", particle)
 
     def take_many(self, particles: np.ndarray[Any, Any]) -> None:
@@ -69,4 +69,4 @@ def main(channel_id: str, transport: Any, snapshots_id: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    stages.run(main, *sys.argv[1:])

@@ -31,7 +31,7 @@ class Consumer:
 
     def take(self, particle: Particle) -> None:
         self.figures.add(particle.sent_ns)
-        if self.stage == stages.MAINFRAME:
+        if self.stage in stages.QUIET:
             say("older", particle)
 
     def begin(self, stage: Stage) -> None:
@@ -52,4 +52,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    stages.run(main, *sys.argv[1:])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import echo_core as echo
 
@@ -16,10 +17,13 @@ SNAPSHOTS = "snapshots: arrays of 100,000 particles"
 END = "what the simulation has sent"
 BETWEEN = ""
 
+# Order is kept for each source, not among them: the mainframe may be heard before its stage is.
+QUIET = {BETWEEN, MAINFRAME}
+
 
 @echo.event
 class Stage:
-    """What begins now; it shares the particles' channel, so every sink sees it between the right particles."""
+    """What begins now; on the particles' channel, so that all see it between the right particles."""
 
     name: str
 
@@ -69,14 +73,25 @@ def say(who: str, text: object) -> None:
     sys.stdout.flush()
 
 
-def wait_until_closed(channel: echo.Channel[object], source: str) -> None:
-    """Until a source of that name is closed, or its process has gone: by whatever means."""
-    gone = threading.Event()
+def when_closed(channel: echo.Channel[Any], source: str, call: Callable[[], object]) -> None:
+    """Calls when a source of that name is closed, or its process has gone, by whatever means."""
 
     def notice(told: echo.Notice) -> None:
         if isinstance(told, echo.SourceClosed) and told.name == source:
-            gone.set()
+            call()
 
     channel.watch(notice)
-    with contextlib.suppress(KeyboardInterrupt):
-        gone.wait()
+
+
+def wait_until_closed(channel: echo.Channel[Any], source: str) -> None:
+    gone = threading.Event()
+    when_closed(channel, source, gone.set)
+    gone.wait()
+
+
+def run(main: Callable[..., None], *arguments: str) -> None:
+    """Ctrl-C reaches all processes of a terminal; each closes what it has, and says nothing."""
+    try:
+        main(*arguments)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -17,7 +17,7 @@ LIMIT_S = 10.0
 
 
 def test_types_of_a_channel_do_not_refuse_each_other(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """A sink of one declared type and a source of another: nothing is wrong, and the right sink may come yet."""
+    """A sink of one declared type and a source of another: the right sink may come yet."""
     here = pair[0].create_channel("test", Reading1, Other)
     there = pair[1].open_channel(here.id)
     notices: list[echo.Notice] = []
@@ -55,10 +55,11 @@ def test_members_that_join_at_once_all_find_each_other(
     created = make_node(transports=[transport]).create_channel("test", Plain)
     nodes = [make_node(transports=[transport]) for _ in range(4)]
     channels: list[echo.Channel[Any]] = []
-    threads = [
-        threading.Thread(target=lambda node=node: channels.append(node.open_channel(created.id)))
-        for node in nodes
-    ]
+
+    def join(node: echo.Node) -> None:
+        channels.append(node.open_channel(created.id))
+
+    threads = [threading.Thread(target=join, args=(node,)) for node in nodes]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -103,3 +104,32 @@ def test_a_farewell_is_no_loss(pair: Pair, caplog: pytest.LogCaptureFixture) -> 
     pair[0].close()
     assert pair[0].statistics().links_lost == pair[1].statistics().links_lost == 0
     assert not caplog.records
+
+
+def test_a_channel_can_be_opened_right_after_the_last_one_was_closed(pair: Pair) -> None:
+    """The link goes with its last channel; who opens the next one does not meet what is left of it."""
+    channels = [pair[0].create_channel("test", Plain) for _ in range(20)]
+    for created in channels:
+        with pair[1].open_channel(created.id) as opened:
+            source = opened.source(Plain)
+            sink = created.sink(Plain)
+            source.wait_matched(1, LIMIT_S)
+            source.submit(Plain(1, 0.0))
+            assert sink.get(LIMIT_S) == Plain(1, 0.0)
+
+
+def test_a_sink_that_closes_has_told_what_it_dropped(pair: Pair) -> None:
+    here = pair[0].create_channel("test", Plain)
+    there = pair[1].open_channel(here.id)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
+    source = here.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    for i in range(30):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    sink.close()
+    there.sink(Plain).wait_matched(1, LIMIT_S)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(30, 0.0))
+    source.flush(LIMIT_S)  # what was told before it has come, too
+    assert source.statistics().dropped_at_sinks == 20
