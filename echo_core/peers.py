@@ -370,8 +370,9 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
+            is_first = not outgoing.source.unreachable
             outgoing.source.unreachable.append(notice.text)
-            membership.refuse(str(self), outgoing.source.name, notice.text)
+            membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------
     # The link
