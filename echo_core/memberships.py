@@ -252,10 +252,9 @@ class Membership:
             books.tell_later(partial(watcher, notice))
 
     def _tell_unreachable(self, peer: str, source: str, report: Report) -> None:
-        level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number of sources
+        level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number
         self.has_warned = True
-        log.log(level, "channel `%s`: a sink cannot take events of %s
-%s", self.name, peer, report)
+        log.log(level, "channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
         self.tell(Unreachable(peer, source, str(report), report))
 
     def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
