@@ -10,6 +10,7 @@ PYTEST_ARGS ?=
 export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
 TRANSPORT   ?= shm
+SANITIZERS  ?= address thread
 
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -24,7 +25,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter bench clean
+.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize bench clean
 
 help:
 	@echo "make setup     virtual environment in $(VENV), echo_core installed from this checkout"
@@ -33,6 +34,7 @@ help:
 	@echo "make check     what CI runs: lint and coverage"
 	@echo "make coverage  the tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
+	@echo "make sanitize  tests of C code with gcc's sanitizers;  SANITIZERS=\"$(SANITIZERS)\" names them"
 	@echo "make bench     benchmarks;              BENCH=$(BENCH) names the suite"
 	@echo "make clean     remove what these targets made"
 
@@ -73,6 +75,9 @@ pyright: $(READY)
 import-linter: $(READY)
 	@echo "--- import-linter"
 	@$(BIN)/lint-imports --no-logo
+
+sanitize: $(READY)
+	@tests/sanitize.sh "$(abspath $(BIN))/python" $(TEST_JOBS) $(SANITIZERS)
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(BENCH)

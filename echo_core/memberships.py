@@ -6,6 +6,7 @@ sources and sinks directly, unless one of them does without that.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -101,7 +102,9 @@ class Membership:
 
     __slots__ = (
         "handles",
+        "has_warned",
         "id",
+        "is_closing",
         "name",
         "node",
         "peers",
@@ -118,6 +121,8 @@ class Membership:
         self.name = name
         self.types = types
         self.handles = 0
+        self.has_warned = False
+        self.is_closing = False
         self.sources: list[Source[Any]] = []
         self.sinks: list[Sink[Any]] = []
         self.peers: list[Peer] = []
@@ -232,11 +237,11 @@ class Membership:
         self.name = self.name or name
         self.types = self.types or types
 
-    def refuse(self, peer: str, source: str, text: str) -> None:
-        """A sink elsewhere cannot take a source's events."""
-        log.warning(
-            "channel `%s`: a sink of %s cannot take events of `%s`\n%s", self.name, peer, source, text
-        )
+    def refuse(self, peer: str, source: str, text: str, *, is_first: bool) -> None:
+        """A sink elsewhere cannot take a source's events; a peer may say so as often as it likes."""
+        level = logging.WARNING if is_first else logging.DEBUG
+        told = "channel `%s`: a sink of %s cannot take events of `%s`\n%s"
+        log.log(level, told, self.name, peer, source, text)
         self.tell(Unreachable(peer, source, text))
 
     def lose(self, peer: str, source: str, events: int) -> None:
@@ -247,7 +252,9 @@ class Membership:
             books.tell_later(partial(watcher, notice))
 
     def _tell_unreachable(self, peer: str, source: str, report: Report) -> None:
-        log.warning("channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
+        level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number
+        self.has_warned = True
+        log.log(level, "channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
         self.tell(Unreachable(peer, source, str(report), report))
 
     def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -281,13 +288,14 @@ class Membership:
         )
 
     def demand_open(self) -> None:
-        if self not in here(self.id.uid):
+        if self.is_closing or self not in here(self.id.uid):
             msg = f"Expected channel `{self.name}` to be open, it has been closed"
             raise ClosedError(msg)
 
     def close(self, linger_s: float) -> None:
         """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
         with books.changing():
+            self.is_closing = True
             sinks, sources = list(self.sinks), list(self.sources)
         for sink in sinks:
             sink.close()

@@ -343,9 +343,10 @@ class Neighbours:
         log.warning("%s was not let in: %s", who, error)
 
     def tick(self) -> None:
-        """Tells sources elsewhere what sinks here have dropped."""
+        """Tells components here what was lost on the way, and others what sinks here have dropped."""
         with books.changing():
             for peer in self._peers.values():
+                peer.tell_losses()
                 peer.report_drops()
                 peer.end_if_overdue()
 

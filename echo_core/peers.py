@@ -81,6 +81,7 @@ class Peer:
         self._incoming: dict[int, RemoteSource] = {}
         self._withdrawn: list[_Outgoing] = []
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
+        self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
         self._farewell = ""
@@ -246,6 +247,13 @@ class Peer:
     def report_unreachable(self, stream: int, text: str) -> None:
         self._command(lambda: self._protocol.report_unreachable(stream, text))
 
+    def tell_losses(self) -> None:
+        """Tells components here what sources of the peer have dropped since this was last told."""
+        for remote in self._incoming.values():
+            lost = remote.newly_lost()
+            if lost:
+                remote.membership.lose(str(self), remote.name, lost)
+
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
         for remote in self._queued:
@@ -259,7 +267,7 @@ class Peer:
     def _offered(self, notice: notices.SourceOffered) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            format_ = Format.from_metadata(notice.metadata)
+            format_ = self._format(notice.metadata)
             remote = RemoteSource(self, membership, notice.stream, format_, notice.name)
             self._incoming[notice.stream] = remote
             membership.add_remote(remote)
@@ -273,6 +281,12 @@ class Peer:
         if remote is not None:
             self._queued.discard(remote)
             remote.membership.remove_remote(remote)
+
+    def _format(self, metadata: bytes) -> Format:
+        """One object for all channels and sources."""
+        if metadata not in self._formats:
+            self._formats[metadata] = Format.from_metadata(metadata)
+        return self._formats[metadata]
 
     # -----------------------------------------------------------------------
     # What the peer says
@@ -330,7 +344,7 @@ class Peer:
     def _declared(self, notice: notices.ChannelDeclared) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            membership.learn(notice.name, tuple(map(Format.from_metadata, notice.types)))
+            membership.learn(notice.name, tuple(map(self._format, notice.types)))
             self._joined[notice.channel_id] = None
 
     def _refused(self, notice: notices.JoinRefused) -> None:
@@ -356,8 +370,9 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
+            is_first = not outgoing.source.unreachable
             outgoing.source.unreachable.append(notice.text)
-            membership.refuse(str(self), outgoing.source.name, notice.text)
+            membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------
     # The link
@@ -420,7 +435,7 @@ class Peer:
             self.link.shut()
 
     def close(self, limit: float) -> None:
-        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first.
+        """After `say_goodbye`: until then what is queued is written, and the other side may close first.
 
         Else what it still sends could make the system throw our last words away.
         """

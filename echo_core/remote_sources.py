@@ -28,6 +28,8 @@ class Membership(Protocol):
 
     def remove_remote(self, remote: RemoteSource) -> None: ...
 
+    def lose(self, peer: str, source: str, events: int) -> None: ...
+
 
 class RemoteSource:
     """A source in another process. It sends from the first sink here to the last."""
@@ -41,6 +43,7 @@ class RemoteSource:
         self.inlet = _links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
         self._sinks: dict[Sink[Any], _links.Delivery] = {}
         self._reported = 0  # events dropped at sinks, as the source has been told
+        self._told = 0  # events lost, as components here have been told
         peer.link.bind(stream, self.inlet)
 
     @property
@@ -87,6 +90,12 @@ class RemoteSource:
         """How many of its events sinks here have dropped since this was last asked."""
         dropped = sum(delivery.dropped for delivery in self._sinks.values())
         newly, self._reported = dropped - self._reported, dropped
+        return newly
+
+    def newly_lost(self) -> int:
+        """How many the source has dropped since this was last asked."""
+        lost = self.inlet.lost
+        newly, self._told = lost - self._told, lost
         return newly
 
     def end(self) -> None:

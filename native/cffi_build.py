@@ -10,17 +10,19 @@ from pathlib import Path
 
 from cffi import FFI
 
-# Built with ECHO_SANITIZE=1, the module loads only into a process that has the sanitizer's run-time
-# already: LD_PRELOAD="$(gcc -print-file-name=libasan.so)".
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-IS_SANITIZED = os.environ.get("ECHO_SANITIZE") == "1"
+# ECHO_SANITIZE names what to look for. The modules then load only into a process that has the sanitizer's
+# run-time already, as tests/sanitize.sh sees to.
+SANITIZERS = {
+    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "thread": ["-fsanitize=thread"],
+}
+SANITIZER = SANITIZERS[os.environ["ECHO_SANITIZE"]] if "ECHO_SANITIZE" in os.environ else []
 
 # The plain extension modules of setup.py are built with the same.
 COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra"]
-LINK_ARGS: list[str] = []
-if IS_SANITIZED:
-    COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZERS]
-    LINK_ARGS += SANITIZERS
+LINK_ARGS = SANITIZER
+if SANITIZER:
+    COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZER]
 
 ffi = FFI()
 ffi.cdef(Path("native/api.h").read_text(encoding="utf-8"))

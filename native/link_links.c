@@ -105,6 +105,7 @@ static PyObject *link_send(PyObject *self, PyObject *args)
         return NULL;
     }
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
+    echo_submission_begin();
     outbox_lock(&link->outbox);
     status = echo_outbox_control(&link->outbox, &frame);
     echo_outbox_unlock(&link->outbox);

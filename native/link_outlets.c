@@ -68,6 +68,7 @@ static int put_to_all(const struct outlet *outlet, struct submission *submission
     Py_ssize_t i, count = PyTuple_Size(routes);
     int status = 0;
 
+    echo_submission_begin();
     for (i = 0; status == 0 && i < count; i++)
         status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
     Py_DECREF(routes);
@@ -109,6 +110,7 @@ static int send_to_all(const struct outlet *outlet, struct submission *submissio
     Py_ssize_t i, count = PyTuple_Size(routes);
     int status = 0;
 
+    echo_submission_begin();
     if (outlet->pool != NULL && count > 0 && submission->record.size >= LOAN_BYTES)
         block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
     for (i = 0; status == 0 && i < count; i++)

@@ -11,9 +11,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.errors import EchoError
-from echo_core.transports import messages
+from echo_core.transports import limits, messages
 from echo_core.transports.frames import write_frame
-from tests.echo_core.census import census, demand_as_before, resident_bytes, until
+from tests.echo_core.census import demand_as_before, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, Change, HostilePeer, unchanged
@@ -48,8 +48,9 @@ def attacked_by(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def victim(make_node: MakeNode) -> Iterator[Victim]:
+def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     """Sinks of every kind take the attacker's events; the good link has a channel of its own."""
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)  # for those who announce more than they say
     node = make_node(transports=["tcp", "unix"])
     channel = node.create_channel("attacked", Reading1)
     channel.sink(Reading1, lambda event: None)
@@ -111,7 +112,7 @@ def attack(victim: Victim, transport: str, changes: list[Change]) -> None:
     session(victim.channel.id, transport, unchanged)
     victim.demand_only_the_good_link()
     gc.collect()
-    before, memory = census(), resident_bytes()
+    before, memory = settled_census(), resident_bytes()
     for i, change in enumerate(changes):
         session(victim.channel.id, transport, change)
         if i % 8 == 0:
@@ -126,6 +127,8 @@ def attack(victim: Victim, transport: str, changes: list[Change]) -> None:
 def demand_named_errors(caplog: pytest.LogCaptureFixture) -> None:
     """Whatever was said of a link or a handshake names its fault; nothing was a surprise."""
     for record in caplog.records:
+        if "cannot take" in record.getMessage():  # a format that was changed into another one
+            continue
         assert record.exc_info is None, record.getMessage()
         assert record.levelno == logging.WARNING, record.getMessage()
         assert isinstance(record.args, tuple)

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# The C code under gcc's sanitizers, as `make sanitize` runs them:
+#
+#   tests/sanitize.sh PYTHON TEST_JOBS address|thread...
+#
+# Each kind has a copy of the tree under build/, with modules of its own, and the tests that fit it. Every
+# process writes what it finds into a file, so a finding counts even where a test expects its process to die.
+#
+# Not looked for:
+# - leaks: Python itself lets go of little at its end. tests/native count what is left by other means.
+# - races between processes, or between two mappings of one memory: a race is two accesses to one address.
+#   tests/native/ring_threads.c therefore has both sides of a ring share one mapping.
+# Not run:
+# - under either: what tests no C code of links or records, machine code of LLVM (it is not instrumented).
+# - address: tests that a bad access in machine code ends in SIGSEGV, which the sanitizer reports instead.
+# - thread: codecs and records, whose code runs under the GIL and has no threads of its own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PYTHON=$1 TEST_JOBS=$2
+shift 2
+ROOT=$PWD
+SECONDS_AT_MOST=900
+
+ADDRESS_TESTS=(
+    tests/native tests/echo_core
+    tests/codegen/test_{attacks,hostile,objects,records,walker_attacks}.py
+    --deselect tests/codegen/test_hostile.py::test_byte_read_outside_the_guarded_memory_kills_the_process
+)
+THREAD_TESTS=(
+    tests/native/test_{deliveries,links,outlets,pools,queues,rings}.py
+    tests/echo_core/test_conformance.py
+)
+
+copy_tree() {
+    rm -rf "$1"
+    mkdir -p "$1"
+    tar -c --exclude='./.*' --exclude=./build --exclude=__pycache__ --exclude='*.so' . | tar -x -C "$1"
+}
+
+# The run-time that a module was linked with; -print-file-name may name a linker script.
+runtime_of() {
+    ldd "$1" | awk '$1 ~ /^lib[at]san/ { print $3 }'
+}
+
+# TSan finds its place taken on kernels that randomise addresses by more bits than it knows of.
+run_unrandomised() {
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        setarch "$(uname -m)" -R "$@"
+    else
+        "$@"
+    fi
+}
+
+build_modules() {
+    ECHO_SANITIZE=$1 "$PYTHON" -W ignore setup.py -q build_ext --inplace --force
+}
+
+# PYTHONMALLOC: Python's own allocator would use freed objects' memory again, unseen.
+run_tests() {
+    local runtime
+    runtime=$(runtime_of echo_core/_links.abi3.so)
+    run_unrandomised timeout "$SECONDS_AT_MOST" env \
+        LD_PRELOAD="$runtime" PYTHONPATH="$PWD" PYTHONMALLOC=malloc \
+        ASAN_OPTIONS="detect_leaks=0:log_path=$PWD/reports/asan" \
+        UBSAN_OPTIONS="print_stacktrace=1:log_path=$PWD/reports/ubsan" \
+        TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
+        "$PYTHON" -m pytest -q -n "$TEST_JOBS" --benchmark-disable -p no:cacheprovider "$@"
+}
+
+run_ring_threads() {
+    gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative \
+        $("$PYTHON" -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
+        tests/native/ring_threads.c native/link_{memory,ring,signals}.c \
+        -Wl,--wrap=echo_memory_map -o ring_threads
+    TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
+        run_unrandomised timeout "$SECONDS_AT_MOST" ./ring_threads
+}
+
+# In the copy of a kind. Not 0: something was found, or a test failed.
+run_kind() {
+    local status=0
+    mkdir reports
+    build_modules "$1"
+    case $1 in
+    address) run_tests "${ADDRESS_TESTS[@]}" || status=$? ;;
+    thread)
+        run_tests "${THREAD_TESTS[@]}" || status=$?
+        run_ring_threads || status=$?
+        ;;
+    esac
+    if [[ -n $(ls reports) ]]; then
+        cat reports/*
+        status=1
+    fi
+    return "$status"
+}
+
+failed=()
+for kind in "$@"; do
+    echo "--- sanitize: $kind"
+    copy_tree "build/sanitize-$kind"
+    # A process of its own, for `set -e` does not hold in a function whose status is looked at.
+    cd "$ROOT/build/sanitize-$kind"
+    set +e
+    (
+        set -e
+        run_kind "$kind"
+    )
+    status=$?
+    set -e
+    cd "$ROOT"
+    ((status == 0)) || failed+=("$kind")
+done
+if ((${#failed[@]} > 0)); then
+    echo "sanitize: FAILED: ${failed[*]}" >&2
+    exit 1
+fi
+echo "sanitize: nothing found by: $*"
