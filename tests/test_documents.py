@@ -48,6 +48,13 @@ def test_python_in_a_document_runs(page: Path, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_both_programs_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
+    """What one sends the other receives, as its own class."""
+    result = run(str(write_programs(ROOT / "README.md", tmp_path)), cwd=tmp_path)
+    received = [f"received Particle(id={i}, temperature={300.0 + i})" for i in range(3)]
+    assert result.stdout.splitlines()[:4] == [*received, "the receiver ended with 0"], result.stderr
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_runs_and_says_something(example: Path) -> None:
     """Every example ends by itself, without an error and with output."""
