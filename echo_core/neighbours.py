@@ -7,6 +7,7 @@ the link of the smaller node id be, and refuses the other.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -226,7 +227,9 @@ class Neighbours:
         try:
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
         except EchoError as error:
-            log.warning("channel `%s`: another member cannot be reached: %s", membership.name, error)
+            has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
+            level = logging.DEBUG if has_left else logging.WARNING
+            log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
         finally:
             with books.changing():
                 self._meeting.discard(node_id)
