@@ -1,0 +1,43 @@
+"""Links for tests, which are shut whatever happens."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from echo_core._links import (
+    SocketWire,
+)
+from tests.native.link_ends import (
+    Ends,
+    Peer,
+    link_over,
+    wires,
+)
+
+
+@pytest.fixture(params=["tcp", "unix", "ring"])
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    """Two links, of which `other` keeps the control frames that it gets."""
+    one, other = wires(request.param)
+    messages: list[tuple[int, bytes]] = []
+    pair = Ends(
+        request.param,
+        link_over(one),
+        link_over(other, lambda kind, payload: messages.append((kind, payload))),
+        messages,
+    )
+    yield pair
+    pair.close()
+
+
+@pytest.fixture
+def peer() -> Iterator[tuple[SocketWire, Peer]]:
+    """A wire, and who is at its other end. Small buffers: it is full soon."""
+    one, other = socket.socketpair()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    other.settimeout(30)
+    yield SocketWire(one.detach()), Peer(other)
+    other.close()

@@ -1,0 +1,257 @@
+"""Links whose peer does not read: what waits, what is dropped, and who is told."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from echo_core._links import (
+    DROP_NEWEST,
+    DROP_OLDEST,
+    ERROR,
+    SocketWire,
+)
+from echo_core.errors import BacklogError, ClosedError, LinkError
+from tests.native.link_ends import (
+    PATIENCE_NS,
+    ROOT,
+    Peer,
+    Runner,
+    counted,
+    events_of,
+    eventually,
+    fill,
+    link_over,
+    number_of,
+    numbered,
+    repeat,
+    source,
+)
+
+
+@pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
+def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=20, policy=policy)
+    sent = fill(outlet, route)
+    for number in range(sent, sent + 200):
+        outlet.submit(numbered(number))
+    assert route.queued_events == 20
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(far.frames_until, 9)
+        assert link.drain(PATIENCE_NS)
+        outlet.submit(numbered(sent + 200))
+        link.send(9, b"")
+        frames = reading.result(30)
+    came = events_of(frames)
+    assert counted(frames) == came
+    assert came == sorted(came)
+    assert came[-1] == sent + 200
+    assert route.dropped == sent + 201 - len(came) > 100
+    assert (came[-2] == sent + 199) == (policy == DROP_OLDEST)
+
+
+def test_oldest_is_dropped_around_control_frames(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=10, policy=DROP_OLDEST)
+    sent = fill(outlet, route)
+    for number in range(sent, sent + 100):
+        outlet.submit(numbered(number))
+        if number % 7 == 0:
+            route.send(10, number.to_bytes(8, "little"))
+    link.send(9, b"")
+    frames = far.frames_until(9)
+    assert counted(frames) == events_of(frames)
+    marks = [number_of(payload) for kind, payload in frames if kind == 10]
+    assert marks == [number for number in range(sent, sent + 100) if number % 7 == 0]
+    for at, (kind, payload) in enumerate(frames):
+        if kind == 10:  # between the events that it was sent between, and so are the gaps
+            assert len(counted([*frames[:at], (64, b"")])) == 1 + len(events_of(frames[:at]))
+            assert counted([*frames[:at], (64, b"")])[-1] == number_of(payload) + 1
+
+
+def test_full_backlog_raises_under_error_and_the_receiver_can_count(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5, policy=ERROR)
+    sent = fill(outlet, route)
+    for number in range(sent, sent + 4):
+        outlet.submit(numbered(number))
+    with pytest.raises(BacklogError, match="stream 64 is full: expected at most 5 events"):
+        outlet.submit(numbered(sent + 4))
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(far.frames_until, 9)
+        assert link.drain(PATIENCE_NS)
+        outlet.submit(numbered(sent + 5))
+        link.send(9, b"")
+        frames = reading.result(30)
+    assert counted(frames) == events_of(frames) == [*range(sent + 4), sent + 5]
+    assert (route.events, route.dropped) == (sent + 5, 1)
+
+
+def test_backlog_is_bounded_in_bytes_too(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    outlet, route = source(link_over(wire), max_bytes=10 * 1008, policy=DROP_NEWEST)
+    fill(outlet, route)
+    for number in range(20):
+        outlet.submit(numbered(number))
+    assert (route.queued_events, route.queued_bytes) == (10, 10080)
+
+
+def test_record_larger_than_the_backlog_waits_alone(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_bytes=100, policy=DROP_NEWEST)
+    sent = fill(outlet, route)
+    outlet.submit(numbered(sent))
+    assert (route.queued_events, route.dropped) == (1, 1)
+    link.send(9, b"")
+    assert events_of(far.frames_until(9)) == list(range(sent))
+
+
+def test_submit_that_blocks_gives_up_in_time(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    outlet, route = source(link_over(wire), max_events=5, timeout_ns=20_000_000)
+    with pytest.raises(BacklogError, match="stream 64 was full for 20 ms"):
+        repeat(outlet.submit, numbered(0))
+    assert (route.queued_events, route.dropped) == (5, 1)
+
+
+@pytest.mark.parametrize("size", [1000, 60000, 200000])
+def test_submit_that_blocks_goes_on_when_the_peer_reads(size: int, peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(far.frames_until, 9)
+        for number in range(300):
+            outlet.submit(numbered(number, size))
+        link.send(9, b"")
+        frames = reading.result(60)
+    assert [payload for _, payload in frames] == [numbered(number, size) for number in range(300)]
+    assert (route.events, route.dropped) == (300, 0)
+
+
+def test_submit_that_blocks_ends_with_the_link(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5)
+    sent = fill(outlet, route)
+
+    def submit_more() -> None:
+        for number in range(100):
+            outlet.submit(numbered(number))
+
+    with ThreadPoolExecutor(1) as pool:
+        submitting = pool.submit(submit_more)
+        eventually(lambda: route.queued_events == 5)
+        far.socket.close()
+        submitting.result(30)
+    assert route.events + route.dropped >= sent + 100
+    assert route.queued_events == 0
+    assert not link.is_open
+
+
+def test_interrupt_ends_a_submit_that_blocks() -> None:
+    program = (
+        "import os, signal, socket, threading\n"
+        "from tests.native.link_ends import fill, link_over, numbered, source, SocketWire\n"
+        "one, other = socket.socketpair()\n"
+        "outlet, route = source(link_over(SocketWire(one.detach())), max_events=5, timeout_ns=-1)\n"
+        "fill(outlet, route)\n"
+        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    while True: outlet.submit(numbered(0))\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "interrupted\n"
+
+
+def test_source_with_much_waiting_holds_up_no_other(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    much, route = source(link, 64)
+    sent = fill(much, route)
+    for number in range(sent, sent + 500):
+        much.submit(numbered(number))
+    little, _ = source(link, 65)
+    little.submit(b"little")
+    link.send(9, b"")
+    frames = far.frames_until(9)
+    assert events_of(frames) == list(range(sent + 500))
+    assert frames.index((65, b"little")) <= sent + 2
+
+
+def test_control_frame_waits_behind_every_event_before_it_and_no_other(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlets = [source(link, stream)[0] for stream in (64, 65, 66)]
+    first, route = source(link, 67)
+    fill(first, route)
+    for number in range(30):
+        outlets[number % 3].submit(numbered(number))
+    link.send(10, b"fence")
+    for number in range(30, 60):
+        outlets[number % 3].submit(numbered(number))
+    link.send(9, b"")
+    frames = [frame for frame in far.frames_until(9) if frame[0] != 67]
+    fence = frames.index((10, b"fence"))
+    assert sorted(number_of(payload) for _, payload in frames[:fence]) == list(range(30))
+    assert sorted(number_of(payload) for _, payload in frames[fence + 1 :]) == list(range(30, 60))
+
+
+def test_peer_that_reads_nothing_for_too_long_loses_the_link(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    link = link_over(wire, stall_ns=30_000_000)
+    runner = Runner(link)
+    outlet, route = source(link)
+    sent = fill(outlet, route)
+    with pytest.raises(LinkError, match=r"The peer has read nothing for (29|30) ms"):
+        runner.end()
+    assert not link.is_open
+    outlet.submit(b"into nothing")
+    assert (route.queued_events, route.dropped) == (0, 1 + 1)
+    assert route.events == sent
+    with pytest.raises(LinkError, match="read nothing"):
+        link.send(9, b"")
+
+
+def test_peer_that_lets_control_frames_pile_up_loses_the_link(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    link = link_over(wire, control_bytes=10000)
+    runner = Runner(link)
+    with pytest.raises(LinkError, match="more than 10000 bytes of control frames"):
+        repeat(link.send, 9, bytes(1000))
+    with pytest.raises(LinkError, match="does not read"):
+        runner.end()
+
+
+def test_control_frames_of_routes_are_bounded_too(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    link = link_over(wire, control_bytes=10000)
+    routes = (source(link, stream)[1] for stream in range(64, 10064))
+    with pytest.raises(LinkError, match="does not read"):
+        repeat(lambda: next(routes).send(9, bytes(1000)))
+
+
+def test_backlog_of_a_closed_route_is_still_sent(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link)
+    sent = fill(outlet, route)
+    route.close()
+    with pytest.raises(ClosedError, match="stream 64 is closed"):
+        outlet.submit(b"late")
+    del outlet, route
+    gc.collect()
+    link.send(9, b"")
+    assert events_of(far.frames_until(9)) == list(range(sent))

@@ -1,0 +1,212 @@
+"""How links end: closed, abandoned, forked, killed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+
+import pytest
+
+from echo_core._links import (
+    Link,
+    SocketWire,
+)
+from echo_core.errors import ClosedError, LinkError
+from tests.native.link_ends import (
+    PATIENCE_NS,
+    ROOT,
+    Ends,
+    Peer,
+    Runner,
+    eventually,
+    fill,
+    leading_queue,
+    link_over,
+    numbered,
+    sink,
+    source,
+    wires,
+)
+
+
+def test_shut_ends_both_sides(ends: Ends) -> None:
+    ends.run()
+    ends.one.shut()
+    for runner in ends.runners:
+        runner.end()
+    assert not ends.one.is_open
+    assert not ends.other.is_open
+    with pytest.raises(ClosedError, match="The link is closed"):
+        ends.one.send(9, b"")
+
+
+def test_events_after_the_end_are_counted_as_dropped(ends: Ends) -> None:
+    outlet, route = source(ends.one)
+    ends.one.shut()
+    outlet.submit(b"")
+    assert (route.events, route.dropped) == (0, 1)
+
+
+def test_only_one_thread_runs_a_link(ends: Ends) -> None:
+    ends.run()
+    eventually(lambda: ends.other.is_open)
+    inlet = sink(ends.other, lambda event: None)
+    source(ends.one)[0].submit(b"")
+    eventually(lambda: inlet.events == 1)
+    with pytest.raises(RuntimeError, match="Another thread runs this link"):
+        ends.other.run()
+
+
+def test_nothing_is_left_of_a_link(ends: Ends) -> None:
+    descriptors, threads = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    for _ in range(10):
+        one, other = wires(ends.kind)
+        pair = Ends(ends.kind, link_over(one), link_over(other), [])
+        queue, _ = leading_queue(pair.other)
+        pair.run()
+        outlet, route = source(pair.one, delay_ns=200_000)
+        for number in range(20):
+            outlet.submit(numbered(number))
+            queue.get(PATIENCE_NS)
+        pair.close()
+        del pair, queue, outlet, route, one, other
+    gc.collect()
+    eventually(lambda: len(os.listdir("/proc/self/task")) <= threads)
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+def test_link_that_refers_to_itself_is_collected() -> None:
+    class Owner:
+        link: Link
+
+        def control(self, kind: int, payload: bytes) -> None: ...
+
+    owner = Owner()
+    one, other = socket.socketpair()
+    owner.link = link_over(SocketWire(one.detach()), owner.control)
+    outlet, route = source(owner.link)
+    fill(outlet, route)
+    gone = weakref.ref(owner)
+    del owner, outlet, route
+    gc.collect()
+    assert gone() is None
+    with other:
+        while other.recv(1 << 20):
+            continue
+
+
+def test_wire_has_one_link_only(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    link_over(wire)
+    with pytest.raises(ClosedError):
+        link_over(wire)
+
+
+def test_socket_wire_wants_a_stream_socket() -> None:
+    datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with datagrams, pytest.raises(ValueError, match="Expected a stream socket"):
+        SocketWire(datagrams.fileno())
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        SocketWire(-1)
+
+
+def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    with pytest.raises(ValueError, match="max_payload below"):
+        link_over(wire, max_payload=1 << 31)
+    with pytest.raises(TypeError, match=r"Pool'> or None, got 5"):
+        link_over(wire, pool=5)
+    link = link_over(wire)
+    with pytest.raises(TypeError, match="Expected a Queue, got 5"):
+        link.follow(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="Expected stream from 64"):
+        source(link, 63)
+    with pytest.raises(ValueError, match="kind from 1 on"):
+        link.send(0, b"")
+
+
+def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
+    program = (
+        "import os, socket\n"
+        "from tests.native.link_ends import *\n"
+        "from echo_core.errors import ClosedError\n"
+        "def refused(call, *arguments):\n"
+        "    try: call(*arguments)\n"
+        "    except ClosedError as error: return 'belongs to the parent' in str(error)\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "runner = Runner(link)\n"
+        "outlet, route = source(link)\n"
+        "sent = fill(outlet, route)\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    calls = [(outlet.submit, b''), (link.send, 9, b''), (link.drain, 0), (link.run,)]\n"
+        "    good = all(refused(*call) for call in [*calls, (route.send, 9, b'')])\n"
+        "    good = good and not link.is_open and link.queued_bytes == 0\n"
+        "    link.abandon()\n"
+        "    del outlet, route, link\n"
+        "    os._exit(0 if good else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0\n"
+        "other.settimeout(30)\n"
+        "left = sent * 1008\n"
+        "while left: left -= len(other.recv(left))\n"
+        "other.sendall(frame_bytes(9, b''))\n"
+        "assert link.is_open\n"
+        "try: link.abandon()\n"
+        "except RuntimeError: print('gone on')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("gone on\n", "")
+
+
+def test_handler_may_fork_and_its_child_reads_nothing() -> None:
+    program = (
+        "import os, socket\n"
+        "from tests.native.link_ends import *\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "back, _ = source(link)\n"
+        "pids = []\n"
+        "def handle(event):\n"
+        "    back.submit(event)\n"
+        "    if event == b'fork': pids.append(os.fork())\n"
+        "sink(link, handle)\n"
+        "events = [(64, b'a'), (64, b'fork'), (9, b''), (64, b'b')]\n"
+        "other.sendall(b''.join(frame_bytes(*event) for event in events))\n"
+        "other.shutdown(socket.SHUT_WR)\n"
+        "link.run()\n"
+        "if pids == [0]: os._exit(7)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 7\n"
+        "other.settimeout(30)\n"
+        "print([payload for _, payload in Peer(other).frames()])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[b'a', b'fork', b'b']\n", "")
+
+
+def test_process_that_is_killed_leaves_a_link_that_has_ended() -> None:
+    one, other = socket.socketpair()
+    program = f"import socket; socket.socket(fileno={other.fileno()}).recv(1); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], pass_fds=[other.fileno()], stdin=subprocess.PIPE
+    ) as process:
+        other.close()
+        link = link_over(SocketWire(one.detach()))
+        runner = Runner(link)
+        outlet, route = source(link, max_events=5)
+        fill(outlet, route)
+        process.send_signal(signal.SIGKILL)
+        with pytest.raises(LinkError):
+            runner.end()
+        for number in range(100):
+            outlet.submit(numbered(number))
+    assert not link.is_open

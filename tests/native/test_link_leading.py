@@ -1,0 +1,137 @@
+"""Links that are read by whoever waits for their events."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from echo_core._links import (
+    Queue,
+    SocketWire,
+)
+from echo_core.errors import ClosedError, WireError
+from tests.native.link_ends import (
+    PATIENCE_NS,
+    ROOT,
+    Ends,
+    Peer,
+    eventually,
+    leading_queue,
+    link_over,
+    number_of,
+    numbered,
+    sink,
+    source,
+    unbounded_queue,
+)
+from tests.native.test_link_frames import frame_bytes
+
+
+def test_thread_that_waits_reads_the_link_itself(ends: Ends) -> None:
+    queue, threads = leading_queue(ends.other)
+    ends.run()
+    outlet, _ = source(ends.one)
+    for number in range(100):
+        outlet.submit(numbered(number))
+        assert number_of(queue.get(PATIENCE_NS)) == number
+    assert threads.count(threading.get_ident()) >= 50
+
+
+def test_events_are_read_while_nobody_leads(ends: Ends) -> None:
+    queue, _ = leading_queue(ends.other)
+    elsewhere: list[bytes] = []
+    sink(ends.other, elsewhere.append, 65)
+    ends.run()
+    outlet, _ = source(ends.one)
+    other_outlet, _ = source(ends.one, 65)
+    for number in range(5):
+        outlet.submit(numbered(number))
+        assert number_of(queue.get(PATIENCE_NS)) == number
+        other_outlet.submit(numbered(number))
+        eventually(lambda: len(elsewhere) == number + 1)  # noqa: B023
+
+
+def test_getter_that_leads_gives_up_in_time(ends: Ends) -> None:
+    queue, _ = leading_queue(ends.other)
+    ends.run()
+    assert queue.get(1_000_000) is None
+    assert queue.get(60_000_000) is None
+    source(ends.one)[0].submit(b"event")
+    assert queue.get(PATIENCE_NS) == b"event"
+
+
+def test_getter_that_leads_notices_that_its_queue_was_closed(ends: Ends) -> None:
+    queue, _ = leading_queue(ends.other)
+    ends.run()
+    with ThreadPoolExecutor(1) as pool:
+        getting = pool.submit(queue.get)
+        with pytest.raises(TimeoutError):
+            getting.result(0.02)
+        queue.close()
+        with pytest.raises(ClosedError):
+            getting.result(30)
+
+
+def test_interrupt_ends_a_get_that_leads() -> None:
+    program = (
+        "import os, signal, socket, threading\n"
+        "from tests.native.link_ends import *\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "queue, _ = leading_queue(link)\n"
+        "runner = Runner(link)\n"
+        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try: queue.get()\n"
+        "except KeyboardInterrupt: other.sendall(frame_bytes(64, b'event'))\n"
+        "print(queue.get(), link.is_open)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "b'event' True\n"
+
+
+def test_two_getters_share_a_link(ends: Ends) -> None:
+    queues = [unbounded_queue(), unbounded_queue()]
+    for stream, queue in zip((64, 65), queues, strict=True):
+        sink(ends.other, queue, stream)
+        ends.other.follow(queue)
+        queue.lead(ends.other)
+    ends.run()
+
+    def get_all(queue: Queue) -> list[int]:
+        return [number_of(queue.get(PATIENCE_NS)) for _ in range(500)]
+
+    with ThreadPoolExecutor(2) as pool:
+        getting = [pool.submit(get_all, queue) for queue in queues]
+        outlets = [source(ends.one, stream)[0] for stream in (64, 65)]
+        for number in range(500):
+            for outlet in outlets:
+                outlet.submit(numbered(number))
+        assert [got.result(60) for got in getting] == [list(range(500))] * 2
+
+
+def test_error_that_a_leader_meets_is_raised_by_run(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    queue, _ = leading_queue(link)
+    far.socket.sendall(frame_bytes(64, b"good"))
+    assert queue.get(PATIENCE_NS) == b"good"
+    far.socket.sendall(frame_bytes(65, b"bad"))
+    assert queue.get(50_000_000) is None
+    with pytest.raises(WireError, match="got 65"):
+        link.run()
+
+
+def test_queue_that_follows_no_more_is_left_alone(ends: Ends) -> None:
+    queue, _ = leading_queue(ends.other)
+    ends.other.unfollow(queue)
+    ends.other.unfollow(queue)
+    queue.lead(None)
+    ends.run()
+    source(ends.one)[0].submit(b"event")
+    assert queue.get(PATIENCE_NS) == b"event"
