@@ -133,7 +133,9 @@ def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
 def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
     program = (
         "import os, socket\n"
+        "import os, signal, socket, threading, time\n"
         "from tests.native.link_ends import *\n"
+        "from tests.native.test_link_frames import frame_bytes\n"
         "from echo_core.errors import ClosedError\n"
         "def refused(call, *arguments):\n"
         "    try: call(*arguments)\n"
@@ -169,7 +171,9 @@ def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
 def test_handler_may_fork_and_its_child_reads_nothing() -> None:
     program = (
         "import os, socket\n"
+        "import os, signal, socket, threading, time\n"
         "from tests.native.link_ends import *\n"
+        "from tests.native.test_link_frames import frame_bytes\n"
         "one, other = socket.socketpair()\n"
         "link = link_over(SocketWire(one.detach()))\n"
         "back, _ = source(link)\n"

@@ -79,7 +79,9 @@ def test_getter_that_leads_notices_that_its_queue_was_closed(ends: Ends) -> None
 def test_interrupt_ends_a_get_that_leads() -> None:
     program = (
         "import os, signal, socket, threading\n"
+        "import os, signal, socket, threading, time\n"
         "from tests.native.link_ends import *\n"
+        "from tests.native.test_link_frames import frame_bytes\n"
         "one, other = socket.socketpair()\n"
         "link = link_over(SocketWire(one.detach()))\n"
         "queue, _ = leading_queue(link)\n"
