@@ -13,7 +13,8 @@
 #   tests/native/ring_threads.c therefore has both sides of a ring share one mapping.
 # Not run:
 # - under either: what tests no C code of links or records, machine code of LLVM (it is not instrumented).
-# - address: tests that a bad access in machine code ends in SIGSEGV, which the sanitizer reports instead.
+# - address: tests that a bad access in machine code ends in SIGSEGV, which the sanitizer reports instead; how
+#   long an import takes, which is another time here.
 # - thread: codecs and records, whose code runs under the GIL and has no threads of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,6 +28,7 @@ ADDRESS_TESTS=(
     tests/native tests/echo_core
     tests/codegen/test_{attacks,hostile,objects,records,walker_attacks}.py
     --deselect tests/codegen/test_hostile.py::test_byte_read_outside_the_guarded_memory_kills_the_process
+    --deselect tests/echo_core/test_public.py::test_import_takes_little_time
 )
 THREAD_TESTS=(
     tests/native/test_{deliveries,links,outlets,pools,queues,rings}.py
