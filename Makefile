@@ -9,6 +9,7 @@ TEST_JOBS   ?= 2
 PYTEST_ARGS ?=
 export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
+TRANSPORT   ?= shm
 SANITIZERS  ?= address thread
 FUZZ        ?= frames ring intake
 FUZZ_SECONDS ?= 60
@@ -30,7 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help:
 	@echo "make setup     virtual environment in $(VENV), echo_core installed from this checkout"
-	@echo "make demo      a tour of what it can do (examples/tour.py)"
+	@echo "make demo      five processes on a channel, in ten seconds; TRANSPORT=shm, unix or tcp"
 	@echo "make test      the tests;               PYTEST_ARGS=... goes to pytest"
 	@echo "make check     what CI runs: lint and coverage"
 	@echo "make coverage  the tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
@@ -44,7 +45,7 @@ setup: $(READY)
 	@echo "ready: $$($(BIN)/python --version) in $(VENV)"
 
 demo: $(READY)
-	@$(BIN)/python examples/tour.py
+	@$(BIN)/python -m examples.demo --transport $(TRANSPORT)
 
 test: $(READY)
 	@$(PYTEST) $(PYTEST_ARGS)

@@ -52,13 +52,13 @@ from echo_core.formats.token import Token
 from echo_core.formats.types import Field
 
 if TYPE_CHECKING:
-    from echo_core.backlog import Backlog
+    from echo_core.backlog import Backlog, WhenFull
     from echo_core.channels import Channel
     from echo_core.codegen.batches.arrays import array_decoder, array_encoder, column_decoder
     from echo_core.codegen.codecs import Codec, codec, decoder, encoder
     from echo_core.codegen.conversion import converter
     from echo_core.diagnostics import diagnostics
-    from echo_core.neighbours import Limits
+    from echo_core.neighbours import Limits, Transport
     from echo_core.nodes import Node, create_channel, default_node, open_channel
     from echo_core.notices import (
         EventsLost,
@@ -118,6 +118,7 @@ __all__ = [
     "SourceOpened",
     "TimedOutError",
     "Token",
+    "Transport",
     "UInt8",
     "UInt16",
     "UInt32",
@@ -125,6 +126,7 @@ __all__ = [
     "ULong",
     "Unreachable",
     "Verdict",
+    "WhenFull",
     "WireError",
     "array_decoder",
     "array_encoder",
@@ -157,7 +159,9 @@ _MODULE_BY_NAME = {
     "Source": "echo_core.sources",
     "SourceClosed": "echo_core.notices",
     "SourceOpened": "echo_core.notices",
+    "Transport": "echo_core.neighbours",
     "Unreachable": "echo_core.notices",
+    "WhenFull": "echo_core.backlog",
     "array_decoder": "echo_core.codegen.batches.arrays",
     "array_encoder": "echo_core.codegen.batches.arrays",
     "codec": "echo_core.codegen.codecs",

@@ -112,16 +112,17 @@ class Channel(Generic[T]):
         event_class = None if isinstance(declared, Format) else declared
         self._membership.demand_known_type(format_, is_sink=False)
         encode = None if event_class is None else encoder(event_class, abi=abi)
-        source = Source[Any](
-            self._membership,
-            event_class,
-            format_,
-            encode,
-            name=name or format_.name,
-            backlog=backlog or Backlog(),
-            delay_ns=nanoseconds(latency_budget_s),
-        )
         with books.changing():
+            self._demand_open()
+            source = Source[Any](
+                self._membership,
+                event_class,
+                format_,
+                encode,
+                name=name or format_.name,
+                backlog=backlog or Backlog(),
+                delay_ns=nanoseconds(latency_budget_s),
+            )
             self._sources = [*(held for held in self._sources if not held.is_closed), source]
             self._membership.add_source(source)
         return source
@@ -170,14 +171,15 @@ class Channel(Generic[T]):
         self._demand_open()
         if cls is not None:
             self._membership.demand_known_type(format_of(cls), is_sink=True, lossy=lossy)
-        sink = Sink[Any](
-            self._membership,
-            Wanted(cls, batch, lossy),
-            handler,
-            own_thread=own_thread,
-            backlog=backlog or Backlog(),
-        )
         with books.changing():
+            self._demand_open()
+            sink = Sink[Any](
+                self._membership,
+                Wanted(cls, batch, lossy),
+                handler,
+                own_thread=own_thread,
+                backlog=backlog or Backlog(),
+            )
             self._sinks = [*(held for held in self._sinks if not held.is_closed), sink]
             self._membership.add_sink(sink)
         return sink

@@ -6,6 +6,7 @@ sources and sinks directly, unless one of them does without that.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,8 @@ from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
 from echo_core.errors import ClosedError, IncompatibleError
-from echo_core.formats.compare import compare
+from echo_core.formats.compare import Report, compare
+from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.notices import (
     EventsLost,
@@ -27,7 +29,7 @@ from echo_core.notices import (
     SourceOpened,
     Unreachable,
 )
-from echo_core.receptions import Receptions
+from echo_core.receptions import Receptions, Wanted
 from echo_core.remote_sources import RemoteSource
 from echo_core.statistics import ChannelStatistics
 
@@ -90,12 +92,19 @@ def here(uid: bytes) -> list[Membership]:
     return _memberships_by_uid.get(uid, [])
 
 
+def forget_all() -> None:
+    """In a forked child: the parent's nodes are not here."""
+    _memberships_by_uid.clear()
+
+
 class Membership:
     """One channel of one node, for all components here that have opened it."""
 
     __slots__ = (
         "handles",
+        "has_warned",
         "id",
+        "is_closing",
         "name",
         "node",
         "peers",
@@ -112,6 +121,8 @@ class Membership:
         self.name = name
         self.types = types
         self.handles = 0
+        self.has_warned = False
+        self.is_closing = False
         self.sources: list[Source[Any]] = []
         self.sinks: list[Sink[Any]] = []
         self.peers: list[Peer] = []
@@ -155,16 +166,17 @@ class Membership:
     def connect(self, source: Source[Any], sink: Sink[Any]) -> None:
         """A source and a sink of this process."""
         delivery = sink.accept(source, source.cls)
-        if delivery is None:
-            source.unreachable.append(str(sink.refusals[-1]))
-            self._tell_unreachable(_HERE, source.name, sink)
-        else:
+        refusal = sink.refusal_of(source.format)
+        if delivery is not None:
             source.add_local(sink, delivery, is_direct=sink.takes(source.cls))
+        elif refusal is not None:
+            source.unreachable.append(str(refusal))
+            self._tell_unreachable(_HERE, source.name, refusal)
 
     def feed(self, remote: RemoteSource, sinks: list[Sink[Any]]) -> None:
         """A source elsewhere and sinks of this node."""
-        for sink in remote.feed(sinks):
-            self._tell_unreachable(str(remote.peer), remote.name, sink)
+        for refusal in remote.feed(sinks):
+            self._tell_unreachable(str(remote.peer), remote.name, refusal)
 
     def remove_sink(self, sink: Sink[Any]) -> None:
         self.sinks.remove(sink)
@@ -225,11 +237,11 @@ class Membership:
         self.name = self.name or name
         self.types = self.types or types
 
-    def refuse(self, peer: str, source: str, text: str) -> None:
-        """A sink elsewhere cannot take a source's events."""
-        log.warning(
-            "channel `%s`: a sink of %s cannot take events of `%s`\n%s", self.name, peer, source, text
-        )
+    def refuse(self, peer: str, source: str, text: str, *, is_first: bool) -> None:
+        """A sink elsewhere cannot take a source's events; a peer may say so as often as it likes."""
+        level = logging.WARNING if is_first else logging.DEBUG
+        told = "channel `%s`: a sink of %s cannot take events of `%s`\n%s"
+        log.log(level, told, self.name, peer, source, text)
         self.tell(Unreachable(peer, source, text))
 
     def lose(self, peer: str, source: str, events: int) -> None:
@@ -239,9 +251,10 @@ class Membership:
         for watcher in self.watchers:
             books.tell_later(partial(watcher, notice))
 
-    def _tell_unreachable(self, peer: str, source: str, sink: Sink[Any]) -> None:
-        report = sink.refusals[-1]
-        log.warning("channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
+    def _tell_unreachable(self, peer: str, source: str, report: Report) -> None:
+        level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number
+        self.has_warned = True
+        log.log(level, "channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
         self.tell(Unreachable(peer, source, str(report), report))
 
     def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -260,17 +273,29 @@ class Membership:
         ]
         if reports and not any(report.is_accepted for report in reports):
             declared = ", ".join(f"`{type_.name}`" for type_ in self.types)
-            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {reports[0]}"
-            raise IncompatibleError(msg, path=reports[0].refused[0].path)
+            nearest = min(reports, key=lambda report: len(report.refused))
+            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {nearest}"
+            raise IncompatibleError(msg, path=nearest.refused[0].path)
+
+    def concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
+        """Whether a sink ought to take a source's events: not where each fits another of the types."""
+        if len(self.types) < 2 or wanted.cls is None:
+            return True
+        receiver = format_of(wanted.cls)
+        return any(
+            compare(sender, type_).is_accepted and compare(type_, receiver, lossy=wanted.is_lossy).is_accepted
+            for type_ in self.types
+        )
 
     def demand_open(self) -> None:
-        if self not in here(self.id.uid):
+        if self.is_closing or self not in here(self.id.uid):
             msg = f"Expected channel `{self.name}` to be open, it has been closed"
             raise ClosedError(msg)
 
     def close(self, linger_s: float) -> None:
         """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
         with books.changing():
+            self.is_closing = True
             sinks, sources = list(self.sinks), list(self.sources)
         for sink in sinks:
             sink.close()
@@ -280,8 +305,8 @@ class Membership:
             if self not in here(self.id.uid):
                 return
             for peer in list(self.peers):
-                peer.leave(self)
                 self.remove_peer(peer, "")
+                peer.leave(self)  # which ends a link that no channel needs any longer
             self._unregister()
             self.node.forget(self)
 

@@ -7,8 +7,11 @@ the link of the smaller node id be, and refuses the other.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +21,7 @@ from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
-from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError
+from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError, TimedOutError
 from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
@@ -29,7 +32,7 @@ from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
 from echo_core.transports.handshake_words import Feature, Identity
 from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Refusal
+from echo_core.transports.messages import Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 Transport = Literal["process", "shm", "unix", "tcp"]
@@ -37,7 +40,11 @@ ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = 64
-_ATTEMPTS = 3  # to join over a link that ends meanwhile, or while both sides start one
+_END_OF = "the end of the link to {}"
+_ATTEMPTS = 3  # to join over a link that ends meanwhile
+_RETRY_S = 0.02  # after an attempt while both sides start a link
+_MAX_MEETINGS = 16  # threads that link to other members of channels at once
+_MAX_ACQUAINTANCES = 4096  # members that wait for that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +110,9 @@ class Neighbours:
         self._bounds = bounds
         self._peers: dict[bytes, Peer] = {}
         self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
-        self._meeting: set[bytes] = set()  # nodes that a thread is linking to
+        self._meeting: set[bytes] = set()  # nodes that are to be linked to
+        self._to_meet: deque[Callable[[], None]] = deque()
+        self._meeters = 0
         self._pool: _links.Pool | None = None
         self._door: Doorkeeper | None = None
         self.addresses: tuple[Address, ...] = ()
@@ -120,23 +129,36 @@ class Neighbours:
         timeout_s: float,
     ) -> None:
         """Links to a node, if need be, and shares a channel with it."""
-        for attempt in range(_ATTEMPTS):
+        limit = time.monotonic() + timeout_s
+        attempts = 0
+        while True:
+            left_s = max(0.0, limit - time.monotonic())
             peer = self._peers.get(node_id)
             try:
                 if peer is None:
-                    peer = self._connect(membership, _reachable(addresses, ways), timeout_s)
-                _share(peer, membership, timeout_s)
+                    peer = self._connect(membership, _reachable(addresses, ways), left_s)
+                _share(peer, membership, left_s)
             except RefusedError as error:
-                if error.code != "duplicate" or attempt == _ATTEMPTS - 1:
+                if error.code != "duplicate" or left_s == 0:
                     raise
-                books.wait_for(
-                    lambda: node_id in self._peers, timeout_s, lambda: "the link that the peer starts"
-                )
-            except (ClosedError, LinkError):  # perhaps the link ended as it was found
-                if attempt == _ATTEMPTS - 1 or peer is None:
+                # Either it starts a link itself, or has not seen the end of the last one yet.
+                self._wait_briefly(lambda: node_id in self._peers)
+            except (ClosedError, LinkError):  # the link ended as it was found, or is about to
+                attempts += 1
+                if attempts == _ATTEMPTS or (peer is None and node_id not in self._peers):
                     raise
+                if peer is not None:
+                    books.wait_for(partial(self._is_gone, peer), left_s, partial(str.format, _END_OF, peer))
             else:
                 return
+
+    def _is_gone(self, peer: Peer) -> bool:
+        return self._peers.get(peer.node_id) is not peer
+
+    @staticmethod
+    def _wait_briefly(is_met: Callable[[], bool]) -> None:
+        with contextlib.suppress(TimedOutError):
+            books.wait_for(is_met, _RETRY_S, lambda: "a link")
 
     def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
         problems: list[str] = []
@@ -156,7 +178,7 @@ class Neighbours:
 
         def admit(peer: Identity) -> Refusal | None:
             with books.changing():
-                is_linked = peer.node_id in self._peers
+                is_linked = peer.node_id in self._peers or peer.node_id in self._proving
                 refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=False)
                 if refusal is None:
                     proving.append(peer.node_id)
@@ -177,21 +199,37 @@ class Neighbours:
                 self._proving.difference_update(proving)
 
     def meet(self, membership: Membership, node_id: bytes, addresses: tuple[str, ...]) -> None:
-        """Another member of a channel: linked to in a thread of its own, which may take its time."""
+        """Another member of a channel: linked to in another thread, which may take its time."""
         if node_id == self._node.id or node_id in self._meeting or self._node.is_closed:
             return
         peer = self._peers.get(node_id)
         if peer is not None and peer.shares(membership):
             return
+        if len(self._to_meet) >= _MAX_ACQUAINTANCES:
+            log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
+            return
         self._meeting.add(node_id)
-        run = partial(self._meet, membership, node_id, _known_addresses(addresses))
-        threading.Thread(target=run, name=f"echo-meet-{node_id.hex()[:4]}", daemon=True).start()
+        self._to_meet.append(partial(self._meet, membership, node_id, _known_addresses(addresses)))
+        if self._meeters < _MAX_MEETINGS:
+            self._meeters += 1
+            threading.Thread(target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True).start()
+
+    def _meet_all(self) -> None:
+        while True:
+            with books.changing():
+                if not self._to_meet or self._node.is_closed:
+                    self._meeters -= 1
+                    return
+                meet = self._to_meet.popleft()
+            meet()
 
     def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
         try:
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
         except EchoError as error:
-            log.warning("channel `%s`: another member cannot be reached: %s", membership.name, error)
+            has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
+            level = logging.DEBUG if has_left else logging.WARNING
+            log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
         finally:
             with books.changing():
                 self._meeting.discard(node_id)
@@ -264,7 +302,17 @@ class Neighbours:
             max_payload=established.peer.max_payload,
         )
         with books.changing():
-            self._peers[peer.node_id] = peer
+            is_wanted = not self._node.is_closed and peer.node_id not in self._peers
+            if is_wanted:
+                self._peers[peer.node_id] = peer
+        if not is_wanted:  # closed, or linked otherwise, since the handshake asked
+            peer.link.shut()
+            self._take_back(connection)
+            if self._node.is_closed:
+                msg = f"Expected node `{self._node.name}` to be open, it has been closed"
+                raise ClosedError(msg)
+            msg = f"Expected one link to {peer}, there is another already"
+            raise RefusedError(msg, code=word_of(Refusal.DUPLICATE))
         if connection.watched is not None and self._door is not None:
             self._door.watch(connection.watched, peer.link.shut)
         peer.start(on_end=partial(self._take_back, connection))
@@ -291,14 +339,19 @@ class Neighbours:
             self._door.unwatch(connection.watched)
 
     def turn_away(self, who: str, error: Exception) -> None:
+        if isinstance(error, RefusedError) and error.code == "duplicate":
+            log.debug("%s was not let in: %s", who, error)  # both sides had started a link
+            return
         self.handshakes_failed += 1
         log.warning("%s was not let in: %s", who, error)
 
     def tick(self) -> None:
-        """Tells sources elsewhere what sinks here have dropped."""
+        """Tells components here what was lost on the way, and others what sinks here have dropped."""
         with books.changing():
             for peer in self._peers.values():
+                peer.tell_losses()
                 peer.report_drops()
+                peer.end_if_overdue()
 
     # -----------------------------------------------------------------------
     # What peers ask
@@ -324,7 +377,7 @@ class Neighbours:
             del self._peers[peer.node_id]
         if error is not None and not self._node.is_closed:
             self.links_lost += 1
-            log.warning("link to %s lost: %s", peer, error)
+            log.warning("link to %s lost: %s", str(peer), error)  # a record may be kept; a peer should not
         for membership in self._node.memberships:
             membership.remove_peer(peer, reason)
 
@@ -365,8 +418,9 @@ class Neighbours:
             peers = list(self._peers.values())
             for peer in peers:
                 peer.say_goodbye("the node is closed")
+        limit = time.monotonic() + linger_s
         for peer in peers:
-            peer.close(nanoseconds(linger_s))
+            peer.close(limit)
         if self._door is not None:
             self._door.close()
         if self._pool is not None:
@@ -383,7 +437,12 @@ class Neighbours:
 def _share(peer: Peer, membership: Membership, timeout_s: float) -> None:
     with books.changing():
         peer.join(membership)
-    books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+    try:
+        books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+    except BaseException:
+        with books.changing():
+            peer.give_up(membership)
+        raise
     with books.changing():
         peer.demand_joined(membership)
 

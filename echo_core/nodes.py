@@ -10,10 +10,10 @@ import atexit
 import contextlib
 import os
 import secrets
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -24,7 +24,7 @@ from echo_core.channel_ids import ChannelId
 from echo_core.channels import Channel
 from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
 from echo_core.formats.declare import format_of
-from echo_core.memberships import Membership, here
+from echo_core.memberships import Membership, forget_all, here
 from echo_core.neighbours import ALL_TRANSPORTS, Limits, Neighbours, Place, Transport, checked
 from echo_core.receptions import Receptions
 from echo_core.sinks import FailureHook
@@ -71,7 +71,7 @@ class Node:
         self._limits = limits or Limits()
         self._neighbours = Neighbours(self, self._place, self._limits)
         self._memberships: dict[bytes, Membership] = {}
-        self._opening = threading.Lock()
+        self._opening: set[bytes] = set()  # channels that a thread is joining
         if self._place.is_exposed:
             warnings.warn(
                 f"Events will be sent in plain text to and from {host}: use it in networks that you trust",
@@ -110,15 +110,36 @@ class Node:
         """
         parsed = ChannelId.parse(id_)
         ways = self._place.transports if transport is None else checked([transport])
-        with self._opening:  # one after another: the second finds what the first has opened
+        limit_s = self._limits.connect_s if timeout_s is None else timeout_s
+        while True:
             with books.changing():
                 self._demand_open()
-                self._neighbours.listen()
-                known = self._memberships.get(parsed.uid) or self._join_in_process(parsed, ways)
-                if known is not None:
-                    _demand_key(known, parsed)
-                    return Channel(known, None)
-            return self._join(parsed, ways, self._limits.connect_s if timeout_s is None else timeout_s)
+                if self._is_settled(parsed.uid):
+                    found = self._find(parsed, ways)
+                    if found is not None:
+                        return found
+                    self._opening.add(parsed.uid)
+                    break
+            books.wait_for(partial(self._is_settled, parsed.uid), limit_s, lambda: f"{parsed!r} to be opened")
+        try:
+            return self._join(parsed, ways, limit_s)
+        finally:
+            with books.changing():
+                self._opening.discard(parsed.uid)
+
+    def _is_settled(self, uid: bytes) -> bool:
+        """Whether no other thread is opening the channel, or closing its last handle."""
+        known = self._memberships.get(uid)
+        return uid not in self._opening and (known is None or known.handles > 0)
+
+    def _find(self, id_: ChannelId, ways: Sequence[Transport]) -> Channel[Any] | None:
+        """What this process has already."""
+        self._neighbours.listen()
+        known = self._memberships.get(id_.uid) or self._join_in_process(id_, ways)
+        if known is None:
+            return None
+        _demand_key(known, id_)
+        return Channel(known, None)
 
     def _add(self, id_: ChannelId, name: str, types: tuple[type[Any], ...]) -> Membership:
         membership = Membership(self, id_, name, tuple(map(format_of, types)))
@@ -269,6 +290,7 @@ def _close_all() -> None:
 
 def _abandon_all() -> None:
     global _default
+    forget_all()
     for node in list(_nodes):
         node.abandon()
     _nodes.clear()

@@ -7,12 +7,14 @@ frames in their order.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from echo_core import _links
+from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
 from echo_core.formats.format import Format
@@ -26,6 +28,7 @@ from echo_core.transports.messages import Farewell, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
+_FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
 
 class Node(Protocol):
@@ -78,10 +81,11 @@ class Peer:
         self._incoming: dict[int, RemoteSource] = {}
         self._withdrawn: list[_Outgoing] = []
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
+        self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
-        self._has_parted = False
         self._farewell = ""
+        self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
         self.is_ended = False
         self.link = make_link(self._control)
@@ -100,17 +104,29 @@ class Peer:
 
     def join(self, membership: Membership) -> None:
         """Asks the peer to share a channel; `has_answered` and `demand_joined` say what came of it."""
-        self._joined.pop(membership.id.uid, None)
-        self._protocol.join(membership.id.uid)
+        uid = membership.id.uid
+        if not self.shares(membership) or self._joined.get(uid) is not None:
+            self._joined.pop(uid, None)  # else the peer has joined meanwhile, and will not answer again
+        self._protocol.join(uid)
         self._send_frames()
 
     def has_answered(self, membership: Membership) -> bool:
         return self.is_ended or membership.id.uid in self._joined
 
     def demand_joined(self, membership: Membership) -> None:
-        error = self._joined.get(membership.id.uid, self._lost())
+        uid = membership.id.uid
+        if uid not in self._joined:
+            raise self._lost()
+        error = self._joined[uid]
         if error is not None:
+            del self._joined[uid]
+            self._node.release_if_unused(self)
             raise error
+
+    def give_up(self, membership: Membership) -> None:
+        """It has not answered in time."""
+        self._command(lambda: self._protocol.leave(membership.id.uid))
+        self._node.release_if_unused(self)
 
     def _lost(self) -> LinkError:
         msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
@@ -198,19 +214,24 @@ class Peer:
             outgoing.source.remove_route(outgoing.route)
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
         with books.changing():
             outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
             if outgoing is None or outgoing.route is None or self.is_ended:
                 return
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
+            uid = outgoing.uid
         books.wait_for(
-            lambda: self.is_ended or number in self._flushed, timeout_s, lambda: f"an answer from {self}"
+            lambda: self.is_ended or number in self._flushed or not self._protocol.is_shared(uid),
+            timeout_s,
+            lambda: f"an answer from {self}",
         )
         with books.changing():
-            if number not in self._flushed:
+            if number in self._flushed:
+                self._flushed.remove(number)
+            elif self._protocol.is_shared(uid):
                 raise self._lost()
-            self._flushed.remove(number)
 
     # -----------------------------------------------------------------------
     # Sources of the peer
@@ -226,17 +247,27 @@ class Peer:
     def report_unreachable(self, stream: int, text: str) -> None:
         self._command(lambda: self._protocol.report_unreachable(stream, text))
 
+    def tell_losses(self) -> None:
+        """Tells components here what sources of the peer have dropped since this was last told."""
+        for remote in self._incoming.values():
+            lost = remote.newly_lost()
+            if lost:
+                remote.membership.lose(str(self), remote.name, lost)
+
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
         for remote in self._queued:
-            dropped = remote.newly_dropped()
-            if dropped:
-                self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
+            self.report_drops_of(remote)
+
+    def report_drops_of(self, remote: RemoteSource) -> None:
+        dropped = remote.newly_dropped()
+        if dropped:
+            self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
 
     def _offered(self, notice: notices.SourceOffered) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            format_ = Format.from_metadata(notice.metadata)
+            format_ = self._format(notice.metadata)
             remote = RemoteSource(self, membership, notice.stream, format_, notice.name)
             self._incoming[notice.stream] = remote
             membership.add_remote(remote)
@@ -250,6 +281,12 @@ class Peer:
         if remote is not None:
             self._queued.discard(remote)
             remote.membership.remove_remote(remote)
+
+    def _format(self, metadata: bytes) -> Format:
+        """One object for all channels and sources."""
+        if metadata not in self._formats:
+            self._formats[metadata] = Format.from_metadata(metadata)
+        return self._formats[metadata]
 
     # -----------------------------------------------------------------------
     # What the peer says
@@ -292,7 +329,7 @@ class Peer:
             case notices.FlushAnswered():
                 self._flushed.add(notice.number)
             case notices.PeerSaidBye():
-                self._part(notice.text)
+                self._farewell = notice.text
                 self.link.shut()
 
     def _shared(self, uid: bytes) -> None:
@@ -307,7 +344,7 @@ class Peer:
     def _declared(self, notice: notices.ChannelDeclared) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            membership.learn(notice.name, tuple(map(Format.from_metadata, notice.types)))
+            membership.learn(notice.name, tuple(map(self._format, notice.types)))
             self._joined[notice.channel_id] = None
 
     def _refused(self, notice: notices.JoinRefused) -> None:
@@ -333,8 +370,9 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
+            is_first = not outgoing.source.unreachable
             outgoing.source.unreachable.append(notice.text)
-            membership.refuse(str(self), outgoing.source.name, notice.text)
+            membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------
     # The link
@@ -356,44 +394,59 @@ class Peer:
                 return
 
     def _read(self) -> None:
-        error: EchoError | None = None
-        try:
-            self.link.run()
-        except EchoError as failure:
-            error = None if self._has_parted else failure
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
-            log.exception("link to %s", self)
-            error = LinkError(f"{type(failure).__name__}: {failure}")
+        error = self._run()
         self.link.shut()
         with books.changing():
             self._end(error)
 
+    def _run(self) -> EchoError | None:
+        """Why the link has ended; None: both sides wanted it."""
+        try:
+            self.link.run()
+        except EchoError as failure:
+            return _bare(failure)
+        except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
+            log.exception("link to %s", str(self))
+            return LinkError(f"{type(failure).__name__}: {failure}")
+        return None
+
     def _end(self, error: EchoError | None) -> None:
         self.is_ended = True
+        if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
+            error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in [*self._outgoing.values(), *self._withdrawn]:
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()
-        self._on_end()
+        on_end, self._on_end = self._on_end, _nothing
+        on_end()
 
     def say_goodbye(self, reason: str) -> None:
-        """The last frame; the other side closes then."""
-        self._part(reason)
-        self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
-
-    def _part(self, reason: str) -> None:
-        """One of the two has said goodbye: whatever happens to the link now is no news."""
-        self._has_parted = True
+        """The last frame; the other side closes then, or `end_if_overdue` does."""
         self._farewell = self._farewell or reason
+        self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+        self._goodbye_at = time.monotonic()
 
-    def close(self, linger_ns: int) -> None:
-        """After `say_goodbye`: what is written in time is written."""
-        self.link.drain(linger_ns)
+    def end_if_overdue(self) -> None:
+        """A peer that was told goodbye, and does not close, is not waited for."""
+        if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
+            self.link.shut()
+
+    def close(self, limit: float) -> None:
+        """After `say_goodbye`: until then what is queued is written, and the other side may close first.
+
+        Else what it still sends could make the system throw our last words away.
+        """
+        self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+        self._join_thread(max(0.0, limit - time.monotonic()))
         self.link.shut()
+        self._join_thread(_JOIN_THREAD_S)
+
+    def _join_thread(self, timeout_s: float) -> None:
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_THREAD_S)
+            self._thread.join(timeout_s)
 
     def statistics(self) -> LinkStatistics:
         link = self.link
@@ -413,6 +466,12 @@ class Peer:
 
 def _nothing() -> None:
     pass
+
+
+def _bare(error: EchoError) -> EchoError:
+    """Without the frames that it went through: the link keeps it, and they the link."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def declaration_of(membership: Membership) -> Declaration:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from echo_core.codegen.batches.arrays import array_decoder
 from echo_core.codegen.codecs import decoder
@@ -72,5 +75,7 @@ class Receptions:
     def _make(self, wanted: Wanted, sender: Format) -> Reception:
         report = wanted.compare(sender)
         report.raise_if_refused()
+        if wanted.is_array and report.is_same:  # whole records are all that a Delivery hands over
+            return Reception(partial(np.frombuffer, dtype=sender.dtype), report)
         make = array_decoder if wanted.is_array else decoder
         return Reception(make(wanted.class_for(sender), sender=sender, lossy=wanted.is_lossy), report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from echo_core import _links
+from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.sinks import Sink
 
@@ -19,11 +20,15 @@ class Peer(Protocol):
 
     def report_unreachable(self, stream: int, text: str) -> None: ...
 
+    def report_drops_of(self, remote: RemoteSource) -> None: ...
+
 
 class Membership(Protocol):
     """The channel that a source is on, as this process has it."""
 
     def remove_remote(self, remote: RemoteSource) -> None: ...
+
+    def lose(self, peer: str, source: str, events: int) -> None: ...
 
 
 class RemoteSource:
@@ -38,6 +43,7 @@ class RemoteSource:
         self.inlet = _links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
         self._sinks: dict[Sink[Any], _links.Delivery] = {}
         self._reported = 0  # events dropped at sinks, as the source has been told
+        self._told = 0  # events lost, as components here have been told
         peer.link.bind(stream, self.inlet)
 
     @property
@@ -55,22 +61,25 @@ class RemoteSource:
     def sinks(self) -> tuple[Sink[Any], ...]:
         return tuple(self._sinks)
 
-    def feed(self, sinks: list[Sink[Any]]) -> list[Sink[Any]]:
-        """Connects what can be connected; who cannot take this source's events is returned."""
-        refusing: list[Sink[Any]] = []
+    def feed(self, sinks: list[Sink[Any]]) -> list[Report]:
+        """Connects what can be connected; why others cannot take this source's events is returned."""
+        refusals: list[Report] = []
+        fed = len(self._sinks)
         for sink in sinks:
             delivery = sink.accept(self)
-            if delivery is None:
-                refusing.append(sink)
-            else:
+            refusal = sink.refusal_of(self.format)
+            if delivery is not None:
                 self._sinks[sink] = delivery
-        if len(refusing) < len(sinks):
+            elif refusal is not None:
+                refusals.append(refusal)
+        if len(self._sinks) > fed:
             self._tell()
-        if refusing and not self._sinks:
-            self.peer.report_unreachable(self.stream, str(refusing[0].refusals[-1]))
-        return refusing
+        if refusals and not self._sinks:
+            self.peer.report_unreachable(self.stream, str(refusals[0]))
+        return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
+        self.peer.report_drops_of(self)
         delivery = self._sinks.pop(sink, None)
         if delivery is not None:
             self._reported -= delivery.dropped
@@ -81,6 +90,12 @@ class RemoteSource:
         """How many of its events sinks here have dropped since this was last asked."""
         dropped = sum(delivery.dropped for delivery in self._sinks.values())
         newly, self._reported = dropped - self._reported, dropped
+        return newly
+
+    def newly_lost(self) -> int:
+        """How many the source has dropped since this was last asked."""
+        lost = self.inlet.lost
+        newly, self._told = lost - self._told, lost
         return newly
 
     def end(self) -> None:

@@ -8,6 +8,7 @@ waits for such a queue reads the link in person, if only one feeds it.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -19,11 +20,13 @@ from echo_core.bookkeeping import books, log
 from echo_core.errors import ChannelError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
+from echo_core.formats.token import Token
 from echo_core.receptions import Reception, Receptions, Wanted
 from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
 _JOIN_S = 1.0
+_MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
 
@@ -57,6 +60,8 @@ class Keeper(Protocol):
     @property
     def name(self) -> str: ...
 
+    def concern_each_other(self, sender: Format, wanted: Wanted) -> bool: ...
+
 
 class Sink(Generic[T]):
     """Made by `Channel.sink`, whose arguments say what it takes and how."""
@@ -78,8 +83,9 @@ class Sink(Generic[T]):
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
-        self._refusals: list[Report] = []
+        self._refusals: dict[Token, Report] = {}
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
+        self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
         self._thread = self._start() if own_thread else None
         self.is_closed = False
@@ -114,13 +120,13 @@ class Sink(Generic[T]):
             lambda: f"{what}, there are {len(self._feeds)}",
         )
         if self._refusals and len(self._feeds) < sources:
-            msg = f"Expected {what}, got {len(self._feeds)} and these: {self._refusals[0]}"
+            msg = f"Expected {what}, got {len(self._feeds)} and these: {self.refusals[0]}"
             raise IncompatibleError(msg)
 
     @property
     def refusals(self) -> tuple[Report, ...]:
         """The comparisons with sources that this sink's type cannot be reached from."""
-        return tuple(self._refusals)
+        return tuple(self._refusals.values())
 
     @property
     def sources(self) -> int:
@@ -178,7 +184,7 @@ class Sink(Generic[T]):
     # What its channel calls, with the books open
 
     def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
-        """The way from a feed to here, or None: then the refusal has been noted.
+        """The way from a feed to here, or None: then the refusal has been noted, if it is one.
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
@@ -187,7 +193,8 @@ class Sink(Generic[T]):
             reception = self._keeper.receptions.of(self.wanted, feed.format)
         except IncompatibleError:
             if not self.takes(sends):
-                self._refusals.append(self.wanted.compare(feed.format))
+                if self._keeper.concern_each_other(feed.format, self.wanted):
+                    self._note_refusal(feed.format)
                 return None
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
@@ -197,8 +204,19 @@ class Sink(Generic[T]):
             is_array=self.wanted.is_array,
         )
         self._feeds[feed] = delivery, reception
+        self._feeds_by_link[feed.link] += 1
         self._choose_link()
         return delivery
+
+    def refusal_of(self, sender: Format) -> Report | None:
+        """Why a source's events cannot be taken; None: they can be, or are none of this sink's business."""
+        return self._refusals.get(sender.token)
+
+    def _note_refusal(self, sender: Format) -> None:
+        self._refusals.pop(sender.token, None)
+        if len(self._refusals) == _MAX_REFUSALS:
+            del self._refusals[next(iter(self._refusals))]
+        self._refusals[sender.token] = self.wanted.compare(sender)
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference."""
@@ -212,14 +230,16 @@ class Sink(Generic[T]):
             self._past[0] += held[0].events
             self._past[1] += held[0].failures
             self._past[2] += feed.lost
+            self._feeds_by_link[feed.link] -= 1
+            if not self._feeds_by_link[feed.link]:
+                del self._feeds_by_link[feed.link]
             self._choose_link()
 
     def _choose_link(self) -> None:
         """Who waits for the queue may read the link that feeds it, where it is the only one."""
         if self._queue is None:
             return
-        links = {feed.link for feed in self._feeds}
-        led = next(iter(links)) if len(links) == 1 else None
+        led = next(iter(self._feeds_by_link)) if len(self._feeds_by_link) == 1 else None
         if led is self._led:
             return
         if self._led is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -17,6 +18,7 @@ from echo_core.sinks import Sink
 from echo_core.statistics import SourceStatistics
 
 T = TypeVar("T")
+_MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
 
 
 class Keeper(Protocol):
@@ -55,7 +57,7 @@ class Source(Generic[T]):
         self.name = name
         self.backlog = backlog
         self.delay_ns = delay_ns
-        self.unreachable: list[str] = []
+        self.unreachable: deque[str] = deque(maxlen=_MAX_ANSWERS)
         self.is_closed = False
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}

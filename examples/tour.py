@@ -1,6 +1,6 @@
 """A tour in one minute: declare an event, look at its layout, send it across machines and versions.
 
-Run it with `make demo`, or `python examples/tour.py`.
+Of formats alone; `make demo` shows events on their way.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def main() -> None:
     meet_an_older_machine()
     meet_a_stranger()
     refuse()
-    print("\nNext: the tutorial in README.md, the byte layout in docs/wire-format.md.")
+    print(
+        "\nNext: the tutorial in README.md, `make demo` for channels, the byte layout in docs/wire-format.md."
+    )
 
 
 if __name__ == "__main__":

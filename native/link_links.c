@@ -105,6 +105,7 @@ static PyObject *link_send(PyObject *self, PyObject *args)
         return NULL;
     }
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
+    echo_submission_begin();
     outbox_lock(&link->outbox);
     status = echo_outbox_control(&link->outbox, &frame);
     echo_outbox_unlock(&link->outbox);
@@ -153,12 +154,19 @@ static PyObject *link_drain(PyObject *self, PyObject *argument)
 
 /* --- receiving --- */
 
+/* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
 static PyObject *link_run(PyObject *self, PyObject *ignored)
 {
+    struct link *link = link_of(self);
+    int status;
+
     (void)ignored;
-    if (echo_link_check(link_of(self)) != 0 || echo_link_run(link_of(self)) != 0)
+    if (echo_link_check(link) != 0)
         return NULL;
-    Py_RETURN_NONE;
+    status = echo_link_run(link);
+    if (link->is_ended)
+        Py_CLEAR(link->control);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static int make_room_for(struct link *link, size_t index)

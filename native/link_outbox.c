@@ -111,6 +111,7 @@ static void end_write(struct outbox *outbox, ssize_t taken, size_t offered)
     outbox->writes++;
     outbox->reads_seen = atomic_load_explicit(outbox->reads, memory_order_relaxed);
     outbox->written_at = ticks_now();
+    echo_submission_wrote(outbox->written_at);
     if (taken < 0) {
         echo_outbox_end(outbox, END_ERROR, (int)-taken);
         return;

@@ -185,6 +185,9 @@ void echo_gathering_set(struct gathering *gathering, int is_on);
 /* Writes what has gathered. GIL; may run any code. */
 void echo_gathering_end(struct gathering *gathering);
 
+/* This thread has written to a link, at that time in ticks. */
+void echo_submission_wrote(int64_t now);
+
 /* --- link_lanes.c: all locked --- */
 
 /* 1: the backlog takes so much. An empty one takes anything, else a large record could never be sent. */

@@ -68,6 +68,7 @@ static int put_to_all(const struct outlet *outlet, struct submission *submission
     Py_ssize_t i, count = PyTuple_Size(routes);
     int status = 0;
 
+    echo_submission_begin();
     for (i = 0; status == 0 && i < count; i++)
         status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
     Py_DECREF(routes);
@@ -109,6 +110,7 @@ static int send_to_all(const struct outlet *outlet, struct submission *submissio
     Py_ssize_t i, count = PyTuple_Size(routes);
     int status = 0;
 
+    echo_submission_begin();
     if (outlet->pool != NULL && count > 0 && submission->record.size >= LOAN_BYTES)
         block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
     for (i = 0; status == 0 && i < count; i++)
@@ -144,6 +146,28 @@ static int hand_event_to_all(const struct outlet *outlet, PyObject *event)
         status = echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, outlet->record_size);
     Py_DECREF(direct);
     return status;
+}
+
+/* --- handlers that submit --- */
+
+/* Of this thread, inside one another. Python counts its own calls only, and from 3.12 on lets C take all of the
+ * stack. */
+static _Thread_local int depth __attribute__((tls_model("initial-exec")));
+#define MAX_DEPTH 200
+
+static int enter(void)
+{
+    if (depth == MAX_DEPTH) {
+        PyErr_Format(PyExc_RecursionError, "Expected handlers to end: %d have submitted inside one another", depth);
+        return -1;
+    }
+    depth++;
+    return 0;
+}
+
+static void leave(void)
+{
+    depth--;
 }
 
 /* --- submit --- */
@@ -221,18 +245,26 @@ static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, 
     return conclude(&submission, status);
 }
 
-PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
+static PyObject *submit(struct outlet *outlet, PyObject *event)
 {
-    struct outlet *outlet = (struct outlet *)self;
-
-    if (!is_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0))
-        return NULL;
     if (outlet->takes_records)
         return submit_record(outlet, event);
     outlet->sequence++;
     if (hand_event_to_all(outlet, event) != 0)
         return NULL;
     Py_RETURN_NONE;
+}
+
+PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    PyObject *result;
+
+    if (!is_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0) || enter() != 0)
+        return NULL;
+    result = submit(outlet, event);
+    leave();
+    return result;
 }
 
 /* --- submit_records --- */
@@ -292,7 +324,11 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
 
     if (!is_open(outlet) || open_records(outlet, records, &view) != 0)
         return NULL;
-    status = submit_view(outlet, records, &view, &submission);
+    status = enter();
+    if (status == 0) {
+        status = submit_view(outlet, records, &view, &submission);
+        leave();
+    }
     PyBuffer_Release(&view);
     return conclude(&submission, status);
 }

@@ -17,6 +17,7 @@ static PyObject *route_send(PyObject *self, PyObject *args)
         return NULL;
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
     if (echo_route_check(route) == 0 && echo_frame_check(kind, payload.len) == 0) {
+        echo_submission_begin();
         outbox_lock(outbox);
         status = echo_lane_control(route->lane, &frame);
         echo_outbox_unlock(outbox);

@@ -43,6 +43,11 @@ void echo_signal_wake(_Atomic uint32_t *signal)
     wake_all(signal);
 }
 
+int echo_signal_has_sleeper(_Atomic uint32_t *signal)
+{
+    return atomic_load_explicit(signal, memory_order_relaxed) & SLEEPING;
+}
+
 void echo_signal_raise(_Atomic uint32_t *signal)
 {
     atomic_fetch_add(signal, 2 * SLEEPING);

@@ -10,6 +10,9 @@
 /* After something was published: wakes all that sleep on the signal. No system call if nobody does. */
 void echo_signal_wake(_Atomic uint32_t *signal);
 
+/* Whether a wake would now be a system call. */
+int echo_signal_has_sleeper(_Atomic uint32_t *signal);
+
 /* After a change that only this process can see: wakes all, whatever a peer has done to the signal. */
 void echo_signal_raise(_Atomic uint32_t *signal);
 

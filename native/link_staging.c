@@ -60,12 +60,45 @@ static int gathers(struct outbox *outbox)
 
 /* --- staging --- */
 
-/* Nothing was written for a while, or the peer has answered since: then a write delays nobody. */
+/* How this thread submits. A burst to several links looks like leisure to each of them, since writing to the
+ * others takes time: so one judgement holds for all that a submission writes to. */
+static _Thread_local struct {
+    int64_t written_at;  /* ticks at the end of its last write to any link */
+    uint64_t submission; /* which one it is at */
+    uint64_t judged;     /* the last one that was looked at */
+    int is_at_leisure;   /* what was found */
+} pace __attribute__((tls_model("initial-exec")));
+
+void echo_submission_begin(void)
+{
+    pace.submission++;
+}
+
+void echo_submission_wrote(int64_t now)
+{
+    pace.written_at = now;
+}
+
+static int is_at_leisure(int64_t idle, int64_t now)
+{
+    if (pace.judged != pace.submission) {
+        pace.judged = pace.submission;
+        pace.is_at_leisure = now - pace.written_at > idle;
+    }
+    return pace.is_at_leisure;
+}
+
+/* The peer has answered since the last write, or nothing was written for a while, here or elsewhere by this
+ * thread: then a write delays nobody. */
 static int is_idle(const struct outbox *outbox, int64_t now)
 {
-    return outbox->wire->operations->is_cheap ||
-           outbox->reads_seen != atomic_load_explicit(outbox->reads, memory_order_relaxed) ||
-           now - outbox->written_at > outbox->idle;
+    return outbox->reads_seen != atomic_load_explicit(outbox->reads, memory_order_relaxed) ||
+           (is_at_leisure(outbox->idle, now) && now - outbox->written_at > outbox->idle);
+}
+
+static int is_cheap(struct wire *wire)
+{
+    return wire->operations->is_cheap != NULL && wire->operations->is_cheap(wire);
 }
 
 static int may_write(const struct outbox *outbox)
@@ -79,8 +112,7 @@ static void schedule(struct outbox *outbox, int64_t delay, int64_t now)
 {
     outbox->staged_delay = delay;
     outbox->due_at = now + (delay > 0 ? delay : outbox->delay);
-    if (may_write(outbox) && delay <= 0 && is_idle(outbox, now) &&
-        (outbox->wire->operations->is_cheap || !gathers(outbox)))
+    if (may_write(outbox) && delay <= 0 && (is_cheap(outbox->wire) || (is_idle(outbox, now) && !gathers(outbox))))
         echo_outbox_pump(outbox, 1);
     else
         echo_writer_call(outbox, outbox->due_at);

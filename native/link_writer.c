@@ -52,7 +52,8 @@ static void write_until_idle(struct outbox *outbox)
     uint64_t seen = outbox->writes;
     int rounds = 0, patience = 1;
 
-    while (outbox->end == END_NOT && rounds < IDLE_ROUNDS) {
+    /* Who left work during the last round has called nobody: the writer was to look once more. */
+    while (outbox->end == END_NOT && (rounds < IDLE_ROUNDS || has_work(outbox))) {
         if (!has_work(outbox)) {
             rounds++;
             sleep_until(outbox, ticks_now() + outbox->delay);

@@ -61,8 +61,9 @@ struct wire;
 
 struct wire_operations {
     const char *name;
-    /* 1: a write costs no system call, so gathering gains nothing. */
-    int is_cheap;
+    /* 1: a write now would cost no system call, so gathering gains nothing. NULL: it always costs one. Any
+     * thread. */
+    int (*is_cheap)(struct wire *wire);
     /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
      * Does not block. */
     ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
@@ -108,6 +109,10 @@ struct wire *echo_wire_take(PyObject *object);
 enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
 
 /* --- routes: link_routes.c; one source's way over one link --- */
+
+/* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once
+ * or to gather is judged once for it. */
+void echo_submission_begin(void);
 
 /* One record, or for records of fixed size several: a frame for the route's stream. GIL; releases it where
  * the policy is to block. 0: sent, queued, or dropped and counted. -1 with an exception: BacklogError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,16 +14,28 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {"spark.md"}  # with its commands, by tests/spark_eval/test_guide.py: it takes a JVM
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"^```python\n(?:# (\w+\.py)\n)?(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def python_blocks(page: Path) -> str:
-    """The Python of a page as one program, for later blocks build on earlier ones."""
-    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+def write_programs(page: Path, folder: Path) -> Path:
+    """The Python of a page as one program, for later blocks build on earlier ones; named files beside it."""
+    program = folder / "page.py"
+    blocks: list[tuple[str, str]] = BLOCK.findall(page.read_text())
+    program.write_text("\n".join(text for file_name, text in blocks if not file_name))
+    for file_name, text in blocks:
+        if file_name:
+            (folder / file_name).write_text(text)
+    return program
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-W", "error", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -30,11 +43,16 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     "page", [page for page in DOCUMENTS if page.name not in RUN_ELSEWHERE], ids=lambda page: page.name
 )
 def test_python_in_a_document_runs(page: Path, tmp_path: Path) -> None:
-    """Every Python block of a page runs, in the page's order."""
-    program = tmp_path / "page.py"
-    program.write_text(python_blocks(page))
-    result = run(str(program))
+    """Every Python block of a page runs, in the page's order, and says nothing of trouble."""
+    result = run(str(write_programs(page, tmp_path)), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+
+
+def test_both_programs_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
+    """What one sends the other receives, as its own class."""
+    result = run(str(write_programs(ROOT / "README.md", tmp_path)), cwd=tmp_path)
+    received = [f"received Particle(id={i}, temperature={300.0 + i})" for i in range(3)]
+    assert result.stdout.splitlines()[:4] == [*received, "the receiver ended with 0"], result.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
@@ -43,6 +61,24 @@ def test_an_example_runs_and_says_something(example: Path) -> None:
     result = run(str(example))
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_the_demo_shows_every_component_and_leaves_none(transport: str) -> None:
+    """Who is still there would hold the pipe of its output, and the demo would not be seen to end."""
+    result = run("-m", "examples.demo", "--transport", transport)
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    for line in (
+        r"older +\| [\d,]+ events, one way \d+ us",
+        r"newer +\| [\d,]+ events, one way \d+ us",
+        r"monitor +\| [\d,]+ of `Particle`; the last: Particle\(id=",
+        r"newer +\| Particle\(.*id=70000.*temp=451.0, charge=0\)",
+        r"newer +\| [\d,]+ events, [\d,]+ a second; the hottest",
+        r"simulation +\| to newer .*2 channels",
+    ):
+        assert re.search(line, result.stdout), result.stdout
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,9 @@ def _shake_hands(
 ) -> Established:
     while True:
         _wait(connection, limit, address)
-        connection.sendall(handshake.bytes_to_send())
+        words = handshake.bytes_to_send()
+        if words:  # to send nothing fails, too, where the peer has said no and gone; that is still to be read
+            connection.sendall(words)
         if handshake.established is not None:
             return handshake.established
         _wait(connection, limit, address)

@@ -66,7 +66,7 @@ class Doorkeeper:
         self._house = house
         self._selector = selectors.DefaultSelector()
         self._guests: dict[socket.socket, _Guest] = {}
-        self._listeners: list[socket.socket] = []
+        self._deaf: dict[socket.socket, float] = {}  # listeners that are not looked at until then
         self._bell, self._bell_rope = socket.socketpair()
         self._bell.setblocking(False)
         self._bell_rope.setblocking(False)
@@ -78,7 +78,6 @@ class Doorkeeper:
         self._thread = threading.Thread(target=self._run, name=f"echo-door-{name}", daemon=True)
 
     def start(self, listeners: list[socket.socket]) -> None:
-        self._listeners = listeners
         for listener in listeners:
             self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
         self._thread.start()
@@ -102,8 +101,20 @@ class Doorkeeper:
             self._clear()
 
     def abandon(self) -> None:
-        """In a forked child: closes what is the parent's too, and says nothing."""
-        self._clear()
+        """In a forked child: closes what is the parent's too, and says nothing.
+
+        Nothing is unregistered: the parent's selector is the same one. Nor is the lock taken, which a thread
+        that is not here may hold.
+        """
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        for listener in self._deaf:
+            listener.close()
+        self._bell_rope.close()
+        self._selector.close()
+        self._ordering = threading.Lock()
+        self._is_gone = True
 
     # -----------------------------------------------------------------------
     # The thread
@@ -112,6 +123,7 @@ class Doorkeeper:
         while not self._is_closing:
             for key, _ in self._selector.select(_TICK_S):
                 key.data()
+            self._listen_again()
             self._turn_late_guests_away()
             self._house.tick()
         self._clear()
@@ -123,6 +135,8 @@ class Doorkeeper:
         for key in list(self._selector.get_map().values()):
             assert isinstance(key.fileobj, socket.socket)
             self._drop(key.fileobj)
+        for listener in self._deaf:
+            listener.close()
         self._bell_rope.close()
         self._selector.close()
 
@@ -165,21 +179,27 @@ class Doorkeeper:
     def _admit(self, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
-        except OSError:  # gone already, or no descriptors left: those who wait stay in the kernel's queue
+        except (BlockingIOError, ConnectionError):  # gone already
             return
-        name = sockets.peer_name(connection)
+        except OSError:  # no descriptors left: those who wait stay in the kernel's queue
+            self._selector.unregister(listener)
+            self._deaf[listener] = time.monotonic() + _TICK_S
+            return
+        name = "a stranger"
         try:
+            name = sockets.peer_name(connection)
             if len(self._guests) >= limits.MAX_HALF_OPEN:
                 msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
                 raise EchoError(msg)
             sockets.prepare(connection)
+            responder = self._house.responder()
         except (EchoError, OSError) as error:
             connection.close()
             self._house.turn_away(name, error)
             return
         connection.setblocking(False)
         limit = time.monotonic() + limits.HANDSHAKE_TIMEOUT_S
-        guest = _Guest(connection, name, self._house.responder(), limit)
+        guest = _Guest(connection, name, responder, limit)
         self._guests[connection] = guest
         self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, guest))
 
@@ -225,6 +245,13 @@ class Doorkeeper:
         """The connection becomes a link's."""
         del self._guests[guest.connection]
         self._selector.unregister(guest.connection)
+
+    def _listen_again(self) -> None:
+        """To those who could not be let in for want of descriptors."""
+        now = time.monotonic()
+        for listener in [listener for listener, until in self._deaf.items() if until <= now]:
+            del self._deaf[listener]
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
 
     def _turn_late_guests_away(self) -> None:
         now = time.monotonic()

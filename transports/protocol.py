@@ -137,7 +137,7 @@ class LinkProtocol:
             msg = "Expected nothing behind BYE"
             raise WireError(msg)
         message = messages.decode(kind, payload)
-        if self._has_said_bye:
+        if self._has_said_bye and not isinstance(message, messages.Bye):
             return []
         self._state.notices = []
         self._accept(message)

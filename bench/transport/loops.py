@@ -42,6 +42,36 @@ def loop(message, send, receive, encode, decode, budget_ns, most):
     return times_ns
 """
 
+# The next one is sent by the handler of the last answer: no thread waits.
+_PING_HANDLER = """
+def loop(message, end, finished):
+    k = start = stop = most = 0
+    times_ns = new_times()
+    def begin(budget_ns, limit):
+        nonlocal k, start, stop, most, times_ns
+        times_ns = new_times()
+        k, most = 1, limit
+        stop = now() + budget_ns
+        {step_of_message} = k
+        start = now()
+        end.send(message)
+    def handle(event):
+        nonlocal k, start
+        if {is_wrong}:
+            finished(None)
+            wrong({step}, {last})
+        ended = now()
+        times_ns.append(ended - start)
+        if ended >= stop or k >= most:
+            finished(times_ns)
+        else:
+            k += 1
+            {step_of_message} = k
+            start = now()
+            end.send(message)
+    return begin, handle
+"""
+
 _PONG = """
 def loop(send, receive, encode, decode):
     while True:
@@ -123,6 +153,11 @@ def loop(finished):
 def ping(form: Form) -> Callable[..., Any]:
     """Sends and waits for the answer: the times of as many as fit into the budget."""
     return _compiled(_PING, form)
+
+
+def ping_handler(form: Form) -> Callable[..., Any]:
+    """As ping, for a transport that calls a handler: what begins it, and the handler."""
+    return _compiled(_PING_HANDLER, form)
 
 
 def pong(form: Form) -> Callable[..., Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import queue
+from collections.abc import Callable
 from typing import Any
 
 from bench.transport import loops
@@ -16,14 +18,33 @@ _WARM_NS = 150_000_000
 
 def ask(station: Station, *, peer: Peer, n: int, budget_s: float, most: int) -> Any:
     """Nanoseconds of each round trip, once warm: code is compiled by then."""
-    end = _opened(station, peer, Part.PING, n, 1)
-    loop = loops.ping(end.form)
-    its = (end.form.message, end.send, getattr(end, "receive", None), end.form.encode, end.form.decode)
-    loop(*its, _WARM_NS, most)
-    times_ns = loop(*its, int(budget_s * 1e9), most)
+    end = _new_end(peer, Role(Part.PING, station.index, 1), n)
+    ask_for = _handled(station, end) if end.calls_handlers else _awaited(station, end)
+    ask_for(_WARM_NS, most)
+    times_ns = ask_for(int(budget_s * 1e9), most)
     _send_last(end)
     _part(station, end)
     return times_ns
+
+
+def _awaited(station: Station, end: End) -> Callable[[int, int], Any]:
+    """Round trips of a thread that waits for each answer."""
+    _meet(station, end)
+    loop = loops.ping(end.form)
+    return functools.partial(loop, end.form.message, end.send, end.receive, end.form.encode, end.form.decode)
+
+
+def _handled(station: Station, end: End) -> Callable[[int, int], Any]:
+    """Round trips of a handler that answers each answer."""
+    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    begin, end.handle = loops.ping_handler(end.form)(end.form.message, end, finished.put)
+    _meet(station, end)
+
+    def ask_for(budget_ns: int, most: int) -> Any:
+        begin(budget_ns, most)
+        return finished.get(timeout=_WAIT_S)
+
+    return ask_for
 
 
 def answer(station: Station, *, peer: Peer, n: int) -> None:

@@ -1,4 +1,4 @@
-"""Our own channels: a handler to answer and to count, the waiting thread itself to ask."""
+"""Our own channels: handlers ask, answer and count; or a thread asks that waits for each answer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _WAIT_S = 10.0
 class ChannelEnd(End):
     """Process 0 makes the channels, one for each direction. Nothing is dropped: who sends too much waits."""
 
-    def __init__(self, role: Role, form: Form, *, transports: tuple[Transport, ...], spin_s: float) -> None:
+    def __init__(
+        self, role: Role, form: Form, *, transports: tuple[Transport, ...], spin_s: float, waits: bool
+    ) -> None:
         super().__init__(role, form)
-        self.calls_handlers = role.part in (Part.PONG, Part.SINK)
+        self.calls_handlers = role.part is not Part.SOURCE and not (waits and role.part is Part.PING)
         self._is_array = form.name == "array"
         self._class: Any = Particle if self._is_array else type(form.message)
         self._node = echo.Node(transports=transports, spin_s=spin_s)
@@ -63,8 +65,16 @@ _TRANSPORTS: dict[str, tuple[tuple[Transport, ...], float]] = {
     "echo-shm-spin": (("shm",), 0.001),
 }
 
+
+def _peer(name: str, form: str, *, waits: bool) -> Peer:
+    transports, spin_s = _TRANSPORTS[name]
+    make_end = functools.partial(ChannelEnd, transports=transports, spin_s=spin_s, waits=waits)
+    return Peer(f"{name}-waiting" if waits else name, form, MAKERS[form], make_end)
+
+
 PEERS = [
-    Peer(name, form, MAKERS[form], functools.partial(ChannelEnd, transports=transports, spin_s=spin_s))
-    for name, (transports, spin_s) in _TRANSPORTS.items()
+    _peer(name, form, waits=waits)
+    for waits in (False, True)
+    for name in _TRANSPORTS
     for form in ("dataclass", "record", "array", "batch")
 ]

@@ -1,0 +1,97 @@
+"""What a process holds: threads of the library, descriptors, mappings of shared memory. For tests of leaks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+LIMIT_S = 10.0
+_OF_NODES = ("echo-door-", "echo-link-", "echo-meet-", "echo-sink-")
+
+
+@dataclass(frozen=True)
+class Census:
+    """Names of threads, writers of links, what descriptors refer to, and mappings of memory files."""
+
+    threads: tuple[str, ...]
+    writers: int
+    descriptors: tuple[str, ...]
+    mappings: int
+
+
+def census() -> Census:
+    names = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_OF_NODES))
+    with open("/proc/self/maps") as maps:
+        mappings = sum("/memfd:" in line for line in maps)
+    return Census(tuple(names), _writers(), _descriptors(), mappings)
+
+
+def settled_census() -> Census:
+    """Once nothing has changed for a while: a thread that has ended lets go of what it has a bit later."""
+    last, times = census(), 0
+    while times < 20:
+        os.sched_yield()
+        now = census()
+        last, times = now, times + 1 if now == last else 0
+    return last
+
+
+def _writers() -> int:
+    """Threads that are not Python's."""
+    found = 0
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as name:
+                found += name.read().strip() == "echo-writer"
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _descriptors() -> tuple[str, ...]:
+    """Without eventfds: a link makes its own when a thread first waits for it, and shows as a socket too."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:  # the one that lists them
+            continue
+        if "[eventfd]" not in target:
+            found.append("socket" if target.startswith("socket:") else target)
+    return tuple(sorted(found))
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def until(is_met: Callable[[], bool], what: str = "it", limit_s: float = LIMIT_S) -> None:
+    """Waits for what no condition tells of, such as the end of a thread; looks again and again."""
+    limit = time.monotonic() + limit_s
+    while not is_met():
+        if time.monotonic() > limit:
+            pytest.fail(f"expected {what} within {limit_s} s")
+        os.sched_yield()
+
+
+def demand_as_before(before: Census) -> None:
+    """Fails where something is left, once threads have had the time to end."""
+    limit = time.monotonic() + LIMIT_S
+    while (now := census()) != before and time.monotonic() < limit:
+        os.sched_yield()
+    if now != before:
+        pytest.fail(f"left behind: {_beyond(now, before)}; missing: {_beyond(before, now)}", pytrace=False)
+
+
+def _beyond(one: Census, other: Census) -> str:
+    threads = Counter(one.threads) - Counter(other.threads)
+    descriptors = Counter(one.descriptors) - Counter(other.descriptors)
+    writers, mappings = one.writers - other.writers, one.mappings - other.mappings
+    return f"{dict(threads)}, {dict(descriptors)}, {writers} writers, {mappings} mappings"

@@ -1,0 +1,208 @@
+"""Peers with the right key that break rules, flood or never read: each costs itself its link and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import make_dataclass
+
+import pytest
+
+import echo_core as echo
+from echo_core.transports import limits, messages
+from echo_core.transports.frames import HEADER, Kind, write_frame
+from echo_core.transports.messages import Message
+from tests.echo_core.census import Census, demand_as_before, resident_bytes, settled_census, until
+from tests.echo_core.channel_events import Other, Reading1
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import STREAM, HostilePeer
+from tests.echo_core.victims import LIMIT_S, PAYLOAD_BYTES, Victim
+
+MEMORY_BYTES = 64 << 20
+
+
+@pytest.fixture
+def victim(make_node: MakeNode) -> Victim:
+    return Victim(make_node)
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def frame(message: Message) -> bytes:
+    return write_frame(message.kind, messages.encode(message))
+
+
+BROKEN_RULES = {
+    "payload of at most": HEADER.pack(PAYLOAD_BYTES + 1, STREAM),
+    "a frame, got one of stream 0": HEADER.pack(8, 0) + bytes(8),
+    "a stream that was asked for": write_frame(STREAM + 9, bytes(16)),
+    "a kind of control frame": write_frame(63, b""),
+    "no memory is shared": write_frame(Kind.LOAN, struct.pack("<IIQ", STREAM, 0, 16)),
+    "records of 16 bytes": write_frame(STREAM, bytes(15)),
+    "the number of a format": frame(messages.Source(STREAM + 1, 0, 7, "x")),
+    "which is in use": frame(messages.Source(STREAM, 0, 0, "again")),
+    "a stream from 64": frame(messages.Source(1 << 20, 0, 0, "far")),
+    "a flush that is under way": frame(messages.Flushed(3)),
+    "an alias of 2 or more": frame(messages.Join(0, bytes(16), bytes(32))),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN_RULES)
+def test_breaking_a_rule_ends_the_link_with_a_named_error(
+    victim: Victim, transport: str, rule: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.join_and_offer(Reading1)
+        peer.send(BROKEN_RULES[rule])
+        peer.expect_end()
+    victim.demand_only_the_good_link()
+    lost = [line for line in caplog.messages if "lost" in line]
+    assert len(lost) == 1
+    assert rule.lower() in lost[0].lower()
+    assert victim.events == []
+
+
+def flood(
+    victim: Victim,
+    transport: str,
+    frames: Callable[[int], bytes],
+    count: int,
+    memory_bytes: int = MEMORY_BYTES,
+) -> None:
+    """Sends until all is sent or the link ends; then nothing may be left of it."""
+    before = settled_census()
+    memory = resident_bytes()
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        reader = threading.Thread(target=peer.expect_end)
+        reader.start()
+        try:
+            peer.join_and_offer(Reading1)
+            for first in range(0, count, 100):
+                peer.send(b"".join(map(frames, range(first, min(count, first + 100)))))
+                if first % 5000 == 0:
+                    victim.demand_delivery()
+        except ConnectionError:  # the link was ended under it
+            pass
+        peer.shut_sending()
+        reader.join()
+    victim.demand_only_the_good_link()
+    demand_as_before(before)
+    assert resident_bytes() - memory < memory_bytes
+
+
+@pytest.mark.parametrize("fields", [1, 1000])
+def test_formats_up_to_the_limit_and_beyond_are_borne(victim: Victim, transport: str, fields: int) -> None:
+    wide = make_dataclass("Wide", [(f"field_{i}", int) for i in range(fields)])
+    metadata = echo.format_of(wide).metadata
+    flood(victim, transport, lambda i: frame(messages.Format(i + 1, metadata)), limits.MAX_FORMATS + 1)
+
+
+def test_messages_that_are_kept_are_kept_in_bounds(victim: Victim, transport: str) -> None:
+    source = victim.channel.source(Reading1)
+    report = "x" * 1000
+
+    def unreachable(i: int) -> bytes:
+        return frame(messages.Unreachable(STREAM, report))
+
+    flood(victim, transport, unreachable, 20_000)
+    assert len(source.unreachable) <= 16
+
+
+def test_sources_that_no_sink_can_take_are_kept_in_bounds(victim: Victim, transport: str) -> None:
+    """Each is refused with a report, and closed again."""
+    other = frame(messages.Format(1, echo.format_of(Other).metadata))
+    sink = next(iter(victim.channel._membership.sinks))
+
+    def refused(i: int) -> bytes:
+        offered = frame(messages.Source(STREAM + 1, 0, 1, "other")) + frame(messages.Closed(STREAM + 1))
+        return other + offered if i == 0 else offered
+
+    flood(victim, transport, refused, 2000)
+    assert len(sink.refusals) <= 16
+
+
+def test_members_that_nobody_is_cost_a_few_threads(victim: Victim, transport: str) -> None:
+    most = 0
+
+    def member(i: int) -> bytes:
+        nonlocal most
+        most = max(most, threading.active_count())
+        id_ = secrets.token_bytes(16)
+        told = messages.Member(0, id_, ("unix:@echo-nobody", "tcp://127.0.0.1:1"))
+        return frame(told) + frame(messages.Member(0, id_, ()))
+
+    flood(victim, transport, member, 3000)
+    assert most < 40
+
+
+def test_streams_up_to_the_limit_take_no_time_that_others_notice(victim: Victim) -> None:
+    victim.channel.sink(Reading1)
+    flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), 10_000)
+
+
+@pytest.mark.slow
+def test_every_stream_that_there_can_be_is_borne(victim: Victim) -> None:
+    victim.channel.sink(Reading1)
+    offered = limits.MAX_STREAMS + 1
+    flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), offered, 256 << 20)
+
+
+def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transport: str) -> None:
+    """Its flushes are answered, and the answers wait for it: so long as stall_s allows."""
+    before = settled_census()
+    memory = resident_bytes()
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.say(peer.join())
+        with pytest.raises(ConnectionError):
+            for first in itertools.count(0, 1000):
+                peer.say(*map(messages.Flush, range(first, first + 1000)))
+        victim.demand_only_the_good_link()
+    demand_as_before(before)
+    assert resident_bytes() - memory < MEMORY_BYTES
+
+
+def test_a_sink_that_never_reads_loses_its_link(victim: Victim, transport: str) -> None:
+    """A source that blocks for it is let go, and other links have not waited."""
+    source = victim.channel.source(Reading1, backlog=echo.Backlog(events=1000, timeout_s=LIMIT_S))
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        offered = next(told for told in peer.messages() if isinstance(told, messages.Source))
+        peer.say(messages.Attach(offered.stream, 1))
+        source.wait_matched(2)  # and the victim's own
+        submitting = threading.Thread(target=_submit_until, args=(source, lambda: source.sinks < 2))
+        submitting.start()
+        victim.demand_delivery()
+        victim.demand_only_the_good_link()
+        submitting.join(LIMIT_S)
+        assert not submitting.is_alive()
+    assert source.statistics().dropped > 0
+
+
+def _submit_until(source: echo.Source[Reading1], is_over: Callable[[], bool]) -> None:
+    while not is_over():
+        for i in range(1000):
+            source.submit(Reading1(i, 0.0))
+
+
+def test_a_hundred_links_leave_nothing(victim: Victim, transport: str) -> None:
+    before: Census | None = None
+    for i in range(100):
+        with HostilePeer.linked(victim.id, transport) as peer:
+            peer.join_and_offer(Reading1)
+        if i == 10:
+            victim.demand_only_the_good_link()
+            before = settled_census()
+    victim.demand_only_the_good_link()
+    assert before is not None
+    demand_as_before(before)
+    until(lambda: victim.channel.statistics().peers == 0)

@@ -1,0 +1,181 @@
+"""A recorded session, cut off at every byte and with every byte changed, against a node that is in use."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import echo_core as echo
+from echo_core.errors import EchoError
+from echo_core.transports import limits, messages
+from echo_core.transports.frames import write_frame
+from tests.echo_core.census import demand_as_before, resident_bytes, settled_census, until
+from tests.echo_core.channel_events import Reading1
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import LIMIT_S, STREAM, Change, HostilePeer, unchanged
+
+TRANSPORTS = ("tcp", "unix")
+SAMPLE_STEP = 17  # a prime: so the sample falls on every offset within a word
+MEMORY_BYTES = 48 << 20
+
+
+@dataclass
+class Victim:
+    """A node that is attacked, and the link that must not notice."""
+
+    node: echo.Node
+    channel: echo.Channel[Reading1]
+    good_source: echo.Source[Reading1]
+    good_sink: echo.Sink[Reading1]
+    delivered: int = 0
+
+    def demand_delivery(self) -> None:
+        self.delivered += 1
+        self.good_source.submit(Reading1(self.delivered, 0.5))
+        assert self.good_sink.get(LIMIT_S) == Reading1(self.delivered, 0.5)
+
+    def demand_only_the_good_link(self) -> None:
+        until(lambda: len(self.node.statistics().links) == 1, "the hostile link to be gone")
+
+
+@pytest.fixture(params=TRANSPORTS)
+def attacked_by(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
+    """Sinks of every kind take the attacker's events; the good link has a channel of its own."""
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)  # for those who announce more than they say
+    node = make_node(transports=["tcp", "unix"])
+    channel = node.create_channel("attacked", Reading1)
+    channel.sink(Reading1, lambda event: None)
+    channel.sink(Reading1, backlog=echo.Backlog(events=5, when_full="drop_oldest"))
+    channel.source(Reading1)
+    good = node.create_channel("good", Reading1)
+    source = good.source()
+    sink = make_node(transports=["unix"]).open_channel(good.id).sink(Reading1)
+    source.wait_matched()
+    yield Victim(node, channel, source, sink)
+
+
+def session(channel_id: str, transport: str, change: Change) -> int:
+    """All that a peer says in a life; how many bytes it would have said."""
+    with HostilePeer.connected(channel_id, transport, change) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        try:
+            peer.shake_hands()
+            peer.join_and_offer(Reading1)
+            peer.send(write_frame(STREAM, echo.encoder(Reading1)(Reading1(1, 1.0)) * 3))
+            peer.say(
+                messages.Gap(STREAM, 3),
+                messages.Attach(STREAM, 1),
+                messages.Dropped(STREAM, 1),
+                messages.Unreachable(STREAM, "no"),
+                messages.Flush(7),
+                messages.Attach(STREAM, 0),
+                messages.Closed(STREAM),
+                messages.Leave(0),
+                messages.Bye(messages.Farewell.CLOSING, "over"),
+            )
+        except (EchoError, ConnectionError):  # the other side has had enough already
+            return peer.sent
+        if not peer.is_cut:
+            peer.shut_sending()
+            peer.expect_end()
+        return peer.sent
+
+
+def length(victim: Victim, transport: str) -> int:
+    return session(victim.channel.id, transport, unchanged)
+
+
+def cut_at(offset: int) -> Change:
+    return lambda position, data: data[: max(0, offset - position)]
+
+
+def changed_at(offset: int, mask: int) -> Change:
+    def change(position: int, data: bytes) -> bytes:
+        at = offset - position
+        if not 0 <= at < len(data):
+            return data
+        return data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :]
+
+    return change
+
+
+def attack(victim: Victim, transport: str, changes: list[Change]) -> None:
+    session(victim.channel.id, transport, unchanged)
+    victim.demand_only_the_good_link()
+    gc.collect()
+    before, memory = settled_census(), resident_bytes()
+    for i, change in enumerate(changes):
+        session(victim.channel.id, transport, change)
+        if i % 8 == 0:
+            victim.demand_delivery()
+    victim.demand_delivery()
+    victim.demand_only_the_good_link()
+    gc.collect()
+    demand_as_before(before)
+    assert resident_bytes() - memory < MEMORY_BYTES
+
+
+def demand_named_errors(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever was said of a link or a handshake names its fault; nothing was a surprise."""
+    for record in caplog.records:
+        if "cannot take" in record.getMessage():  # a format that was changed into another one
+            continue
+        assert record.exc_info is None, record.getMessage()
+        assert record.levelno == logging.WARNING, record.getMessage()
+        assert isinstance(record.args, tuple)
+        error = record.args[-1]
+        assert isinstance(error, EchoError | OSError | str), record.getMessage()
+
+
+def test_the_session_itself_is_in_order(
+    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session(victim.channel.id, attacked_by, unchanged)
+    victim.demand_only_the_good_link()
+    assert victim.node.statistics().links_lost == 0
+    assert victim.node.statistics().handshakes_failed == 0
+    assert [record for record in caplog.records if "lost" in record.getMessage()] == []
+
+
+def test_a_session_that_is_cut_off_costs_its_link_alone(
+    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = range(0, length(victim, attacked_by), SAMPLE_STEP)
+    attack(victim, attacked_by, [cut_at(offset) for offset in offsets])
+    demand_named_errors(caplog)
+
+
+def test_a_session_with_a_changed_byte_costs_its_link_alone(
+    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = range(0, length(victim, attacked_by), SAMPLE_STEP)
+    masks = (0xFF, 0x01, 0x80)
+    attack(victim, attacked_by, [changed_at(offset, masks[offset % 3]) for offset in offsets])
+    demand_named_errors(caplog)
+
+
+@pytest.mark.slow
+def test_every_cut_costs_its_link_alone(
+    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    attack(victim, attacked_by, [cut_at(offset) for offset in range(length(victim, attacked_by))])
+    demand_named_errors(caplog)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
+def test_every_changed_byte_costs_its_link_alone(
+    victim: Victim, attacked_by: str, mask: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = [changed_at(offset, mask) for offset in range(length(victim, attacked_by))]
+    attack(victim, attacked_by, changes)
+    demand_named_errors(caplog)

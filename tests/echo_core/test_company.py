@@ -1,0 +1,135 @@
+"""Several types and several processes on one channel: who concerns whom, and who comes and goes meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+import echo_core as echo
+from tests.echo_core.channel_events import Other, Plain, Reading1
+from tests.echo_core.conftest import MakeNode
+
+Pair = tuple[echo.Node, echo.Node]
+LIMIT_S = 10.0
+
+
+def test_types_of_a_channel_do_not_refuse_each_other(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """A sink of one declared type and a source of another: the right sink may come yet."""
+    here = pair[0].create_channel("test", Reading1, Other)
+    there = pair[1].open_channel(here.id)
+    notices: list[echo.Notice] = []
+    here.watch(notices.append)
+    there.watch(notices.append)
+    numbers = there.sink(Reading1)
+    source = here.source(Other)
+    here.source(Reading1)
+    numbers.wait_matched(1, LIMIT_S)
+    texts = there.sink(Other)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Other("one"))
+    assert texts.get(LIMIT_S) == Other("one")
+    assert not numbers.refusals
+    assert not [notice for notice in notices if isinstance(notice, echo.Unreachable)]
+    assert not caplog.records
+
+
+def test_a_declared_channel_reports_the_type_that_comes_nearest(make_node: MakeNode) -> None:
+    @echo.event
+    class Almost:
+        id: str
+        unit: str
+
+    channel = make_node().create_channel("test", Reading1, Other)
+    with pytest.raises(echo.IncompatibleError, match=r"Almost\.unit.*refused"):
+        channel.sink(Almost)
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_members_that_join_at_once_all_find_each_other(
+    make_node: MakeNode, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    created = make_node(transports=[transport]).create_channel("test", Plain)
+    nodes = [make_node(transports=[transport]) for _ in range(4)]
+    channels: list[echo.Channel[Any]] = []
+
+    def join(node: echo.Node) -> None:
+        channels.append(node.open_channel(created.id))
+
+    threads = [threading.Thread(target=join, args=(node,)) for node in nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sinks = [channel.sink(Plain) for channel in channels]
+    sources = [channel.source(Plain) for channel in channels]
+    for source in sources:
+        source.wait_matched(len(sinks), LIMIT_S)
+    assert not caplog.records
+
+
+def test_a_flush_does_not_wait_for_who_leaves(pair: Pair) -> None:
+    here = pair[0].create_channel("test", Plain)
+    there = pair[1].open_channel(here.id)
+    leaving = threading.Event()
+
+    def leave(event: Plain) -> None:
+        leaving.set()
+        there.close(0.0)
+
+    there.sink(Plain, leave)
+    source = here.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 0.0))
+    source.flush(LIMIT_S)
+    assert leaving.wait(LIMIT_S)
+    source.flush(LIMIT_S)
+
+
+def test_a_farewell_is_no_loss(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """Both sides say goodbye; whose link ends first is all the same."""
+    here = pair[0].create_channel("test", Plain)
+    there = pair[1].open_channel(here.id)
+    source = here.source(Plain)
+    sink = there.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    gone, linked = threading.Event(), here.statistics().peers > 0
+    here.watch(lambda notice: gone.set() if isinstance(notice, echo.PeerLeft) else None)
+    sink.close()
+    pair[1].close()
+    assert not linked or gone.wait(LIMIT_S)
+    pair[0].close()
+    assert pair[0].statistics().links_lost == pair[1].statistics().links_lost == 0
+    assert not caplog.records
+
+
+def test_a_channel_can_be_opened_right_after_the_last_one_was_closed(pair: Pair) -> None:
+    """The link goes with its last channel; who opens the next one does not meet what is left of it."""
+    channels = [pair[0].create_channel("test", Plain) for _ in range(20)]
+    for created in channels:
+        with pair[1].open_channel(created.id) as opened:
+            source = opened.source(Plain)
+            sink = created.sink(Plain)
+            source.wait_matched(1, LIMIT_S)
+            source.submit(Plain(1, 0.0))
+            assert sink.get(LIMIT_S) == Plain(1, 0.0)
+
+
+def test_a_sink_that_closes_has_told_what_it_dropped(pair: Pair) -> None:
+    here = pair[0].create_channel("test", Plain)
+    there = pair[1].open_channel(here.id)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
+    source = here.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    for i in range(30):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    sink.close()
+    there.sink(Plain).wait_matched(1, LIMIT_S)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(30, 0.0))
+    source.flush(LIMIT_S)  # what was told before it has come, too
+    assert source.statistics().dropped_at_sinks == 20

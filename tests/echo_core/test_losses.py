@@ -1,0 +1,56 @@
+"""What was lost is counted, and told, on both sides; and what may wait does."""
+
+from __future__ import annotations
+
+import threading
+
+import echo_core as echo
+from tests.echo_core.channel_events import Plain
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.test_conformance import LIMIT_S, Collector
+
+
+def test_a_receiver_learns_what_a_source_has_dropped(make_node: MakeNode) -> None:
+    """Its handler does not return, so the link fills up, and then the source's backlog."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
+    is_full, notices = threading.Event(), Collector()
+    opened.watch(notices)
+
+    def stop(event: Plain) -> None:
+        received.append(event.id)
+        assert is_full.wait(LIMIT_S)
+
+    received: list[int] = []
+    sink = opened.sink(Plain, stop)
+    source = channel.source(backlog=echo.Backlog(events=100, when_full="drop_newest"))
+    source.wait_matched()
+    sent = 0
+    while source.statistics().dropped < 1000:
+        source.submit(Plain(sent, 0.0))
+        sent += 1
+    is_full.set()
+    source.flush(LIMIT_S)
+    dropped = source.statistics().dropped
+    assert sink.statistics().lost == dropped
+    assert len(received) == sent - dropped
+    assert received == sorted(received)
+    while sum(notice.events for notice in notices.events if isinstance(notice, echo.EventsLost)) < dropped:
+        notices.wait(len(notices.events) + 1)
+    told = [notice for notice in notices.events if isinstance(notice, echo.EventsLost)]
+    assert (told[0].source, sum(notice.events for notice in told)) == ("Plain", dropped)
+
+
+def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    collector = Collector()
+    there.open_channel(channel.id).sink(Plain, collector)
+    source = channel.source(latency_budget_s=0.2)
+    source.wait_matched()
+    before = here.statistics().links[0].writes
+    for i in range(100):
+        source.submit(Plain(i, 0.0))
+    assert [event.id for event in collector.wait(100)] == list(range(100))
+    assert here.statistics().links[0].writes - before <= 2

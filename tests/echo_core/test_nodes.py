@@ -1,0 +1,216 @@
+"""Nodes: the default one, what they may be asked for, and how several meet."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import echo_core as echo
+from echo_core.bookkeeping import books
+from echo_core.neighbours import Transport
+from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
+from tests.echo_core.channel_events import Plain, Reading1
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.test_conformance import LIMIT_S, Collector
+
+
+@pytest.fixture
+def default_node() -> Iterator[echo.Node]:
+    """The process's own, which would stay."""
+    yield echo.default_node()
+    echo.default_node().close()
+
+
+@pytest.mark.usefixtures("default_node")
+def test_a_component_needs_no_node() -> None:
+    """Two that know nothing of each other but an id."""
+    created = echo.create_channel("default", Plain)
+    with created, echo.open_channel(created.id) as opened:
+        collector = Collector()
+        opened.sink(Plain, collector)
+        created.source().submit(Plain(1, 2.0))
+        assert collector.events == [Plain(1, 2.0)]
+        assert opened.name == "default"
+
+
+@pytest.mark.usefixtures("default_node")
+def test_a_handle_that_is_closed_leaves_the_others_alone() -> None:
+    created = echo.create_channel("default", Plain)
+    first, second = echo.open_channel(created.id), echo.open_channel(created.id)
+    gone, kept = Collector(), Collector()
+    first.sink(Plain, gone)
+    second.sink(Plain, kept)
+    first.close()
+    first.close()
+    created.source().submit(Plain(1, 2.0))
+    assert (gone.events, kept.events) == ([], [Plain(1, 2.0)])
+    created.close()
+    second.close()
+
+
+@pytest.mark.parametrize("transports", [(), ("pigeon",), "tcp", ("tcp", "ipc")])
+def test_transports_that_do_not_exist_are_refused(transports: Any) -> None:
+    with pytest.raises(echo.ChannelError, match="process, shm, unix, tcp"):
+        echo.Node(transports=transports)
+
+
+def test_a_node_listens_where_its_transports_say(make_node: MakeNode) -> None:
+    """On the loopback interface only, unless it is asked to."""
+    expected: dict[str, list[type[Any]]] = {
+        "tcp": [TcpAddress],
+        "unix": [UnixAddress],
+        "shm": [UnixAddress],
+        "process": [],
+    }
+    for transport, kinds in expected.items():
+        node = make_node(transports=[transport])
+        assert not node.addresses
+        node.create_channel("x")
+        found = [parse_address(text) for text in node.addresses]
+        assert [type(address) for address in found] == kinds
+        assert all(address.is_loopback for address in found if isinstance(address, TcpAddress))
+
+
+def test_listening_elsewhere_is_warned_of(make_node: MakeNode) -> None:
+    with pytest.warns(echo.PlaintextWarning, match="plain text"):
+        make_node(host="0.0.0.0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_node(host="0.0.0.0", transports=["unix"])
+        make_node(host="localhost")
+
+
+def test_what_a_node_advertises_is_in_the_id(make_node: MakeNode) -> None:
+    node = make_node(transports=["tcp"], advertised_host="localhost")
+    channel = node.create_channel("x", Plain)
+    assert node.addresses[0].startswith("tcp://localhost:")
+    assert make_node(transports=["tcp"]).open_channel(channel.id).name == "x"
+
+
+def test_a_node_that_cannot_be_reached_says_how_it_was_tried(make_node: MakeNode) -> None:
+    channel = make_node(transports=["tcp"]).create_channel("x")
+    with pytest.raises(echo.LinkError, match="none of its addresses is for unix"):
+        make_node(transports=["unix"]).open_channel(channel.id)
+    gone = make_node(transports=["tcp"])
+    id_ = gone.create_channel("x").id
+    gone.close()
+    with pytest.raises(echo.LinkError, match="refused"):
+        make_node(transports=["tcp"]).open_channel(id_)
+
+
+def test_a_channel_that_was_closed_is_unknown(make_node: MakeNode) -> None:
+    node = make_node(transports=["tcp"])
+    channel = node.create_channel("x")
+    channel.close()
+    with pytest.raises(echo.RefusedError) as caught:
+        make_node(transports=["tcp"]).open_channel(channel.id)
+    assert caught.value.code == "unknown_channel"
+
+
+def test_the_caller_may_choose_the_way(make_node: MakeNode) -> None:
+    """One node can be reached in every way."""
+    channel = make_node().create_channel("x", Plain)
+    wires: dict[Transport, str] = {"tcp": "socket", "unix": "socket", "shm": "shm"}
+    for transport, wire in wires.items():
+        node = make_node(transports=["shm", "tcp"] if transport != "unix" else ["unix"])
+        node.open_channel(channel.id, transport=transport)
+        assert [link.wire for link in node.statistics().links] == [wire]
+
+
+def test_events_do_not_pass_the_creator(make_node: MakeNode) -> None:
+    """Who has joined is linked to all others, and goes on when the creator is gone."""
+    creator, one, two = (make_node(transports=["tcp"]) for _ in range(3))
+    channel = creator.create_channel("x", Plain)
+    first, second = one.open_channel(channel.id), two.open_channel(channel.id)
+    collector = Collector()
+    first.sink(Plain, collector)
+    source = second.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    creator.close()
+    source.submit(Plain(1, 2.0))
+    assert collector.wait(1) == [Plain(1, 2.0)]
+    assert len(one.statistics().links) == 1
+
+
+def test_nodes_of_one_process_meet_directly_and_others_too(make_node: MakeNode) -> None:
+    """A third node, which only TCP leads to, gets what both of the process send, and the other way round."""
+    creator, beside = make_node(transports=["process", "tcp"]), make_node(transports=["process", "tcp"])
+    channel = creator.create_channel("x", Plain)
+    far = make_node(transports=["tcp"]).open_channel(channel.id)
+    near = beside.open_channel(channel.id)
+    collectors = [Collector() for _ in range(3)]
+    for handle, collector in zip((channel, near, far), collectors, strict=True):
+        handle.sink(Plain, collector)
+    for i, handle in enumerate((channel, near, far)):
+        source = handle.source(Plain)
+        source.wait_matched(3, LIMIT_S)
+        source.submit(Plain(i, 0.0))
+        source.flush(LIMIT_S)
+    for collector in collectors:
+        assert sorted(event.id for event in collector.wait(3)) == [0, 1, 2]
+
+
+def test_both_may_start_a_link_at_once(make_node: MakeNode) -> None:
+    """Each opens a channel of the other's: one link remains, and carries both."""
+    for _ in range(10):
+        nodes = [make_node(transports=["tcp"]) for _ in range(2)]
+        ids = [node.create_channel("x", Plain).id for node in nodes]
+        opened: list[echo.Channel[Any]] = []
+        both = threading.Barrier(2)
+
+        def open_other(
+            node: echo.Node,
+            id_: str,
+            both: threading.Barrier = both,
+            opened: list[echo.Channel[Any]] = opened,
+        ) -> None:
+            both.wait()
+            opened.append(node.open_channel(id_))
+
+        threads = [
+            threading.Thread(target=open_other, args=(node, id_))
+            for node, id_ in zip(nodes, reversed(ids), strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+        assert len(opened) == 2
+        assert [len(node.statistics().links) for node in nodes] == [1, 1]
+
+
+def test_a_link_that_carries_nothing_any_more_is_ended(make_node: MakeNode) -> None:
+    node, other = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    first, second = node.create_channel("1"), node.create_channel("2")
+    with other.open_channel(first.id):
+        with other.open_channel(second.id):
+            assert len(other.statistics().links) == 1
+        assert len(other.statistics().links) == 1
+    books.wait_for(
+        lambda: not node.statistics().links and not other.statistics().links, LIMIT_S, lambda: "no link"
+    )
+
+
+def test_a_handler_on_the_reading_thread_may_not_wait_for_it(make_node: MakeNode) -> None:
+    """It would wait for itself; the error says what to do."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Reading1)
+    other = here.create_channel("y", Reading1)
+    errors: list[BaseException] = []
+
+    def open_another(event: Reading1) -> None:
+        try:
+            there.open_channel(other.id)
+        except echo.ChannelError as error:
+            errors.append(error)
+
+    there.open_channel(channel.id).sink(Reading1, open_another)
+    source = channel.source()
+    source.wait_matched()
+    source.submit(Reading1(1, 1.0))
+    source.flush(LIMIT_S)
+    assert "own_thread=True" in str(errors[0])
