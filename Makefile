@@ -11,6 +11,8 @@ export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
 TRANSPORT   ?= shm
 SANITIZERS  ?= address thread
+FUZZ        ?= frames ring intake
+FUZZ_SECONDS ?= 60
 
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -25,7 +27,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize bench clean
+.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize fuzz bench clean
 
 help:
 	@echo "make setup     virtual environment in $(VENV), echo_core installed from this checkout"
@@ -35,6 +37,7 @@ help:
 	@echo "make coverage  the tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
 	@echo "make sanitize  tests of C code with gcc's sanitizers;  SANITIZERS=\"$(SANITIZERS)\" names them"
+	@echo "make fuzz      hostile bytes for C code (clang);  FUZZ=\"$(FUZZ)\" FUZZ_SECONDS=$(FUZZ_SECONDS) each"
 	@echo "make bench     benchmarks;              BENCH=$(BENCH) names the suite"
 	@echo "make clean     remove what these targets made"
 
@@ -78,6 +81,9 @@ import-linter: $(READY)
 
 sanitize: $(READY)
 	@tests/sanitize.sh "$(abspath $(BIN))/python" $(TEST_JOBS) $(SANITIZERS)
+
+fuzz: $(READY)
+	@tests/fuzz/run.sh "$(abspath $(BIN))/python" $(FUZZ_SECONDS) $(FUZZ)
 
 bench: $(READY)
 	@$(BIN)/python -m bench $(BENCH)

@@ -14,6 +14,7 @@ from cffi import FFI
 # run-time already, as tests/sanitize.sh sees to.
 SANITIZERS = {
     "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+    "fuzzer": ["-fsanitize=fuzzer-no-link,address,undefined", "-fno-sanitize-recover=all"],  # clang's
     "thread": ["-fsanitize=thread"],
 }
 SANITIZER = SANITIZERS[os.environ["ECHO_SANITIZE"]] if "ECHO_SANITIZE" in os.environ else []

@@ -166,7 +166,7 @@ static void clear_lane(struct lane *lane)
 {
     struct entry *entry;
 
-    while ((entry = backlog_head(&lane->ahead)) != NULL)
+    while (backlog_head(&lane->ahead) != NULL)
         echo_backlog_drop(&lane->ahead);
     while ((entry = backlog_head(&lane->backlog)) != NULL) {
         take_back(lane, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);

@@ -1,8 +1,6 @@
 /* Fuzzing frames: any bytes are frames, a prefix of a frame, or refused, and nothing outside is read.
  *
- *   clang-16 -g -O1 -fsanitize=fuzzer,address,undefined -Inative $(python3-config --includes) \
- *       tests/fuzz/fuzz_frames.c native/link_frames.c -o /tmp/fuzz_frames && /tmp/fuzz_frames
- * -max_total_time=600
+ *   make fuzz FUZZ=frames
  *
  * An input is the limit of a payload (four bytes) and what a peer sends. It is scanned at once, and again
  * byte by byte as it comes: both find the same.
@@ -11,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* The frames from the start of `available` bytes: how many, and where they end.*/
+/* The frames from the start of `available` bytes: how many, and where they end. */
 struct scan {
     size_t frames;
     size_t end;
