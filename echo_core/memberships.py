@@ -282,10 +282,11 @@ class Membership:
         with books.changing():
             self.is_closing = True
             sinks, sources = list(self.sinks), list(self.sources)
+        limit = time.monotonic() + linger_s
         for sink in sinks:
-            sink.close()
+            sink.close(max(0.0, limit - time.monotonic()))
         for source in sources:
-            source.close(linger_s)
+            source.close(max(0.0, limit - time.monotonic()))
         with books.changing():
             if self not in here(self.id.uid):
                 return

@@ -256,9 +256,9 @@ class Neighbours:
     def pool(self) -> _links.Pool | None:
         return self._make_pool() if self._place.shares_memory else None
 
-    def _make_pool(self) -> _links.Pool:
+    def _make_pool(self) -> _links.Pool | None:
         with books.changing():
-            if self._pool is None:
+            if self._pool is None and not self._node.is_closed:
                 self._pool = _links.Pool(block_bytes=_POOL_BLOCK_BYTES, blocks=_POOL_BLOCKS)
             return self._pool
 
@@ -418,8 +418,10 @@ class Neighbours:
             peer.close(limit)
         if self._door is not None:
             self._door.close()
-        if self._pool is not None:
-            self._pool.close()
+        with books.changing():
+            pool, self._pool = self._pool, None  # whose memory goes with whoever else refers to it
+        if pool is not None:
+            pool.close()
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""

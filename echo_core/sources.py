@@ -146,6 +146,7 @@ class Source(Generic[T]):
             self.is_closed = True
         self._keeper.remove_source(self, linger_s)
         self.outlet.close()
+        self.outlet.pool = None
 
     def __enter__(self) -> Self:
         return self
