@@ -137,6 +137,7 @@ import socket
 from echo_core.channel_ids import ChannelId
 from echo_core.transports.addresses import TcpAddress
 listener = socket.create_server(('127.0.0.1', 0))
+import atexit; atexit.register(listener.close)
 id_ = ChannelId.new(bytes(16), (TcpAddress(*listener.getsockname()),))
 node = echo.Node()
 say('waits')
