@@ -223,6 +223,8 @@ class Node:
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""
         self.is_closed = True
+        for membership in self._memberships.values():
+            membership.abandon()
         self._neighbours.abandon()
 
     def __enter__(self) -> Self:

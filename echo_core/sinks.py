@@ -167,6 +167,12 @@ class Sink(Generic[T]):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(linger_s)
 
+    def abandon(self) -> None:
+        """In a forked child: the sink is the parent's, and so is what is queued."""
+        self.is_closed = True
+        if self._queue is not None:
+            self._queue.close()
+
     def __enter__(self) -> Self:
         return self
 

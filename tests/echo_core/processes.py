@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -40,6 +41,7 @@ class Actor:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,  # so that what it forks ends with it
         )
         self._heard = b""
         self.started_at = time.monotonic()
@@ -56,7 +58,7 @@ class Actor:
             ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, limit - time.monotonic()))
             data = os.read(self._process.stdout.fileno(), 1 << 16) if ready else b""
             if not data:
-                self._process.kill()
+                self._end_group()
                 pytest.fail(f"expected a line, got silence and {self._process.communicate()!r}")
             self._heard += data
         line, _, self._heard = self._heard.partition(b"\n")
@@ -80,6 +82,8 @@ class Actor:
             out, err = self._process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGABRT)
+            self._process.wait()
+            self._end_group()
             out, err = self._process.communicate()
             pytest.fail(f"expected an end within {limit_s} s, got {err.decode()}")
         return self._process.returncode, (self._heard + out).decode(), err.decode()
@@ -96,6 +100,9 @@ class Actor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
+        self._end_group()
         self._process.communicate()
+
+    def _end_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)

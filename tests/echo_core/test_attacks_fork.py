@@ -7,6 +7,8 @@ import pytest
 from tests.echo_core.processes import Actor
 
 _PREFACE = """
+faulthandler.cancel_dump_traceback_later()  # a forked child would wait for its thread
+os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(6, exit=True))
 transport = sys.argv[1]
 far = echo.Node(transports=[transport])
 node = echo.Node(transports=[transport])
@@ -22,8 +24,8 @@ back.wait_matched()
 
 def demand_delivery(number):
     source.submit(Plain(number, 1.0))
-    assert sink.get(5).id == number
     back.submit(Plain(number, 1.0))
+    assert sink.get(5).id == sink.get(5).id == number
     source.flush(5)
     back.flush(5)
     assert taken[-1].id == number == handled[-1].id
