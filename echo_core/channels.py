@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
@@ -207,12 +208,13 @@ class Channel(Generic[T]):
                 self._membership.watchers.remove(watcher)
             self._membership.handles -= 1
             is_last = self._membership.handles == 0
+        limit = time.monotonic() + linger_s
         for sink in self._sinks:
-            sink.close()
+            sink.close(max(0.0, limit - time.monotonic()))
         for source in self._sources:
-            source.close(linger_s)
+            source.close(max(0.0, limit - time.monotonic()))
         if is_last:
-            self._membership.close(linger_s)
+            self._membership.close(max(0.0, limit - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ sources and sinks directly, unless one of them does without that.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -197,7 +198,8 @@ class Membership:
                 other.tell(SourceClosed(_HERE, source.name, source.format))
         limit = time.monotonic() + linger_s
         for link in links:
-            link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+            with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
+                link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         limit = None if timeout_s is None else time.monotonic() + timeout_s
@@ -297,10 +299,11 @@ class Membership:
         with books.changing():
             self.is_closing = True
             sinks, sources = list(self.sinks), list(self.sources)
+        limit = time.monotonic() + linger_s
         for sink in sinks:
-            sink.close()
+            sink.close(max(0.0, limit - time.monotonic()))
         for source in sources:
-            source.close(linger_s)
+            source.close(max(0.0, limit - time.monotonic()))
         with books.changing():
             if self not in here(self.id.uid):
                 return
@@ -309,6 +312,14 @@ class Membership:
                 peer.leave(self)  # which ends a link that no channel needs any longer
             self._unregister()
             self.node.forget(self)
+
+    def abandon(self) -> None:
+        """In a forked child: what is the parent's is closed here, and nobody is told."""
+        self.is_closing = True
+        for sink in self.sinks:
+            sink.abandon()
+        for source in self.sources:
+            source.abandon()
 
     def _unregister(self) -> None:
         together = _memberships_by_uid[self.id.uid]

@@ -257,9 +257,9 @@ class Neighbours:
     def pool(self) -> _links.Pool | None:
         return self._make_pool() if self._place.shares_memory else None
 
-    def _make_pool(self) -> _links.Pool:
+    def _make_pool(self) -> _links.Pool | None:
         with books.changing():
-            if self._pool is None:
+            if self._pool is None and not self._node.is_closed:
                 self._pool = _links.Pool(block_bytes=_POOL_BLOCK_BYTES, blocks=_POOL_BLOCKS)
             return self._pool
 
@@ -306,6 +306,7 @@ class Neighbours:
             if is_wanted:
                 self._peers[peer.node_id] = peer
         if not is_wanted:  # closed, or linked otherwise, since the handshake asked
+            peer.say_goodbye("the node is closed, or there is another link")
             peer.link.shut()
             self._take_back(connection)
             if self._node.is_closed:
@@ -423,8 +424,10 @@ class Neighbours:
             peer.close(limit)
         if self._door is not None:
             self._door.close()
-        if self._pool is not None:
-            self._pool.close()
+        with books.changing():
+            pool, self._pool = self._pool, None  # whose memory goes with whoever else refers to it
+        if pool is not None:
+            pool.close()
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""

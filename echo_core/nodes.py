@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import time
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
@@ -214,13 +215,16 @@ class Node:
                 return
             self.is_closed = True
             memberships = list(self._memberships.values())
+        limit = time.monotonic() + linger_s
         for membership in memberships:
-            membership.close(linger_s)
-        self._neighbours.close(linger_s)
+            membership.close(max(0.0, limit - time.monotonic()))
+        self._neighbours.close(max(0.0, limit - time.monotonic()))
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""
         self.is_closed = True
+        for membership in self._memberships.values():
+            membership.abandon()
         self._neighbours.abandon()
 
     def __enter__(self) -> Self:

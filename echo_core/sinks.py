@@ -25,7 +25,6 @@ from echo_core.receptions import Reception, Receptions, Wanted
 from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
-_JOIN_S = 1.0
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
@@ -156,8 +155,11 @@ class Sink(Generic[T]):
             interpreted=sum(reception.interpreted for reception in made),
         )
 
-    def close(self) -> None:
-        """No more events are taken; what is queued can still be had by iterating."""
+    def close(self, linger_s: float = 1.0) -> None:
+        """No more events are taken; what is queued can still be had by iterating.
+
+        A handler on a thread of its own gets `linger_s` for what it is at.
+        """
         with books.changing():
             if self.is_closed:
                 return
@@ -166,7 +168,13 @@ class Sink(Generic[T]):
         if self._queue is not None:
             self._queue.close()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
+            self._thread.join(linger_s)
+
+    def abandon(self) -> None:
+        """In a forked child: the sink is the parent's, and so is what is queued."""
+        self.is_closed = True
+        if self._queue is not None:
+            self._queue.close()
 
     def __enter__(self) -> Self:
         return self

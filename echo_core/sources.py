@@ -111,6 +111,9 @@ class Source(Generic[T]):
 
     def flush(self, timeout_s: float | None = 10.0) -> None:
         """Blocks until every other process has handed all events so far to its handlers and queues."""
+        if self.is_closed:
+            msg = f"Expected a source that is open, that of `{self.format.name}` has been closed"
+            raise ClosedError(msg)
         self._keeper.flush(self, timeout_s)
 
     @property
@@ -145,6 +148,12 @@ class Source(Generic[T]):
                 return
             self.is_closed = True
         self._keeper.remove_source(self, linger_s)
+        self.outlet.close()
+        self.outlet.pool = None
+
+    def abandon(self) -> None:
+        """In a forked child: the source is the parent's."""
+        self.is_closed = True
         self.outlet.close()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,200 @@
+"""`fork` in an application: the child can end, and can have a node of its own; the parent does not notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.echo_core.processes import Actor
+
+_PREFACE = """
+faulthandler.cancel_dump_traceback_later()  # a forked child would wait for its thread
+os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(6, exit=True))
+transport = sys.argv[1]
+far = echo.Node(transports=[transport])
+node = echo.Node(transports=[transport])
+here = node.create_channel("test", Plain)
+there = far.open_channel(here.id)
+source, sink = here.source(), there.sink(Plain)
+taken = []
+there.sink(Plain, taken.append)
+source.wait_matched(2)
+back, handled = there.source(Plain), []
+here.sink(Plain, handled.append)
+back.wait_matched()
+
+def demand_delivery(number):
+    source.submit(Plain(number, 1.0))
+    back.submit(Plain(number, 1.0))
+    assert sink.get(5).id == sink.get(5).id == number
+    source.flush(5)
+    back.flush(5)
+    assert taken[-1].id == number == handled[-1].id
+
+def wait_for(child):
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+
+demand_delivery(1)
+"""
+
+_END = """
+demand_delivery(2)
+assert len(node.statistics().links) == len(far.statistics().links) == 1
+assert node.statistics().links_lost == far.statistics().links_lost == 0
+late = echo.Node(transports=[transport])
+late.open_channel(here.id).source(Plain).wait_matched(2)  # the door is open, too
+late.close()
+"""
+
+CHILDREN = {
+    "ends at once": "os._exit(0)",
+    "ends as scripts do": "sys.exit(0)",
+    "collects garbage": """
+del node, far, here, there, source, sink, back
+import gc
+gc.collect()
+sys.exit(0)
+""",
+    "closes what is the parent's": """
+for thing in (source, sink, here, there, node, far):
+    thing.close()
+sys.exit(0)
+""",
+    "may not use what is the parent's": """
+def refused(use):
+    try:
+        use()
+    except echo.ClosedError:
+        return
+    raise AssertionError(use)
+refused(lambda: source.submit(Plain(1, 1.0)))
+refused(lambda: sink.get(1))
+refused(lambda: here.source())
+refused(lambda: there.sink(Plain))
+refused(lambda: node.create_channel("other"))
+refused(lambda: node.open_channel(here.id))
+refused(lambda: source.flush(1))
+os._exit(0)
+""",
+    "has a node of its own": """
+mine = echo.Node(transports=[transport])
+a = mine.create_channel("mine", Plain)
+other = echo.Node(transports=[transport])
+got = other.open_channel(a.id).sink(Plain)
+out = a.source()
+out.wait_matched()
+out.submit(Plain(5, 5.0))
+assert got.get(5) == Plain(5, 5.0)
+sys.exit(0)
+""",
+    "talks to the parent": """
+mine = echo.Node(transports=[transport])
+channel = mine.open_channel(here.id)
+out = channel.source(Plain)
+out.wait_matched(1)
+out.submit(Plain(3, 3.0))
+out.flush(5)
+sys.exit(0)
+""",
+    "uses the default node": """
+channel = echo.create_channel("mine", Plain)
+got = channel.sink(Plain)
+channel.source().submit(Plain(1, 1.0))
+assert got.get(5) == Plain(1, 1.0)
+sys.exit(0)
+""",
+}
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_forked_child_harms_nobody(child: str, transport: str) -> None:
+    script = f"{_PREFACE}\nchild = os.fork()\nif child == 0:\n{_indented(CHILDREN[child])}\nwait_for(child)\n"
+    with Actor(script + _END, transport) as actor:
+        actor.demand_quiet_end()
+
+
+def _indented(script: str) -> str:
+    return "\n".join(f"    {line}" for line in script.splitlines())
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_forks_while_events_flow_harm_nobody(transport: str) -> None:
+    """Locks of every kind are held by threads that the child does not have."""
+    script = """
+is_over = threading.Event()
+def flow():
+    while not is_over.is_set():
+        source.submit(Plain(7, 1.0))
+def consume():
+    try:
+        while not is_over.is_set():
+            sink.get(5)
+    except (echo.ClosedError, echo.TimedOutError):
+        pass
+threads = [threading.Thread(target=flow), threading.Thread(target=consume)]
+for thread in threads:
+    thread.start()
+for i in range(15):
+    child = os.fork()
+    if child == 0:
+        try:
+            if i % 3 == 0:
+                mine = echo.Node(transports=[transport])
+                channel = mine.open_channel(here.id)
+                channel.source(Plain).wait_matched(1, 5)
+                mine.close()
+            elif i % 3 == 1:
+                source.close()
+                node.close()
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    wait_for(child)
+is_over.set()
+for thread in threads:
+    thread.join()
+while sink.statistics().queued_events:
+    sink.get(5)
+"""
+    with Actor(_PREFACE + script, transport) as actor:
+        actor.demand_quiet_end()
+
+
+def test_a_fork_in_a_handler_gives_a_child_that_can_wait() -> None:
+    script = """
+children = []
+def fork(event):
+    child = os.fork()
+    if child == 0:
+        mine = echo.Node(transports=[transport])
+        mine.open_channel(here.id).source(Plain).wait_matched(1, 5)
+        os._exit(0)
+    children.append(child)
+handling = there.sink(Plain, fork)
+source.wait_matched(3)
+source.submit(Plain(1, 1.0))
+source.flush(5)
+wait_for(children[0])
+handling.close()
+sink.get(5)
+"""
+    with Actor(_PREFACE + script + _END, "unix") as actor:
+        actor.demand_quiet_end()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_and_subprocess_work_beside_nodes(method: str) -> None:
+    script = f"""
+import multiprocessing, subprocess
+context = multiprocessing.get_context("{method}")
+process = context.Process(target=print, args=("child",))
+process.start()
+process.join(10)
+assert process.exitcode == 0
+assert subprocess.run(["true"], check=True, close_fds=False).returncode == 0
+"""
+    with Actor(_PREFACE + script + _END, "shm") as actor:
+        actor.demand_quiet_end()
