@@ -121,10 +121,10 @@ def test_event_on_an_idle_link_is_written_by_the_thread_that_submits(peer: tuple
     wire, far = peer
     link = link_over(wire)
     outlet, _ = source(link)
-    before = len(os.listdir("/proc/self/task"))
+    before = set(os.listdir("/proc/self/task"))
     outlet.submit(b"x" * 96)
     assert link.queued_bytes == 0
-    assert len(os.listdir("/proc/self/task")) == before
+    assert set(os.listdir("/proc/self/task")) <= before  # one of an earlier test may end meanwhile
     assert next(far.frames()) == (64, b"x" * 96)
 
 
