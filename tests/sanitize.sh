@@ -31,7 +31,7 @@ ADDRESS_TESTS=(
     --deselect tests/echo_core/test_public.py::test_import_takes_little_time
 )
 THREAD_TESTS=(
-    tests/native/test_{deliveries,links,outlets,pools,queues,rings}.py
+    tests/native/test_{deliveries,outlets,pools,queues,rings}.py tests/native/test_link*.py
     tests/echo_core/test_{attacks_hostile,attacks_replayed,backlog,company,conformance,losses,nodes}.py
 )
 
