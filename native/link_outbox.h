@@ -169,6 +169,7 @@ int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
  * answers to a batch are a batch. */
 struct gathering {
     struct gathering *outer;      /* of a handler that waits for events in turn */
+    unsigned forks;               /* echo_forks when it began: in a child that a handler forks, it is over */
     int is_on;                    /* 1: more is to come */
     int count;
     struct {

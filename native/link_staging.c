@@ -9,6 +9,7 @@ static _Thread_local struct gathering *current __attribute__((tls_model("initial
 void echo_gathering_begin(struct gathering *gathering)
 {
     gathering->outer = current;
+    gathering->forks = echo_forks;
     gathering->is_on = 0;
     gathering->count = 0;
     current = gathering;
@@ -16,7 +17,7 @@ void echo_gathering_begin(struct gathering *gathering)
 
 int echo_is_dispatching(void)
 {
-    return current != NULL;
+    return current != NULL && current->forks == echo_forks;
 }
 
 void echo_gathering_set(struct gathering *gathering, int is_on)
@@ -31,9 +32,11 @@ void echo_gathering_end(struct gathering *gathering)
     current = gathering->outer;
     for (int i = 0; i < gathering->count; i++) {
         outbox = gathering->entries[i].outbox;
-        outbox_lock(outbox);
-        echo_outbox_pump(outbox, 1);
-        echo_outbox_unlock(outbox);
+        if (gathering->forks == echo_forks) {
+            outbox_lock(outbox);
+            echo_outbox_pump(outbox, 1);
+            echo_outbox_unlock(outbox);
+        }
         Py_DECREF(gathering->entries[i].link);
     }
 }
@@ -43,7 +46,7 @@ static int gathers(struct outbox *outbox)
 {
     struct gathering *gathering = current;
 
-    if (gathering == NULL || !gathering->is_on)
+    if (gathering == NULL || !gathering->is_on || gathering->forks != echo_forks)
         return 0;
     for (int i = 0; i < gathering->count; i++)
         if (gathering->entries[i].outbox == outbox)

@@ -91,7 +91,8 @@ class Actor:
     def demand_quiet_end(self, code: int = 0, limit_s: float = LIMIT_S) -> str:
         """What it said, if it has ended with that code, and nothing on stderr."""
         returned, out, err = self.end(limit_s)
-        assert (returned, err) == (code, "")
+        if (returned, err) != (code, ""):
+            pytest.fail(f"ended with {returned}, having said {out!r} and\n{err}", pytrace=False)
         return out
 
     def __enter__(self) -> Self:
