@@ -41,6 +41,7 @@ ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = 64
 _END_OF = "the end of the link to {}"
+_ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _ATTEMPTS = 3  # to join over a link that ends meanwhile
 _RETRY_S = 0.02  # after an attempt while both sides start a link
 _MAX_MEETINGS = 16  # threads that link to other members of channels at once
@@ -110,6 +111,7 @@ class Neighbours:
         self._bounds = bounds
         self._peers: dict[bytes, Peer] = {}
         self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
+        self._admitted: set[bytes] = set()  # nodes that were let in, and whose link is not there yet
         self._meeting: set[bytes] = set()  # nodes that are to be linked to
         self._to_meet: deque[Callable[[], None]] = deque()
         self._meeters = 0
@@ -178,7 +180,7 @@ class Neighbours:
 
         def admit(peer: Identity) -> Refusal | None:
             with books.changing():
-                is_linked = peer.node_id in self._peers or peer.node_id in self._proving
+                is_linked = self._is_linked(peer.node_id) or peer.node_id in self._proving
                 refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=False)
                 if refusal is None:
                     proving.append(peer.node_id)
@@ -227,6 +229,8 @@ class Neighbours:
         try:
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
         except EchoError as error:
+            if self._node.is_closed:
+                return
             has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
             level = logging.DEBUG if has_left else logging.WARNING
             log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
@@ -276,13 +280,19 @@ class Neighbours:
                 return Refusal.CLOSING
             if len(self._peers) >= self._bounds.links:
                 return Refusal.BUSY
-            is_proving = peer.node_id in self._proving
-            return duplicate(
-                self._node.id, peer.node_id, is_linked=peer.node_id in self._peers, is_proving=is_proving
-            )
+            is_linked, is_proving = self._is_linked(peer.node_id), peer.node_id in self._proving
+            refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=is_proving)
+            if refusal is None:
+                self._admitted.add(peer.node_id)
+            return refusal
+
+    def _is_linked(self, node_id: bytes) -> bool:
+        return node_id in self._peers or node_id in self._admitted
 
     def welcome(self, connection: Connection) -> None:
-        self._add(connection)
+        with books.changing():
+            self._admitted.discard(connection.established.peer.node_id)
+            self._add(connection)
 
     def _add(self, connection: Connection) -> Peer:
         """A handshake has ended well: a link, which its thread begins to read."""
@@ -339,9 +349,10 @@ class Neighbours:
         if connection.watched is not None and self._door is not None:
             self._door.unwatch(connection.watched)
 
-    def turn_away(self, who: str, error: Exception) -> None:
-        if isinstance(error, RefusedError) and error.code == "duplicate":
-            log.debug("%s was not let in: %s", who, error)  # both sides had started a link
+    def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
+        with books.changing():
+            self._admitted.difference_update([] if admitted is None else [admitted])
+        if isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS:
             return
         self.handshakes_failed += 1
         log.warning("%s was not let in: %s", who, error)

@@ -395,7 +395,10 @@ class Peer:
 
     def _read(self) -> None:
         error = self._run()
-        self.link.shut()
+        try:
+            self.link.shut()
+        except ClosedError:  # a handler has forked this process: the link is the parent's
+            return
         with books.changing():
             self._end(error)
 

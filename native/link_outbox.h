@@ -171,8 +171,8 @@ int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
  * that answers to a batch are a batch. */
 struct gathering {
     struct gathering *outer; /* of a handler that waits for events in turn */
+    unsigned forks;          /* echo_forks when it began: in a child that a handler forks, it is over */
     int is_on;               /* 1: more is to come */
-    unsigned forks;          /* echo_forks at the beginning: a handler may fork */
     int count;
     struct {
         PyObject *link;        /* owned */

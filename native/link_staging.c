@@ -17,7 +17,7 @@ void echo_gathering_begin(struct gathering *gathering)
 
 int echo_is_dispatching(void)
 {
-    return current != NULL;
+    return current != NULL && current->forks == echo_forks;
 }
 
 void echo_gathering_set(struct gathering *gathering, int is_on)
@@ -46,7 +46,7 @@ static int gathers(struct outbox *outbox)
 {
     struct gathering *gathering = current;
 
-    if (gathering == NULL || !gathering->is_on)
+    if (gathering == NULL || !gathering->is_on || gathering->forks != echo_forks)
         return 0;
     for (int i = 0; i < gathering->count; i++)
         if (gathering->entries[i].outbox == outbox)

@@ -91,17 +91,22 @@ def _shake_hands(
 ) -> Established:
     while True:
         _wait(connection, limit, address)
-        words = handshake.bytes_to_send()
-        if words:  # to send nothing fails, too, where the peer has said no and gone; that is still to be read
-            connection.sendall(words)
+        _say(connection, handshake)
         if handshake.established is not None:
             return handshake.established
         _wait(connection, limit, address)
         try:
             handshake.receive(connection.recv(handshake.wanted_bytes))
         finally:
-            with contextlib.suppress(OSError):
-                connection.sendall(handshake.bytes_to_send())
+            _say(connection, handshake)
+
+
+def _say(connection: socket.socket, handshake: Handshake) -> None:
+    """To a side that has closed, too: what it has said before, REFUSED perhaps, is still to be read."""
+    data = handshake.bytes_to_send()
+    if data:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(data)
 
 
 def _wait(connection: socket.socket, limit: float, address: Address) -> None:

@@ -41,8 +41,8 @@ class House(Protocol):
     def welcome(self, connection: Connection) -> None:
         """A process has come in."""
 
-    def turn_away(self, who: str, error: Exception) -> None:
-        """Somebody has not."""
+    def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
+        """Somebody has not; `admitted`: the id of a node that the handshake had let in."""
 
     def tick(self) -> None:
         """Time has passed: about four times a second."""
@@ -214,8 +214,13 @@ class Doorkeeper:
         except (BlockingIOError, InterruptedError):
             return
         except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
-            self._drop(guest.connection)
-            self._house.turn_away(guest.name, error)
+            self._turn_away(guest, error)
+
+    def _turn_away(self, guest: _Guest, error: Exception) -> None:
+        self._drop(guest.connection)
+        established = guest.responder.established
+        admitted = None if established is None else established.peer.node_id
+        self._house.turn_away(guest.name, error, admitted)
 
     def _shake_hands(self, guest: _Guest) -> None:
         data = guest.connection.recv(guest.responder.wanted_bytes)
@@ -256,5 +261,4 @@ class Doorkeeper:
     def _turn_late_guests_away(self) -> None:
         now = time.monotonic()
         for guest in [guest for guest in self._guests.values() if guest.limit < now]:
-            self._drop(guest.connection)
-            self._house.turn_away(guest.name, TimeoutError("its handshake took too long"))
+            self._turn_away(guest, TimeoutError("its handshake took too long"))

@@ -64,6 +64,13 @@ class Actor:
         line, _, self._heard = self._heard.partition(b"\n")
         return line.decode()
 
+    def has_said(self, line: str) -> bool:
+        """Whether it has said that by now; does not wait."""
+        assert self._process.stdout is not None
+        if select.select([self._process.stdout], [], [], 0)[0]:
+            self._heard += os.read(self._process.stdout.fileno(), 1 << 16)
+        return line.encode() + b"\n" in self._heard
+
     def tell(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
@@ -91,7 +98,8 @@ class Actor:
     def demand_quiet_end(self, code: int = 0, limit_s: float = LIMIT_S) -> str:
         """What it said, if it has ended with that code, and nothing on stderr."""
         returned, out, err = self.end(limit_s)
-        assert (returned, err) == (code, "")
+        if (returned, err) != (code, ""):
+            pytest.fail(f"ended with {returned}, having said {out!r} and\n{err}", pytrace=False)
         return out
 
     def __enter__(self) -> Self:
