@@ -147,9 +147,7 @@ class Neighbours:
                 attempts += 1
                 if attempts == _ATTEMPTS or peer is None:
                     raise
-                books.wait_for(
-                    partial(self._is_gone, peer), left_s, lambda: f"the end of the link to {peer}"
-                )
+                books.wait_for(partial(self._is_gone, peer), left_s, lambda: f"the end of the link to {peer}")
             else:
                 return
 
@@ -214,9 +212,7 @@ class Neighbours:
         self._to_meet.append(partial(self._meet, membership, node_id, _known_addresses(addresses)))
         if self._meeters < _MAX_MEETINGS:
             self._meeters += 1
-            threading.Thread(
-                target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True
-            ).start()
+            threading.Thread(target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True).start()
 
     def _meet_all(self) -> None:
         while True:

@@ -58,7 +58,7 @@ def test_four_threads_submit_while_sinks_come_and_go(make_node: MakeNode, transp
             runs.append(taken)
             there.sink(Plain, taken.append).close()
 
-    at_once(*[lambda thread=i: submit(thread) for i in range(4)], come_and_go)  # type: ignore[misc]
+    at_once(*[lambda thread=i: submit(thread) for i in range(4)], come_and_go)
     source.flush(LIMIT_S)
     for thread in range(4):
         assert [event.id for event in stays if event.x == thread] == list(range(each))

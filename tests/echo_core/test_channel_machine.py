@@ -153,7 +153,9 @@ class Channels(RuleBasedStateMachine):
         self._match(data.draw(st.sampled_from(self.sources)))
 
     def _match(self, source: ModelSource) -> None:
-        expected = [sink for sink in self.sinks if sink.channel == source.channel and self._reach(source, sink)]
+        expected = [
+            sink for sink in self.sinks if sink.channel == source.channel and self._reach(source, sink)
+        ]
         with watched():
             source.source.wait_matched(len(expected), LIMIT_S)
         for sink in expected:
@@ -257,7 +259,9 @@ class Channels(RuleBasedStateMachine):
     def _demand_all(self, source: ModelSource, sink: ModelSink) -> None:
         start = sink.matched_at[source.number]
         until(lambda: len(sink.of(source.number)) >= source.sent - start, "all that was sent", LIMIT_S)
-        assert sink.of(source.number)[-(source.sent - start) or source.sent :] == list(range(start, source.sent))
+        assert sink.of(source.number)[-(source.sent - start) or source.sent :] == list(
+            range(start, source.sent)
+        )
 
     @invariant()
     def nothing_is_wrong(self) -> None:
