@@ -317,7 +317,7 @@ class Membership:
             del _memberships_by_uid[self.id.uid]
 
     def is_together_with(self, node_id: bytes) -> bool:
-        """Whether events reach a node without a link; over one, which others may share, they would come twice."""
+        """Whether events reach a node without a link; over one they would come a second time."""
         return any(other.node.id == node_id for other in self._together())
 
     def _together(self) -> list[Membership]:

@@ -147,7 +147,8 @@ class Neighbours:
                 attempts += 1
                 if attempts == _ATTEMPTS or peer is None:
                     raise
-                books.wait_for(partial(self._is_gone, peer), left_s, lambda: f"the end of the link to {peer}")
+                what = f"the end of the link to {peer}"
+                books.wait_for(partial(self._is_gone, peer), left_s, partial(str, what))
             else:
                 return
 

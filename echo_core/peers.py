@@ -386,7 +386,7 @@ class Peer:
             self.link.run()
         except EchoError as failure:
             return _bare(failure)
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the link is over and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None
@@ -416,9 +416,10 @@ class Peer:
             self.link.shut()
 
     def close(self, limit: float) -> None:
-        """After `say_goodbye`: until that time, what is queued is written, and the other side may close first,
+        """After `say_goodbye`: what is queued is written, and the other side may close first, until `limit`.
 
-        so that nothing which it still sends makes the system throw our last words away."""
+        What it still sends to a closed connection would make the system throw our last words away.
+        """
         self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
         self._join_thread(max(0.0, limit - time.monotonic()))
         self.link.shut()

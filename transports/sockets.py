@@ -82,7 +82,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
 
 
 def _connect_unix(connection: socket.socket, address: UnixAddress, timeout_s: float) -> None:
-    """Waits where a listener has many to let in: a non-blocking socket, as Python's timeouts make it, fails."""
+    """Waits for a listener that has many to let in, where a socket with a timeout of Python's would fail."""
     wait_us = max(1, int(timeout_s * 1_000_000))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(*divmod(wait_us, 1_000_000)))
     connection.connect(_place(address))

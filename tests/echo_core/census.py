@@ -1,4 +1,4 @@
-"""What a process holds: threads of the library, descriptors, mappings of shared memory. For tests of leaks."""
+"""What a process holds: threads, descriptors, mappings of shared memory. For tests of leaks."""
 
 from __future__ import annotations
 

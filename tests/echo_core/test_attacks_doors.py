@@ -34,14 +34,17 @@ def refused(victim: Victim, transport: str, id_: ChannelId, own: Identity) -> st
     """The code of the refusal that such a peer is told."""
     peer = HostilePeer(connect(victim.id, transport), id_)
     with peer, pytest.raises(echo.RefusedError) as caught:
-        peer.connection.settimeout(LIMIT_S)
-        initiator = Initiator(own, id_.uid, id_.key, admit=lambda _: None)
-        peer.send(initiator.bytes_to_send())
-        while initiator.established is None:
-            initiator.receive(peer.connection.recv(initiator.wanted_bytes))
-            peer.send(initiator.bytes_to_send())
+        _shake_hands(peer, Initiator(own, id_.uid, id_.key, admit=lambda _: None))
     victim.demand_delivery()
     return caught.value.code
+
+
+def _shake_hands(peer: HostilePeer, initiator: Initiator) -> None:
+    peer.connection.settimeout(LIMIT_S)
+    peer.send(initiator.bytes_to_send())
+    while initiator.established is None:
+        initiator.receive(peer.connection.recv(initiator.wanted_bytes))
+        peer.send(initiator.bytes_to_send())
 
 
 def test_a_refusal_says_why(victim: Victim, transport: str) -> None:

@@ -1,4 +1,4 @@
-"""Peers with the right key that break rules, flood or never read: each costs itself its link and nothing else."""
+"""Peers with the right key that break rules, flood or never read: each costs itself its link alone."""
 
 from __future__ import annotations
 
@@ -163,11 +163,15 @@ def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transpo
         peer.connection.settimeout(LIMIT_S)
         peer.say(peer.join())
         with pytest.raises(ConnectionError):
-            for first in itertools.count(0, 1000):
-                peer.say(*map(messages.Flush, range(first, first + 1000)))
+            _ask_for_ever(peer)
         victim.demand_only_the_good_link()
     demand_as_before(before)
     assert resident_bytes() - memory < MEMORY_BYTES
+
+
+def _ask_for_ever(peer: HostilePeer) -> None:
+    for first in itertools.count(0, 1000):
+        peer.say(*map(messages.Flush, range(first, first + 1000)))
 
 
 def test_a_sink_that_never_reads_loses_its_link(victim: Victim, transport: str) -> None:

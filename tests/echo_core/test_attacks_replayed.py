@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -13,8 +12,8 @@ import echo_core as echo
 from echo_core.errors import EchoError
 from echo_core.transports import limits, messages
 from echo_core.transports.frames import write_frame
-from tests.echo_core.census import demand_as_before, census, resident_bytes, settled_census, until
-from tests.echo_core.channel_events import Plain, Reading1
+from tests.echo_core.census import demand_as_before, resident_bytes, settled_census, until
+from tests.echo_core.channel_events import Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, Change, HostilePeer, unchanged
 
@@ -48,7 +47,7 @@ def attacked_by(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
+def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Victim:
     """Sinks of every kind take the attacker's events; the good link has a channel of its own."""
     monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)  # for those who announce more than they say
     node = make_node(transports=["tcp", "unix"])
@@ -60,7 +59,7 @@ def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Iterator[Vic
     source = good.source()
     sink = make_node(transports=["unix"]).open_channel(good.id).sink(Reading1)
     source.wait_matched()
-    yield Victim(node, channel, source, sink)
+    return Victim(node, channel, source, sink)
 
 
 def session(channel_id: str, transport: str, change: Change) -> int:

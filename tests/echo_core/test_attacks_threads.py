@@ -1,4 +1,4 @@
-"""Several threads at once: on one source, on channels that open and close, and two nodes that start together."""
+"""Several threads at once: on one source, on channels that come and go, on two nodes that start together."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -64,6 +63,9 @@ class Survivor:
             self.wrong.append(event)
         self.taken += 1
 
+    def await_more_than(self, events: int) -> None:
+        until(lambda: self.taken > events, "events")
+
     def demand_departures(self, count: int) -> None:
         until(lambda: len(self.left) == count, "the departure to be told")
         assert all(notice.reason for notice in self.left)
@@ -71,8 +73,8 @@ class Survivor:
 
 
 @pytest.fixture
-def survivor(make_node: MakeNode, transport: str) -> Iterator[Survivor]:
-    yield Survivor(make_node, transport)
+def survivor(make_node: MakeNode, transport: str) -> Survivor:
+    return Survivor(make_node, transport)
 
 
 def kill_senders(survivor: Survivor, times: int) -> None:
@@ -83,7 +85,7 @@ def kill_senders(survivor: Survivor, times: int) -> None:
         survivor.taken = 0
         with Actor(SENDER, survivor.transport, survivor.channel.id) as actor:
             actor.hear()
-            until(lambda: survivor.taken > 1000 * (i % 7), "events")
+            survivor.await_more_than(1000 * (i % 7))
             actor.kill()
         survivor.demand_departures(i + 1)
         assert survivor.wrong == []
