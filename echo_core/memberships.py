@@ -152,7 +152,7 @@ class Membership:
             for sink in other.sinks:
                 other.connect(source, sink)
         for peer in self.peers:
-            peer.offer(self, source)
+            self._offer(peer, source)
         for other in self._together():
             other.tell(SourceOpened(_HERE, source.name, source.format))
 
@@ -212,8 +212,12 @@ class Membership:
     def add_peer(self, peer: Peer) -> None:
         self.peers.append(peer)
         for source in self.sources:
-            peer.offer(self, source)
+            self._offer(peer, source)
         self.tell(PeerJoined(str(peer)))
+
+    def _offer(self, peer: Peer, source: Source[Any]) -> None:
+        if not self.is_together_with(peer.node_id):
+            peer.offer(self, source)
 
     def remove_peer(self, peer: Peer, reason: str) -> None:
         """A process has left the channel, or its link is lost."""
@@ -326,6 +330,10 @@ class Membership:
         together.remove(self)
         if not together:
             del _memberships_by_uid[self.id.uid]
+
+    def is_together_with(self, node_id: bytes) -> bool:
+        """Whether events reach a node without a link; over one they would come a second time."""
+        return any(other.node.id == node_id for other in self._together())
 
     def _together(self) -> list[Membership]:
         """This node's, and those of other nodes in the process that it meets directly."""

@@ -205,7 +205,8 @@ class Neighbours:
         if node_id == self._node.id or node_id in self._meeting or self._node.is_closed:
             return
         peer = self._peers.get(node_id)
-        if peer is not None and peer.shares(membership):
+        is_shared = peer is not None and peer.shares(membership)
+        if is_shared or membership.is_together_with(node_id):
             return
         if len(self._to_meet) >= _MAX_ACQUAINTANCES:
             log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)

@@ -219,8 +219,7 @@ class Doorkeeper:
     def _turn_away(self, guest: _Guest, error: Exception) -> None:
         self._drop(guest.connection)
         established = guest.responder.established
-        admitted = None if established is None else established.peer.node_id
-        self._house.turn_away(guest.name, error, admitted)
+        self._house.turn_away(guest.name, error, None if established is None else established.peer.node_id)
 
     def _shake_hands(self, guest: _Guest) -> None:
         data = guest.connection.recv(guest.responder.wanted_bytes)

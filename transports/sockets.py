@@ -20,6 +20,7 @@ from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
 from echo_core.transports.limits import HOST_ID_BYTES
 
 BACKLOG = 128
+_TIME = struct.Struct("@ll")  # struct timeval: seconds, microseconds
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -64,8 +65,11 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
     """A connected socket with that timeout; LinkError says who did not answer."""
     connection = _socket_for(address)
     try:
+        if isinstance(address, UnixAddress):
+            _connect_unix(connection, address, timeout_s)
         connection.settimeout(timeout_s)
-        connection.connect(_place(address))
+        if isinstance(address, TcpAddress):
+            connection.connect(_place(address))
         prepare(connection)
     except OSError as error:
         connection.close()
@@ -75,6 +79,14 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def _connect_unix(connection: socket.socket, address: UnixAddress, timeout_s: float) -> None:
+    """Waits for a listener that has many to let in, where a socket with a timeout of Python's would fail."""
+    wait_us = max(1, int(timeout_s * 1_000_000))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(*divmod(wait_us, 1_000_000)))
+    connection.connect(_place(address))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
 
 
 def prepare(connection: socket.socket) -> None:

@@ -75,7 +75,7 @@ class HostilePeer:
         """What the change makes of it; a shorter text is the last that is sent."""
         changed = self.change(self.sent, data)
         self.sent += len(data)
-        if not self.is_cut:
+        if changed and not self.is_cut:
             self.connection.sendall(changed)
         self.is_cut = self.is_cut or len(changed) < len(data)
 

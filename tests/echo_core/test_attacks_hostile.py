@@ -1,4 +1,4 @@
-"""Peers with the right key that break rules, flood or never read: each costs itself its link, no more."""
+"""Peers with the right key that break rules, flood or never read: each costs itself its link alone."""
 
 from __future__ import annotations
 
@@ -155,11 +155,6 @@ def test_every_stream_that_there_can_be_is_borne(victim: Victim) -> None:
     flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), offered, 256 << 20)
 
 
-def flush_for_ever(peer: HostilePeer) -> None:
-    for first in itertools.count(0, 1000):
-        peer.say(*map(messages.Flush, range(first, first + 1000)))
-
-
 def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transport: str) -> None:
     """Its flushes are answered, and the answers wait for it: so long as stall_s allows."""
     before = settled_census()
@@ -168,10 +163,15 @@ def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transpo
         peer.connection.settimeout(LIMIT_S)
         peer.say(peer.join())
         with pytest.raises(ConnectionError):
-            flush_for_ever(peer)
+            _ask_for_ever(peer)
         victim.demand_only_the_good_link()
     demand_as_before(before)
     assert resident_bytes() - memory < MEMORY_BYTES
+
+
+def _ask_for_ever(peer: HostilePeer) -> None:
+    for first in itertools.count(0, 1000):
+        peer.say(*map(messages.Flush, range(first, first + 1000)))
 
 
 def test_a_sink_that_never_reads_loses_its_link(victim: Victim, transport: str) -> None:

@@ -1,10 +1,9 @@
-"""Several threads at once: submitting, opening and closing, and both nodes opening each other's channels."""
+"""Several threads at once: on one source, on channels that come and go, on two nodes that start together."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -59,7 +58,7 @@ def test_four_threads_submit_while_sinks_come_and_go(make_node: MakeNode, transp
             runs.append(taken)
             there.sink(Plain, taken.append).close()
 
-    at_once(*[partial(submit, i) for i in range(4)], come_and_go)
+    at_once(*[lambda thread=i: submit(thread) for i in range(4)], come_and_go)
     source.flush(LIMIT_S)
     for thread in range(4):
         assert [event.id for event in stays if event.x == thread] == list(range(each))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 
 import pytest
 
@@ -64,8 +63,8 @@ class Survivor:
             self.wrong.append(event)
         self.taken += 1
 
-    def has_taken(self, count: int) -> bool:
-        return self.taken > count
+    def await_more_than(self, events: int) -> None:
+        until(lambda: self.taken > events, "events")
 
     def demand_departures(self, count: int) -> None:
         until(lambda: len(self.left) == count, "the departure to be told")
@@ -86,7 +85,7 @@ def kill_senders(survivor: Survivor, times: int) -> None:
         survivor.taken = 0
         with Actor(SENDER, survivor.transport, survivor.channel.id) as actor:
             actor.hear()
-            until(partial(survivor.has_taken, 1000 * (i % 7)), "events")
+            survivor.await_more_than(1000 * (i % 7))
             actor.kill()
         survivor.demand_departures(i + 1)
         assert survivor.wrong == []

@@ -1,0 +1,140 @@
+"""Strangers at the door: those who are slow, silent, wrong or many; nobody inside waits for them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import replace
+
+import pytest
+
+import echo_core as echo
+from echo_core import peers
+from echo_core.channel_ids import ChannelId
+from echo_core.transports import limits, sockets
+from echo_core.transports.handshake import Initiator, Responder
+from echo_core.transports.handshake_words import Hello, Identity, read_words, write_words
+from tests.echo_core.census import demand_as_before, settled_census, until
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import LIMIT_S, HostilePeer, connect, identity
+from tests.echo_core.victims import Victim
+
+
+@pytest.fixture
+def victim(make_node: MakeNode) -> Victim:
+    return Victim(make_node)
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def refused(victim: Victim, transport: str, id_: ChannelId, own: Identity) -> str:
+    """The code of the refusal that such a peer is told."""
+    peer = HostilePeer(connect(victim.id, transport), id_)
+    with peer, pytest.raises(echo.RefusedError) as caught:
+        _shake_hands(peer, Initiator(own, id_.uid, id_.key, admit=lambda _: None))
+    victim.demand_delivery()
+    return caught.value.code
+
+
+def _shake_hands(peer: HostilePeer, initiator: Initiator) -> None:
+    peer.connection.settimeout(LIMIT_S)
+    peer.send(initiator.bytes_to_send())
+    while initiator.established is None:
+        initiator.receive(peer.connection.recv(initiator.wanted_bytes))
+        peer.send(initiator.bytes_to_send())
+
+
+def test_a_refusal_says_why(victim: Victim, transport: str) -> None:
+    id_ = ChannelId.parse(victim.id)
+    assert refused(victim, transport, replace(id_, uid=bytes(16)), identity()) == "unknown_channel"
+    assert refused(victim, transport, id_, identity(victim.node.id)) == "same_node"
+    # A wrong key is noticed by the initiator, who is not shown a proof of it.
+    assert refused(victim, transport, replace(id_, key=bytes(16)), identity()) == "wrong_key"
+
+
+def test_another_version_is_refused_in_its_own_words(victim: Victim, transport: str) -> None:
+    id_ = ChannelId.parse(victim.id)
+    with HostilePeer.connected(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.send(write_words(Hello(7, 9, id_.uid, bytes(16), identity())))
+        answer = peer.receive()
+    words = read_words(answer)
+    assert getattr(words, "code", None) == 1
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", bytes(64), b"ECHO" + b"\xff" * 60])
+def test_garbage_is_shown_out(
+    victim: Victim, transport: str, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with HostilePeer.connected(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.send(garbage)
+        peer.expect_end()
+    victim.demand_delivery()
+    until(lambda: any("was not let in: Expected" in line for line in list(caplog.messages)), "the log")
+
+
+def test_slow_strangers_hold_up_nobody(
+    victim: Victim, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than may be half-open at once, each with a byte now and then; all are gone when time is up."""
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)
+    victim.demand_delivery()
+    before = settled_census()
+    strangers = [connect(victim.id, transport) for _ in range(limits.MAX_HALF_OPEN + 20)]
+    for byte in (b"E", b"C", b"H"):
+        for stranger in strangers:
+            try:
+                stranger.sendall(byte)
+            except ConnectionError:
+                continue
+        victim.demand_delivery()
+    for stranger in strangers:
+        stranger.settimeout(LIMIT_S)
+        _read_to_the_end(stranger)
+        stranger.close()
+    victim.demand_only_the_good_link()
+    demand_as_before(before)
+    HostilePeer.linked(victim.id, transport).close()  # the door is open again
+
+
+def _read_to_the_end(connection: socket.socket) -> None:
+    try:
+        while connection.recv(1024):
+            pass
+    except ConnectionError:
+        pass
+
+
+def test_a_creator_that_never_answers_a_join_is_given_up(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shakes hands as it should, and is silent from then on; its link does not stay."""
+    monkeypatch.setattr(peers, "_FAREWELL_S", 0.1)
+    listener = sockets.listen(sockets.new_unix_address())
+    listener.setblocking(True)
+    own = identity()
+    id_ = ChannelId.new(own.node_id, (sockets.bound_address(listener),))
+    silent: list[socket.socket] = []
+
+    def shake_hands() -> None:
+        connection, _ = listener.accept()
+        silent.append(connection)
+        responder = Responder(own, lambda _: id_.key, admit=lambda _: None)
+        while responder.established is None:
+            responder.receive(connection.recv(responder.wanted_bytes))
+            connection.sendall(responder.bytes_to_send())
+
+    thread = threading.Thread(target=shake_hands)
+    thread.start()
+    node = make_node(transports=["unix"])
+    with pytest.raises(echo.TimedOutError, match="answer"):
+        node.open_channel(str(id_), timeout_s=0.3)
+    until(lambda: not node.statistics().links, "the silent link to be gone")
+    assert node.statistics().channels == 0
+    thread.join()
+    for open_socket in (listener, *silent):
+        open_socket.close()
