@@ -172,7 +172,16 @@ static int hand_out_control(struct link *link, const struct frame *frame, int64_
     return take_control(link, frame);
 }
 
-/* All frames that are complete. How many there were, or -1 with an exception. */
+/* Control code is the owner's, and half of it would be done where an interrupt hits it: it runs in `run`, not in the
+ * thread of whoever happens to lead. */
+static int is_for_run(const struct link *link, const struct frame *frame)
+{
+    return frame->stream < FIRST_STREAM && frame->stream != KIND_GAP && frame->stream != KIND_LOAN &&
+           atomic_load(&link->role) == ROLE_LEADING;
+}
+
+/* All frames that are complete, up to one that a leader leaves to run. How many there were, or -1 with an
+ * exception. */
 static Py_ssize_t hand_out(struct link *link)
 {
     PyObject *chunk = Py_XNewRef((PyObject *)current_chunk(&link->intake));
@@ -188,6 +197,8 @@ static Py_ssize_t hand_out(struct link *link)
            (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
+        else if (is_for_run(link, &frame))
+            break;
         else if (frame.stream >= FIRST_STREAM)
             status = hand_out_run(link, &frame, size, &gathering, chunk);
         else

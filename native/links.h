@@ -141,7 +141,7 @@ enum led {
 int echo_is_dispatching(void);
 
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
- * change of threads. GIL; releases it while it waits. */
+ * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
 /* --- deliveries: link_deliveries.c --- */

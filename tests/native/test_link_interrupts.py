@@ -78,7 +78,8 @@ def test_bad_record_behind_an_interrupt_ends_the_link(peer: tuple[SocketWire, Pe
 
     def decode(record: bytes) -> bytes:
         if record == b"2":
-            raise WireError("not as agreed")
+            msg = "not as agreed"
+            raise WireError(msg)
         return bytes(record)
 
     handled: list[bytes] = []
@@ -103,7 +104,7 @@ def test_child_that_a_handler_forks_gets_nothing_of_what_the_parent_has_read() -
         "    if event == b'b': pids.append(os.fork())\n"
         "inlet = Inlet(record_size=1)\n"
         "inlet.deliveries = (Delivery(handle, bytes, fail, record_size=1),\n"
-        "                    Delivery(lambda event: events.append(event + b'2'), bytes, fail, record_size=1))\n"
+        "                    Delivery(lambda b: events.append(b + b'2'), bytes, fail, record_size=1))\n"
         "link.bind(64, inlet)\n"
         "other.sendall(frame_bytes(64, b'a') + frame_bytes(64, b'bc') + frame_bytes(64, b'd'))\n"
         "other.shutdown(socket.SHUT_WR)\n"
@@ -116,3 +117,43 @@ def test_child_that_a_handler_forks_gets_nothing_of_what_the_parent_has_read() -
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert (done.stdout, done.stderr) == ("a,b a,b,c,d,a2,b2,c2,d2 ", "")
+
+
+def test_control_frames_are_handled_by_run_alone(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    messages: list[tuple[bytes, int]] = []
+    link = link_over(wire, lambda _, payload: messages.append((payload, threading.get_ident())))
+    queue, threads = leading_queue(link)
+    far.socket.sendall(frame_bytes(64, b"first"))
+    assert queue.get(PATIENCE_NS) == b"first"
+    runner = Runner(link)
+    for number in range(200):
+        far.socket.sendall(
+            frame_bytes(64, b"before") + frame_bytes(9, b"%d" % number) + frame_bytes(64, b"after")
+        )
+        assert queue.get(PATIENCE_NS) == b"before"
+        assert queue.get(PATIENCE_NS) == b"after"
+        assert len(messages) == number + 1
+    assert [payload for payload, _ in messages] == [b"%d" % number for number in range(200)]
+    assert threading.get_ident() not in {thread for _, thread in messages}
+    assert threading.get_ident() in threads
+    link.shut()
+    runner.end()
+
+
+def test_leader_that_meets_a_control_frame_waits_for_run_no_longer_than_it_may(
+    peer: tuple[SocketWire, Peer],
+) -> None:
+    wire, far = peer
+    messages: list[bytes] = []
+    link = link_over(wire, lambda _, payload: messages.append(payload))
+    queue, _ = leading_queue(link)
+    far.socket.sendall(frame_bytes(9, b"control") + frame_bytes(64, b"event"))
+    assert queue.get(1_000_000) is None
+    assert queue.get(0) is None
+    assert messages == []
+    runner = Runner(link)
+    assert queue.get(PATIENCE_NS) == b"event"
+    assert messages == [b"control"]
+    link.shut()
+    runner.end()
