@@ -8,7 +8,6 @@
  * the wire format is the link's. What is no Exception is the thread's, once the batch is done.
  */
 #include "link_calls.h"
-#include "link_queues.h"
 
 #include <structmember.h>
 
@@ -83,25 +82,13 @@ static int refuse(struct delivery *delivery)
 
 /* --- one event --- */
 
-/* Takes the reference over. What finds no room is dropped there, or makes another event drop: it is counted here,
- * for the source whose event it was that came. */
-static int enqueue(struct delivery *delivery, PyObject *event, Py_ssize_t size)
-{
-    const struct queue *queue = (const struct queue *)delivery->target;
-    uint64_t dropped = queue->dropped;
-    int status = echo_queue_put(delivery->target, event, size);
-
-    delivery->dropped += queue->dropped - dropped;
-    return status;
-}
-
 /* Takes the reference over. */
 static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size)
 {
     PyObject *result;
 
     if (delivery->is_queue)
-        return enqueue(delivery, event, size);
+        return echo_queue_put(delivery->target, event, size, &delivery->dropped);
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)

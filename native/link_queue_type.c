@@ -14,12 +14,13 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"event", "size", NULL};
     PyObject *event;
     Py_ssize_t size = 0;
+    uint64_t dropped = 0; /* of no interest here */
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|n:put", names, &event, &size))
         return NULL;
     if (size < 0)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
-    if (echo_queue_put(self, Py_NewRef(event), size) != 0)
+    if (echo_queue_put(self, Py_NewRef(event), size, &dropped) != 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -113,13 +113,11 @@ static int grow(struct queue *queue)
     return 0;
 }
 
-/* Takes the reference over, also when it fails. */
+/* Takes the reference over, unless it fails. */
 static int append(struct queue *queue, PyObject *event, Py_ssize_t size)
 {
-    if (queue->count == queue->capacity && grow(queue) != 0) {
-        Py_DECREF(event);
+    if (queue->count == queue->capacity && grow(queue) != 0)
         return -1;
-    }
     *item_at(queue, queue->count) = (struct item){event, size};
     queue->count++;
     queue->bytes += size;
@@ -184,10 +182,16 @@ static int await_room(struct queue *queue, Py_ssize_t size)
     return !is_over(queue);
 }
 
-static int drop_oldest(struct queue *queue, Py_ssize_t size)
+static void count_drop(struct queue *queue, uint64_t *dropped)
+{
+    queue->dropped++;
+    ++*dropped;
+}
+
+static int drop_oldest(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
 {
     while (!has_room(queue, size)) {
-        queue->dropped++;
+        count_drop(queue, dropped);
         Py_DECREF(pop(queue)); /* may run any code */
     }
     return !is_over(queue);
@@ -202,7 +206,7 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, Py_ssize_t size)
+static int make_room(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
 {
     if (is_over(queue))
         return 0;
@@ -210,7 +214,7 @@ static int make_room(struct queue *queue, Py_ssize_t size)
     case POLICY_BLOCK:
         return await_room(queue, size);
     case POLICY_DROP_OLDEST:
-        return drop_oldest(queue, size);
+        return drop_oldest(queue, size, dropped);
     case POLICY_DROP_NEWEST:
         return 0;
     case POLICY_ERROR:
@@ -219,17 +223,16 @@ static int make_room(struct queue *queue, Py_ssize_t size)
     Py_UNREACHABLE();
 }
 
-int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size)
+int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, uint64_t *dropped)
 {
     struct queue *queue = (struct queue *)self;
-    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size);
+    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size, dropped);
 
-    if (room > 0)
-        return append(queue, event, size);
-    if (room == 0)
-        queue->dropped++;
+    if (room > 0 && append(queue, event, size) == 0)
+        return 0;
+    count_drop(queue, dropped);
     Py_DECREF(event);
-    return room;
+    return room == 0 ? 0 : -1;
 }
 
 /* --- getting --- */

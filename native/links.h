@@ -199,9 +199,9 @@ int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
 /* --- queues: link_queues.c --- */
 
 /* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that
- * releases the GIL. 0: queued, or dropped and counted. -1 with an exception: what is no Exception, or
- * MemoryError. */
-int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
+ * releases the GIL. 0: queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError.
+ * Every event that was dropped, this one or others, is counted in *dropped besides the queue's own count. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, uint64_t *dropped);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
