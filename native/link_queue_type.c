@@ -1,9 +1,7 @@
 /* The type Queue as Python sees it; link_queues.c has its rules. */
 #include "link_queues.h"
 
-#include <errno.h>
 #include <structmember.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* --- the calls --- */
@@ -96,16 +94,10 @@ static PyObject *queue_close(PyObject *self, PyObject *unused)
 
 static PyObject *queue_fileno(PyObject *self, PyObject *unused)
 {
-    struct queue *queue = (struct queue *)self;
+    int fd = echo_queue_fd((struct queue *)self);
 
     (void)unused;
-    if (queue->fd < 0) {
-        queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (queue->fd < 0)
-            return PyErr_SetFromErrno(PyExc_OSError);
-        echo_queue_show(queue);
-    }
-    return PyLong_FromLong(queue->fd);
+    return fd >= 0 ? PyLong_FromLong(fd) : NULL;
 }
 
 /* --- the type --- */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,12 +80,27 @@ void echo_queue_show(struct queue *queue)
     int is_readable = queue->count > 0 || is_over(queue);
     uint64_t one = 1;
 
-    if (queue->fd < 0 || is_readable == queue->fd_is_readable)
+    if (queue->fd < 0 || queue->fd_forks != echo_forks || is_readable == queue->fd_is_readable)
         return;
     queue->fd_is_readable = is_readable;
     while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 &&
            errno == EINTR)
         ;
+}
+
+int echo_queue_fd(struct queue *queue)
+{
+    if (queue->fd >= 0 && queue->fd_forks == echo_forks)
+        return queue->fd;
+    if (queue->fd >= 0)
+        close(queue->fd);
+    queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    queue->fd_forks = echo_forks;
+    queue->fd_is_readable = 0;
+    if (queue->fd < 0)
+        PyErr_SetFromErrno(PyExc_OSError);
+    echo_queue_show(queue);
+    return queue->fd;
 }
 
 /* --- the ring --- */
