@@ -270,9 +270,15 @@ static enum led lead(struct queue *queue, int64_t timeout_ns)
     return led;
 }
 
-/* Waits once, in whichever way; GOT_NOTHING: look again. */
+/* Waits once, in whichever way; GOT_NOTHING: look again. A signal is handled first: one that came while no system
+ * call was there to be interrupted, or on another thread. Not between lead and sleeping, as the ring that lead has
+ * promised may come meanwhile. */
 static enum got await_event(struct queue *queue, int64_t timeout_ns)
 {
+    if (PyErr_CheckSignals() != 0)
+        return GOT_ERROR;
+    if (queue->count > 0 || is_over(queue)) /* so a handler has brought about */
+        return GOT_NOTHING;
     switch (lead(queue, timeout_ns)) {
     case LED_READ:
     case LED_TIMEOUT:

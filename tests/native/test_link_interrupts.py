@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import subprocess
 import sys
 import threading
@@ -157,3 +158,13 @@ def test_leader_that_meets_a_control_frame_waits_for_run_no_longer_than_it_may(
     assert messages == [b"control"]
     link.shut()
     runner.end()
+
+
+def test_leader_notices_a_signal_that_interrupts_no_system_call(peer: tuple[SocketWire, Peer]) -> None:
+    wire, _ = peer
+    queue, _ = leading_queue(link_over(wire))
+    begin = time.monotonic()
+    threading.Timer(0.05, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        queue.get(PATIENCE_NS)
+    assert time.monotonic() - begin < 10
