@@ -5,10 +5,9 @@
  * decoded at once, in place where somebody owns the bytes.
  *
  * What goes wrong with one event is that event's: it is reported and counted. A record that breaks the rules of
- * the wire format is the link's, and so is what is no Exception.
+ * the wire format is the link's. What is no Exception is the thread's, once the batch is done.
  */
 #include "link_calls.h"
-#include "link_queues.h"
 
 #include <structmember.h>
 
@@ -34,20 +33,6 @@ struct delivery {
 
 /* --- errors --- */
 
-/* The exception that is set, as an object of the caller's, which it is no more. */
-static PyObject *take_exception(void)
-{
-    PyObject *type, *value, *traceback;
-
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-}
-
 /* Hands the exception that is set to on_error. 0: and that is that. -1: what is no Exception stays set; so does
  * RecursionError where handlers that submit have left no room for on_error itself, which there is further up. */
 static int report(struct delivery *delivery)
@@ -57,7 +42,7 @@ static int report(struct delivery *delivery)
     delivery->failures++;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
-    exception = take_exception();
+    exception = echo_take_exception();
     result = call_one(delivery->on_error, exception);
     Py_DECREF(exception);
     Py_XDECREF(result);
@@ -97,25 +82,13 @@ static int refuse(struct delivery *delivery)
 
 /* --- one event --- */
 
-/* Takes the reference over. What finds no room is dropped there, or makes another event drop: it is counted here,
- * for the source whose event it was that came. */
-static int enqueue(struct delivery *delivery, PyObject *event, Py_ssize_t size)
-{
-    const struct queue *queue = (const struct queue *)delivery->target;
-    uint64_t dropped = queue->dropped;
-    int status = echo_queue_put(delivery->target, event, size);
-
-    delivery->dropped += queue->dropped - dropped;
-    return status;
-}
-
 /* Takes the reference over. */
 static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size)
 {
     PyObject *result;
 
     if (delivery->is_queue)
-        return enqueue(delivery, event, size);
+        return echo_queue_put(delivery->target, event, size, &delivery->dropped);
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)
@@ -159,14 +132,17 @@ static int is_whole(const struct delivery *delivery, const struct record *record
 static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t total)
 {
     Py_ssize_t at, size = delivery->record_size != 0 ? delivery->record_size : total;
+    unsigned forks = echo_forks;
+    PyObject *interrupt = NULL;
+    int status = 0;
 
     if (total == size)
         return hand_one(delivery, bytes, size);
-    for (at = 0; at < total; at += size) {
+    for (at = 0; status == 0 && at < total && forks == echo_forks; at += size) {
         if (hand_one(delivery, bytes + at, size) != 0)
-            return -1;
+            status = echo_keep_interrupt(&interrupt);
     }
-    return 0;
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
 /* Nobody changes a copy while it is verified and read. */
@@ -182,22 +158,25 @@ static int hand_shared(struct delivery *delivery, const struct record *record)
     return status;
 }
 
+static int hand_record(struct delivery *delivery, const struct record *record)
+{
+    if (!is_whole(delivery, record))
+        return -1;
+    return record->is_shared ? hand_shared(delivery, record) : hand_each(delivery, record->bytes, record->size);
+}
+
 static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)
 {
+    unsigned forks = echo_forks;
+    PyObject *interrupt = NULL;
+    int status = 0;
     Py_ssize_t i;
 
-    for (i = 0; i < count; i++) {
-        const struct record *record = &records[i];
-        int status = is_whole(delivery, record) ? 0 : -1;
-
-        if (status == 0 && record->is_shared)
-            status = hand_shared(delivery, record);
-        else if (status == 0)
-            status = hand_each(delivery, record->bytes, record->size);
-        if (status != 0)
-            return -1;
+    for (i = 0; status == 0 && i < count && forks == echo_forks; i++) {
+        if (hand_record(delivery, &records[i]) != 0)
+            status = echo_keep_interrupt(&interrupt);
     }
-    return 0;
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
 /* --- arrays --- */

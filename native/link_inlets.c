@@ -36,12 +36,15 @@ static uint64_t sum_bytes(const struct record *records, Py_ssize_t count)
 static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ssize_t count, PyObject *owner)
 {
     Py_ssize_t i, delivery_count = PyTuple_Size(deliveries);
+    unsigned forks = echo_forks;
+    PyObject *interrupt = NULL;
+    int status = 0;
 
-    for (i = 0; i < delivery_count; i++) {
+    for (i = 0; status == 0 && i < delivery_count && forks == echo_forks; i++) {
         if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner) != 0)
-            return -1;
+            status = echo_keep_interrupt(&interrupt);
     }
-    return 0;
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
 int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner)

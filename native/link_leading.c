@@ -4,6 +4,7 @@
  *   FREE --lead--> LEADING --> LED          a leader takes the role; run is nudged, and parks
  *   LED --lead--> LEADING --> LED           it reads again, at no cost
  *   LED --run, after a tick without it--> FREE
+ *   LEADING --a frame is left that is for run--> FREE
  *
  * A leader keeps the role while it handles its event, so that asking for the next one is one read and nothing
  * else. Should it not come back, events wait for at most two ticks.
@@ -66,6 +67,8 @@ void echo_link_unfollow(struct link *link, PyObject *queue)
 
 static int take_lead(struct link *link)
 {
+    if (link->is_unfinished && link->is_running) /* it is run's turn */
+        return 0;
     if (change_role(link, ROLE_LED, ROLE_LEADING))
         return 1;
     if (!change_role(link, ROLE_FREE, ROLE_LEADING))
@@ -75,9 +78,32 @@ static int take_lead(struct link *link)
     return 1;
 }
 
+/* Whoever reads will wake this thread. */
+static enum led follow(struct link *link)
+{
+    link->followers.are_waiting = 1;
+    return LED_OCCUPIED;
+}
+
 static int64_t slice_of(int64_t timeout_ns)
 {
     return timeout_ns < 0 || timeout_ns > LEAD_SLICE_NS ? LEAD_SLICE_NS : timeout_ns;
+}
+
+/* The role stays here until the next read. */
+static void keep_role(struct link *link, enum step step)
+{
+    atomic_store(&link->role, ROLE_LED);
+    if (link->followers.are_waiting && step != STEP_RAISED)
+        echo_link_wake_followers(link);
+}
+
+/* Run, if it was waiting for bytes, was nudged when the role was taken from it; else it is parked. */
+static void leave_role_to_run(struct link *link)
+{
+    atomic_store(&link->role, ROLE_FREE);
+    atomic_fetch_add(&link->parking, 1);
+    futex_wake_all(&link->parking);
 }
 
 enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
@@ -88,23 +114,26 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
                                            [STEP_RAISED] = LED_RAISED};
     struct link *link = link_of(object);
     enum step step;
+    enum led led;
 
     if (echo_link_check(link) != 0)
         return LED_RAISED;
     if (link->is_ended)
         return LED_ENDED;
-    if (!take_lead(link)) {
-        link->followers.are_waiting = 1;
-        return LED_OCCUPIED;
-    }
+    if (!take_lead(link))
+        return follow(link);
     Py_INCREF(object);
     atomic_fetch_add_explicit(&link->led, 1, memory_order_relaxed);
     step = echo_link_read(link, slice_of(timeout_ns));
-    atomic_store(&link->role, ROLE_LED);
-    if (link->followers.are_waiting && step != STEP_RAISED)
-        echo_link_wake_followers(link);
+    led = led_by_step[step];
+    if (!link->is_unfinished || link->is_ended)
+        keep_role(link, step);
+    else {
+        leave_role_to_run(link);
+        led = step == STEP_RAISED ? LED_RAISED : follow(link);
+    }
     Py_DECREF(object);
-    return led_by_step[step];
+    return led;
 }
 
 /* --- run --- */

@@ -1,9 +1,7 @@
 /* The type Queue as Python sees it; link_queues.c has its rules. */
 #include "link_queues.h"
 
-#include <errno.h>
 #include <structmember.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* --- the calls --- */
@@ -14,12 +12,13 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"event", "size", NULL};
     PyObject *event;
     Py_ssize_t size = 0;
+    uint64_t dropped = 0; /* of no interest here */
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|n:put", names, &event, &size))
         return NULL;
     if (size < 0)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
-    if (echo_queue_put(self, Py_NewRef(event), size) != 0)
+    if (echo_queue_put(self, Py_NewRef(event), size, &dropped) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -95,16 +94,10 @@ static PyObject *queue_close(PyObject *self, PyObject *unused)
 
 static PyObject *queue_fileno(PyObject *self, PyObject *unused)
 {
-    struct queue *queue = (struct queue *)self;
+    int fd = echo_queue_fd((struct queue *)self);
 
     (void)unused;
-    if (queue->fd < 0) {
-        queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (queue->fd < 0)
-            return PyErr_SetFromErrno(PyExc_OSError);
-        echo_queue_show(queue);
-    }
-    return PyLong_FromLong(queue->fd);
+    return fd >= 0 ? PyLong_FromLong(fd) : NULL;
 }
 
 /* --- the type --- */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,12 +80,27 @@ void echo_queue_show(struct queue *queue)
     int is_readable = queue->count > 0 || is_over(queue);
     uint64_t one = 1;
 
-    if (queue->fd < 0 || is_readable == queue->fd_is_readable)
+    if (queue->fd < 0 || queue->fd_forks != echo_forks || is_readable == queue->fd_is_readable)
         return;
     queue->fd_is_readable = is_readable;
     while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 &&
            errno == EINTR)
         ;
+}
+
+int echo_queue_fd(struct queue *queue)
+{
+    if (queue->fd >= 0 && queue->fd_forks == echo_forks)
+        return queue->fd;
+    if (queue->fd >= 0)
+        close(queue->fd);
+    queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    queue->fd_forks = echo_forks;
+    queue->fd_is_readable = 0;
+    if (queue->fd < 0)
+        PyErr_SetFromErrno(PyExc_OSError);
+    echo_queue_show(queue);
+    return queue->fd;
 }
 
 /* --- the ring --- */
@@ -113,13 +129,11 @@ static int grow(struct queue *queue)
     return 0;
 }
 
-/* Takes the reference over, also when it fails. */
+/* Takes the reference over, unless it fails. */
 static int append(struct queue *queue, PyObject *event, Py_ssize_t size)
 {
-    if (queue->count == queue->capacity && grow(queue) != 0) {
-        Py_DECREF(event);
+    if (queue->count == queue->capacity && grow(queue) != 0)
         return -1;
-    }
     *item_at(queue, queue->count) = (struct item){event, size};
     queue->count++;
     queue->bytes += size;
@@ -184,10 +198,16 @@ static int await_room(struct queue *queue, Py_ssize_t size)
     return !is_over(queue);
 }
 
-static int drop_oldest(struct queue *queue, Py_ssize_t size)
+static void count_drop(struct queue *queue, uint64_t *dropped)
+{
+    queue->dropped++;
+    ++*dropped;
+}
+
+static int drop_oldest(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
 {
     while (!has_room(queue, size)) {
-        queue->dropped++;
+        count_drop(queue, dropped);
         Py_DECREF(pop(queue)); /* may run any code */
     }
     return !is_over(queue);
@@ -202,7 +222,7 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, Py_ssize_t size)
+static int make_room(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
 {
     if (is_over(queue))
         return 0;
@@ -210,7 +230,7 @@ static int make_room(struct queue *queue, Py_ssize_t size)
     case POLICY_BLOCK:
         return await_room(queue, size);
     case POLICY_DROP_OLDEST:
-        return drop_oldest(queue, size);
+        return drop_oldest(queue, size, dropped);
     case POLICY_DROP_NEWEST:
         return 0;
     case POLICY_ERROR:
@@ -219,17 +239,16 @@ static int make_room(struct queue *queue, Py_ssize_t size)
     Py_UNREACHABLE();
 }
 
-int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size)
+int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, uint64_t *dropped)
 {
     struct queue *queue = (struct queue *)self;
-    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size);
+    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size, dropped);
 
-    if (room > 0)
-        return append(queue, event, size);
-    if (room == 0)
-        queue->dropped++;
+    if (room > 0 && append(queue, event, size) == 0)
+        return 0;
+    count_drop(queue, dropped);
     Py_DECREF(event);
-    return room;
+    return room == 0 ? 0 : -1;
 }
 
 /* --- getting --- */
@@ -251,9 +270,15 @@ static enum led lead(struct queue *queue, int64_t timeout_ns)
     return led;
 }
 
-/* Waits once, in whichever way; GOT_NOTHING: look again. */
+/* Waits once, in whichever way; GOT_NOTHING: look again. A signal is handled first: one that came while no system
+ * call was there to be interrupted, or on another thread. Not between lead and sleeping, as the ring that lead has
+ * promised may come meanwhile. */
 static enum got await_event(struct queue *queue, int64_t timeout_ns)
 {
+    if (PyErr_CheckSignals() != 0)
+        return GOT_ERROR;
+    if (queue->count > 0 || is_over(queue)) /* so a handler has brought about */
+        return GOT_NOTHING;
     switch (lead(queue, timeout_ns)) {
     case LED_READ:
     case LED_TIMEOUT:

@@ -37,6 +37,7 @@ struct queue {
     PyObject *link;      /* owned; who waits reads it. NULL: there is no one link that feeds this queue */
     unsigned long leader; /* the thread that reads it now on behalf of this queue; 0: none */
     int fd;              /* owned; an eventfd, -1 until somebody asks for it */
+    unsigned fd_forks;   /* echo_forks when it was made: a forked child shares it with its parent, whose it is */
     int fd_is_readable;  /* 1: it has been written to */
 };
 
@@ -64,8 +65,12 @@ static inline int is_over(const struct queue *queue)
 /* Nothing more is taken; who waits is woken. Runs any code, as the link may go. */
 void echo_queue_close(struct queue *queue);
 
-/* The descriptor is readable exactly while there is something to get, or nothing to wait for. */
+/* The descriptor is readable exactly while there is something to get, or nothing to wait for. One that is the
+ * parent's is left as it is. */
 void echo_queue_show(struct queue *queue);
+
+/* The descriptor, which is made where there is none; -1 with OSError. */
+int echo_queue_fd(struct queue *queue);
 
 /* Drops all events, uncounted. May run any code. */
 void echo_queue_empty(struct queue *queue);

@@ -172,7 +172,16 @@ static int hand_out_control(struct link *link, const struct frame *frame, int64_
     return take_control(link, frame);
 }
 
-/* All frames that are complete. How many there were, or -1 with an exception. */
+/* Control code is the owner's, and half of it would be done where an interrupt hits it: it runs in `run`, not in the
+ * thread of whoever happens to lead. */
+static int is_for_run(const struct link *link, const struct frame *frame)
+{
+    return frame->stream < FIRST_STREAM && frame->stream != KIND_GAP && frame->stream != KIND_LOAN &&
+           atomic_load(&link->role) == ROLE_LEADING;
+}
+
+/* All frames that are complete, up to one that a leader leaves to run. How many there were, or -1 with an
+ * exception. */
 static Py_ssize_t hand_out(struct link *link)
 {
     PyObject *chunk = Py_XNewRef((PyObject *)current_chunk(&link->intake));
@@ -188,6 +197,8 @@ static Py_ssize_t hand_out(struct link *link)
            (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
+        else if (is_for_run(link, &frame))
+            break;
         else if (frame.stream >= FIRST_STREAM)
             status = hand_out_run(link, &frame, size, &gathering, chunk);
         else
@@ -204,17 +215,11 @@ static Py_ssize_t hand_out(struct link *link)
 /* Whoever caused it has no use for the exception; run raises it. */
 static enum step fail(struct link *link)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *exception = echo_take_exception();
 
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL)
-        PyException_SetTraceback(value, traceback);
     if (link->failure == NULL)
-        link->failure = Py_NewRef(value);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+        link->failure = Py_NewRef(exception);
+    Py_DECREF(exception);
     echo_link_end(link, END_SHUT);
     return STEP_ENDED;
 }
@@ -222,14 +227,14 @@ static enum step fail(struct link *link)
 static enum step hand_out_or_fail(struct link *link)
 {
     Py_ssize_t count = hand_out(link);
+    struct frame frame;
+    size_t need;
 
-    link->is_unfinished = 0;
+    link->is_unfinished = next_frame(link, &frame, &need) != 0;
     if (count >= 0)
         return count > 0 ? STEP_READ : STEP_NOTHING;
-    if (PyErr_ExceptionMatches(PyExc_Exception))
-        return fail(link);
-    link->is_unfinished = 1; /* a KeyboardInterrupt is the thread's, and no fault of the link */
-    return STEP_RAISED;
+    /* A KeyboardInterrupt is the thread's, and no fault of the link. */
+    return PyErr_ExceptionMatches(PyExc_Exception) ? fail(link) : STEP_RAISED;
 }
 
 static enum end end_of(struct link *link)

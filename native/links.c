@@ -45,6 +45,46 @@ void echo_raise(const char *error, const char *format, ...)
     Py_XDECREF(errors);
 }
 
+PyObject *echo_take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+void echo_give_exception(PyObject *exception)
+{
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+}
+
+int echo_keep_interrupt(PyObject **kept)
+{
+    if (*kept != NULL || PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    *kept = echo_take_exception();
+    return 0;
+}
+
+int echo_raise_interrupt(PyObject *kept)
+{
+    PyObject *exception;
+
+    if (PyErr_Occurred() == NULL) {
+        echo_give_exception(kept);
+        return -1;
+    }
+    exception = echo_take_exception();
+    PyException_SetContext(exception, kept);
+    echo_give_exception(exception);
+    return -1;
+}
+
 /* --- scan --- */
 
 /* Frames one after the other, as echo_frame_next finds them. -1 with WireError, or another exception. */

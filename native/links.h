@@ -141,7 +141,7 @@ enum led {
 int echo_is_dispatching(void);
 
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
- * change of threads. GIL; releases it while it waits. */
+ * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
 /* --- deliveries: link_deliveries.c --- */
@@ -172,8 +172,10 @@ int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
 
 /* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
  * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
- * with an exception: WireError for a record that breaks the rules, or what is no Exception
- * (KeyboardInterrupt). What a handler raises is reported, counted, and goes no further. */
+ * with an exception: WireError for a record that breaks the rules, or what is no Exception (KeyboardInterrupt):
+ * the first one after all records were handed over, as nobody else would do so; the second at once. What else a
+ * handler raises is reported, counted, and goes no further. A child that a handler has forked gets none of the
+ * other records: they are the parent's. */
 int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
 
 /* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known. As above. */
@@ -197,9 +199,9 @@ int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
 /* --- queues: link_queues.c --- */
 
 /* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that
- * releases the GIL. 0: queued, or dropped and counted. -1 with an exception: what is no Exception, or
- * MemoryError. */
-int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size);
+ * releases the GIL. 0: queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError.
+ * Every event that was dropped, this one or others, is counted in *dropped besides the queue's own count. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, uint64_t *dropped);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
@@ -232,6 +234,20 @@ extern unsigned echo_forks;
 
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
 void echo_raise(const char *error, const char *format, ...);
+
+/* The exception that is set, as an object of the caller's, which it is no more. GIL. */
+PyObject *echo_take_exception(void);
+
+/* Sets it, and takes the reference over. GIL. */
+void echo_give_exception(PyObject *exception);
+
+/* What is no Exception (KeyboardInterrupt) is the thread's, and no reason to leave out what is still to be done:
+ * one is kept until that is done. -1: an Exception or the second interrupt is set, and stays so. GIL. */
+int echo_keep_interrupt(PyObject **kept);
+
+/* After the last of it: sets what was kept, and takes the reference over. An exception that is set goes before it,
+ * and has it as its context. -1. GIL. */
+int echo_raise_interrupt(PyObject *kept);
 
 /* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
  * it so. */

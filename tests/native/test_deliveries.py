@@ -219,17 +219,32 @@ def test_what_a_handler_raises_is_reported_and_stops_nobody() -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit])
-def test_what_is_no_exception_ends_the_batch(interrupt: type[BaseException]) -> None:
-    """Ctrl-C is not an error of a handler."""
+def test_what_is_no_exception_is_raised_when_the_batch_is_done(interrupt: type[BaseException]) -> None:
+    """Ctrl-C is not an error of a handler, and nobody else would hand the others over."""
     sink = Sink()
 
     def handler(event: bytes) -> None:
         sink(event)
-        raise interrupt
+        if event == b"a":
+            raise interrupt
 
     with pytest.raises(interrupt):
         Delivery(handler, bytes, sink.on_error, record_size=1).hand(b"abc")
-    assert (sink.events, sink.errors) == ([b"a"], [])
+    assert (sink.events, sink.errors) == ([b"a", b"b", b"c"], [])
+
+
+def test_the_second_interrupt_ends_the_batch() -> None:
+    """Whoever presses Ctrl-C twice does not want to wait."""
+    sink = Sink()
+
+    def handler(event: bytes) -> None:
+        sink(event)
+        raise KeyboardInterrupt(event)
+
+    with pytest.raises(KeyboardInterrupt, match="b") as caught:
+        Delivery(handler, bytes, sink.on_error, record_size=1).hand(b"abc")
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)
+    assert sink.events == [b"a", b"b"]
 
 
 def test_an_exception_of_the_error_handler_is_unraisable(monkeypatch: pytest.MonkeyPatch) -> None:
