@@ -114,8 +114,12 @@ class Route:
         max_payload: int = 0xFFFFFFFF,
     ) -> Route: ...
     def send(self, kind: int, payload: bytes) -> None:
-        """A control frame behind the route's events."""
-    def close(self) -> None: ...
+        """A control frame behind the route's events; a closed route still takes it."""
+    def close(self) -> None:
+        """Further events are dropped and counted, as is one whose submit waits for room; what is queued is sent.
+
+        No frame of the stream's events, and no gap, follows what is sent after this.
+        """
     @property
     def link(self) -> Link: ...
     @property

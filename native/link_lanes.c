@@ -103,6 +103,17 @@ int echo_lane_control(struct lane *lane, const struct frame *frame)
     return outbox->end == END_NOT ? 0 : -1;
 }
 
+void echo_lane_close(struct lane *lane)
+{
+    if (lane->is_closed)
+        return;
+    lane->is_closed = 1;
+    if (lane->outbox->end != END_NOT)
+        return;
+    add_gap(lane, &lane->backlog, &lane->tail_gap);
+    echo_outbox_pump(lane->outbox, 1);
+}
+
 /* --- dropping --- */
 
 static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload)
@@ -114,8 +125,9 @@ static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload
 void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame)
 {
     take_back(lane, frame->stream, frame->payload);
-    lane->tail_gap += events;
     lane->dropped += events;
+    if (!lane->is_closed)
+        lane->tail_gap += events;
 }
 
 static uint32_t stream_of(const struct entry *entry)
