@@ -252,6 +252,8 @@ static int move_first(struct outbox *outbox, struct backlog *backlog)
             return 0;
         memcpy(outbox->staging + outbox->staged, entry->frame, size);
         outbox->staged += size;
+        outbox->due_at = ticks_now(); /* it has waited: whatever delay its source or another's has, it is over */
+        outbox->staged_delay = 0;
         echo_backlog_drop(backlog);
     }
     outbox->control_bytes -= counted;
