@@ -126,8 +126,13 @@ void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct fram
 {
     take_back(lane, frame->stream, frame->payload);
     lane->dropped += events;
-    if (!lane->is_closed)
-        lane->tail_gap += events;
+    if (lane->is_closed || lane->outbox->end != END_NOT)
+        return;
+    lane->tail_gap += events;
+    if (lane->next != NULL) /* else nothing of it waits, behind which the gap would be said */
+        return;
+    add_gap(lane, &lane->backlog, &lane->tail_gap);
+    echo_outbox_pump(lane->outbox, 1);
 }
 
 static uint32_t stream_of(const struct entry *entry)
@@ -270,6 +275,8 @@ static int move_one(struct outbox *outbox)
     if (!move_first(outbox, source_of(lane)))
         return 0;
     outbox->turn = lane->next;
+    if (lane->ahead.first == NULL && lane->backlog.first == NULL)
+        add_gap(lane, &lane->backlog, &lane->tail_gap);
     if (lane->ahead.first == NULL && lane->backlog.first == NULL)
         leave_circle(lane);
     return 1;

@@ -13,9 +13,11 @@ from echo_core._links import (
     DROP_NEWEST,
     DROP_OLDEST,
     ERROR,
+    Outlet,
+    Route,
     SocketWire,
 )
-from echo_core.errors import BacklogError, LinkError
+from echo_core.errors import BacklogError, EncodeError, LinkError
 from tests.native.link_ends import (
     KIND_GAP,
     PATIENCE_NS,
@@ -289,3 +291,29 @@ def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(peer: tu
     *frames, (kind, payload) = far.frames_until(9)
     assert (kind, int.from_bytes(payload[8:], "little")) == (KIND_GAP, 16)
     assert len(frames) == sent + 4
+
+
+def test_receiver_hears_of_drops_of_a_source_that_then_rests(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
+    sent = fill(outlet, route)
+    for _ in range(20):
+        outlet.submit(numbered(0))
+    frames = far.frames_until(KIND_GAP)
+    assert len(frames) == sent + 4
+    assert route.dropped == 16
+
+
+def test_receiver_hears_of_a_record_that_is_too_large_for_it(peer: tuple[SocketWire, Peer]) -> None:
+    """Though nothing else waits, or comes."""
+    wire, far = peer
+    route = Route(
+        link_over(wire), 64, max_events=5, max_bytes=1000, policy=ERROR, timeout_ns=0, max_payload=100
+    )
+    outlet = Outlet(bytes, bytes)
+    outlet.routes = (route,)
+    with pytest.raises(EncodeError, match="at most 100 bytes"):
+        outlet.submit(bytes(101))
+    assert far.frames_until(KIND_GAP) == []
+    assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)
