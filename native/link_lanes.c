@@ -124,7 +124,8 @@ static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload
 
 void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame)
 {
-    take_back(lane, frame->stream, frame->payload);
+    if (frame != NULL)
+        take_back(lane, frame->stream, frame->payload);
     lane->dropped += events;
     if (lane->is_closed || lane->outbox->end != END_NOT)
         return;

@@ -200,7 +200,8 @@ void echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *fra
 /* A control frame behind the lane's events. 0; -1: the link has ended (perhaps by this). GIL. */
 int echo_lane_control(struct lane *lane, const struct frame *frame);
 
-/* Events that are not sent, counted where they would have stood. The first: GIL, unlocks meanwhile. */
+/* Events that are not sent, counted where they would have stood. The first: GIL, unlocks meanwhile;
+ * `frame`: NULL where there never was one. */
 void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame);
 void echo_lane_drop_oldest(struct lane *lane);
 

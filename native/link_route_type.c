@@ -124,7 +124,7 @@ static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                                            .max_events = (uint64_t)max_events,
                                                            .max_bytes = (size_t)max_bytes,
                                                            .timeout_ns = timeout_ns,
-                                                           .max_payload = max_payload,
+                                                           .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
                                                            .delay = echo_ticks_of(delay_ns)});
     if (lane == NULL)
         return PyErr_NoMemory();

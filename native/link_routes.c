@@ -196,25 +196,26 @@ static int put_and_unlock(struct put *put)
 /* --- putting --- */
 
 /* What the peer would end the link for is the caller's to know of; for others it is a gap. */
-static int refuse_size(struct lane *lane, const struct frame *frame, uint64_t events)
+static int refuse_size(struct lane *lane, const struct frame *frame, Py_ssize_t size, uint64_t events)
 {
     outbox_lock(lane->outbox);
     echo_lane_drop_newest(lane, events, frame);
     echo_outbox_unlock(lane->outbox);
-    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %lu",
-               (unsigned long)lane->max_payload, (unsigned long)frame->size);
+    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %zd",
+               (unsigned long)lane->max_payload, size);
     return -1;
 }
 
-static int put_frame(struct route *route, const struct frame *frame, uint64_t events)
+/* `size`: of the payload; the frame's own is 32 bits of it. */
+static int put_frame(struct route *route, const struct frame *frame, Py_ssize_t size, uint64_t events)
 {
     struct lane *lane = route->lane;
     struct outbox *outbox = lane->outbox;
     size_t bytes = frame_bytes(frame->size);
     struct put put;
 
-    if (frame->size > lane->max_payload)
-        return refuse_size(lane, frame, events);
+    if (size > (Py_ssize_t)lane->max_payload)
+        return refuse_size(lane, frame, size, events);
     outbox_lock(outbox);
     if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && lane->tail_gap == 0 &&
         is_open(lane)) {
@@ -232,11 +233,11 @@ int echo_route_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, ui
     struct route *route = route_of(object);
     struct frame frame = {.size = (uint32_t)size, .stream = route->lane->stream, .payload = payload};
 
-    if (check(route) != 0 || echo_frame_check(frame.stream, size) != 0)
+    if (check(route) != 0)
         return -1;
     if (events == 0)
         return 0;
-    return put_frame(route, &frame, events);
+    return put_frame(route, &frame, size, events);
 }
 
 int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
@@ -250,5 +251,16 @@ int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t
     if (route->link->pool == NULL ||
         !echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
         return 1;
-    return put_frame(route, &frame, events);
+    return put_frame(route, &frame, frame.size, events);
+}
+
+void echo_route_skip(PyObject *object, uint64_t events)
+{
+    struct route *route = route_of(object);
+
+    if (is_inherited(route->link) || route->link->wire == NULL || events == 0)
+        return;
+    outbox_lock(route->lane->outbox);
+    echo_lane_drop_newest(route->lane, events, NULL);
+    echo_outbox_unlock(route->lane->outbox);
 }

@@ -305,15 +305,18 @@ def test_receiver_hears_of_drops_of_a_source_that_then_rests(peer: tuple[SocketW
     assert route.dropped == 16
 
 
-def test_receiver_hears_of_a_record_that_is_too_large_for_it(peer: tuple[SocketWire, Peer]) -> None:
+@pytest.mark.parametrize(("max_payload", "size"), [(100, 101), (0xFFFFFFFF, (1 << 32) + 16)])
+def test_receiver_hears_of_a_record_that_is_too_large_for_it(
+    max_payload: int, size: int, peer: tuple[SocketWire, Peer]
+) -> None:
     """Though nothing else waits, or comes."""
     wire, far = peer
     route = Route(
-        link_over(wire), 64, max_events=5, max_bytes=1000, policy=ERROR, timeout_ns=0, max_payload=100
+        link_over(wire), 64, max_events=5, max_bytes=1000, policy=ERROR, timeout_ns=0, max_payload=max_payload
     )
     outlet = Outlet(bytes, bytes)
     outlet.routes = (route,)
-    with pytest.raises(EncodeError, match="at most 100 bytes"):
-        outlet.submit(bytes(101))
+    with pytest.raises(EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size}"):
+        outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
     assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)
