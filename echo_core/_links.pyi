@@ -114,8 +114,12 @@ class Route:
         max_payload: int = 0xFFFFFFFF,
     ) -> Route: ...
     def send(self, kind: int, payload: bytes) -> None:
-        """A control frame behind the route's events."""
-    def close(self) -> None: ...
+        """A control frame behind the route's events; a closed route still takes it."""
+    def close(self) -> None:
+        """Further events are dropped and counted, as is one whose submit waits for room; what is queued is sent.
+
+        No frame of the stream's events, and no gap, follows what is sent after this.
+        """
     @property
     def link(self) -> Link: ...
     @property
@@ -243,7 +247,7 @@ class Pool:
     def detach(self, holder: int, /) -> None:
         """That link is gone. What it held is free when the peer's Mapping or process has gone.
 
-        Without a `process_fd`: at once, whoever still reads.
+        Without a `process_fd`: at once, whoever still reads. In a forked child nothing happens.
         """
     def take_back(self, holder: int, payload: bytes, /) -> None:
         """Undoes Block.lend for a frame that is not sent."""
@@ -264,9 +268,12 @@ class Block:
 
 @final
 class Mapping:
-    """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it."""
+    """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it.
 
-    def __new__(cls, memory_fd: int, holder: int) -> Mapping: ...
+    WireError: it is no memory that can be trusted, or its blocks are more than `max_bytes`, which so bounds a loan.
+    """
+
+    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = 1 << 40) -> Mapping: ...
     def open(self, payload: bytes, /) -> tuple[int, Loan]:
         """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
 

@@ -27,7 +27,7 @@ from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, parse_address
-from echo_core.transports.connecting import Connection, Memory, connect
+from echo_core.transports.connecting import POOL_BYTES, Connection, Memory, connect
 from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
 from echo_core.transports.handshake_words import Feature, Identity
@@ -39,7 +39,7 @@ Transport = Literal["process", "shm", "unix", "tcp"]
 ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 _POOL_BLOCK_BYTES = 1 << 20
-_POOL_BLOCKS = 64
+_POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _ATTEMPTS = 3  # to join over a link that ends meanwhile

@@ -170,6 +170,8 @@ class Peer:
         del self._outgoing[outgoing.stream]
         self._withdrawn = [held for held in self._withdrawn if held.route and held.route.queued_events]
         self._withdrawn.append(outgoing)
+        if outgoing.route is not None:
+            outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
         self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
         if outgoing.route is not None:
             source.remove_route(outgoing.route)
@@ -179,6 +181,7 @@ class Peer:
         if outgoing is None:
             return
         if notice.sinks == 0 and outgoing.route is not None:
+            outgoing.route.close()
             outgoing.source.remove_route(outgoing.route)
             outgoing.route = None
         elif notice.sinks > 0:

@@ -135,7 +135,7 @@ int echo_block_lend(PyObject *self, unsigned holder, uint32_t stream, Py_ssize_t
     uint32_t count = pool->extents[block->first];
 
     /* There is one bit for a holder: of two loans the first that is given back would free the block. */
-    if (holder >= MAX_HOLDERS || (pool->attached >> holder & 1) == 0 || atomic_load(bits) >> holder & 1 ||
+    if (pool->forks != echo_forks || holder >= MAX_HOLDERS || (pool->attached >> holder & 1) == 0 || atomic_load(bits) >> holder & 1 ||
         has_its_share(pool, holder, count))
         return 0;
     pool->holders[holder].lent += count;

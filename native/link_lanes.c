@@ -103,6 +103,17 @@ int echo_lane_control(struct lane *lane, const struct frame *frame)
     return outbox->end == END_NOT ? 0 : -1;
 }
 
+void echo_lane_close(struct lane *lane)
+{
+    if (lane->is_closed)
+        return;
+    lane->is_closed = 1;
+    if (lane->outbox->end != END_NOT)
+        return;
+    add_gap(lane, &lane->backlog, &lane->tail_gap);
+    echo_outbox_pump(lane->outbox, 1);
+}
+
 /* --- dropping --- */
 
 static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload)
@@ -113,9 +124,16 @@ static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload
 
 void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame)
 {
-    take_back(lane, frame->stream, frame->payload);
-    lane->tail_gap += events;
+    if (frame != NULL)
+        take_back(lane, frame->stream, frame->payload);
     lane->dropped += events;
+    if (lane->is_closed || lane->outbox->end != END_NOT)
+        return;
+    lane->tail_gap += events;
+    if (lane->next != NULL) /* else nothing of it waits, behind which the gap would be said */
+        return;
+    add_gap(lane, &lane->backlog, &lane->tail_gap);
+    echo_outbox_pump(lane->outbox, 1);
 }
 
 static uint32_t stream_of(const struct entry *entry)
@@ -240,6 +258,8 @@ static int move_first(struct outbox *outbox, struct backlog *backlog)
             return 0;
         memcpy(outbox->staging + outbox->staged, entry->frame, size);
         outbox->staged += size;
+        outbox->due_at = ticks_now(); /* it has waited: whatever delay its source or another's has, it is over */
+        outbox->staged_delay = 0;
         echo_backlog_drop(backlog);
     }
     outbox->control_bytes -= counted;
@@ -256,6 +276,8 @@ static int move_one(struct outbox *outbox)
     if (!move_first(outbox, source_of(lane)))
         return 0;
     outbox->turn = lane->next;
+    if (lane->ahead.first == NULL && lane->backlog.first == NULL)
+        add_gap(lane, &lane->backlog, &lane->tail_gap);
     if (lane->ahead.first == NULL && lane->backlog.first == NULL)
         leave_circle(lane);
     return 1;

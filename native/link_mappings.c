@@ -1,7 +1,7 @@
 /* The types Mapping and Loan: a peer's Pool, as this process reads it. link_pool.h draws it.
  *
  * The blocks are mapped read-only, the holders of blocks are not. The header is read once and checked; after
- * that nothing that the peer could change decides where this process reads.
+ * that nothing that the peer could change decides where this process reads, and `max_bytes` bounds how much.
  */
 #define _GNU_SOURCE
 #include "link_pool.h"
@@ -126,7 +126,7 @@ PyType_Spec echo_link_loan_spec = {
 /* --- the type Mapping --- */
 
 /* The shape, as the header tells it, for *mapping. Why it is none, or NULL; -1 in *failed: errno. */
-static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, int *failed)
+static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, uint64_t max_bytes, int *failed)
 {
     const volatile struct pool_header *header;
     const char *refusal = NULL;
@@ -148,6 +148,8 @@ static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, in
     else if (!is_pool_shape(mapping->block_bytes, mapping->blocks) ||
              pool_data_offset(mapping->blocks) + data_bytes(mapping) != size)
         refusal = "its size is not that of the blocks it tells of";
+    else if (data_bytes(mapping) > max_bytes)
+        refusal = "it is larger than is taken";
     munmap((void *)(uintptr_t)header, SHARED_PAGE_BYTES);
     return refusal;
 }
@@ -163,14 +165,14 @@ static int map_blocks(struct mapping *mapping, int fd)
 }
 
 /* -1 with WireError or OSError. */
-static int open_memory(struct mapping *mapping, int fd)
+static int open_memory(struct mapping *mapping, int fd, uint64_t max_bytes)
 {
     uint64_t size;
     int failed = 0;
     const char *refusal = echo_memory_refusal(fd, &size);
 
     if (refusal == NULL)
-        refusal = read_shape(mapping, fd, size, &failed);
+        refusal = read_shape(mapping, fd, size, max_bytes, &failed);
     if (refusal != NULL) {
         echo_raise("WireError", "Expected a peer's pool: %s", refusal);
         return -1;
@@ -184,23 +186,26 @@ static int open_memory(struct mapping *mapping, int fd)
 
 static PyObject *mapping_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"memory_fd", "holder", NULL};
+    static char *names[] = {"memory_fd", "holder", "max_bytes", NULL};
     struct mapping *mapping;
+    long long max_bytes = MAX_POOL_BYTES;
     unsigned holder;
     int fd;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iI:Mapping", names, &fd, &holder))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iI|L:Mapping", names, &fd, &holder, &max_bytes))
         return NULL;
     if (holder >= MAX_HOLDERS) {
         echo_raise("WireError", "Expected a holder below %d, got %u", MAX_HOLDERS, holder);
         return NULL;
     }
+    if (max_bytes < 0)
+        return PyErr_Format(PyExc_ValueError, "Expected max_bytes from 0 on, got %lld", max_bytes);
     mapping = (struct mapping *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (mapping == NULL)
         return NULL;
     mapping->holder = holder;
     mapping->forks = echo_forks;
-    if (open_memory(mapping, fd) != 0) {
+    if (open_memory(mapping, fd, (uint64_t)max_bytes) != 0) {
         Py_DECREF((PyObject *)mapping);
         return NULL;
     }
@@ -244,7 +249,7 @@ static PyMethodDef mapping_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot mapping_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Mapping(memory_fd, holder)\n--\n\nA peer's Pool, as this process reads it.")},
+    {Py_tp_doc, PyDoc_STR("Mapping(memory_fd, holder, max_bytes=1099511627776)\n--\n\nA peer's Pool, as this process reads it.")},
     {Py_tp_new, mapping_new},
     {Py_tp_dealloc, mapping_dealloc},
     {Py_tp_methods, mapping_methods},

@@ -54,8 +54,9 @@ struct lane {
     struct backlog ahead;       /* goes first: control frames and gaps that dropping left at the head */
     struct backlog backlog;     /* what the limits count */
     uint64_t head_gap;          /* events dropped between `ahead` and `backlog` */
-    uint64_t tail_gap;          /* events dropped behind the backlog; said before the next frame */
+    uint64_t tail_gap;          /* events dropped behind the backlog; said when that has gone, or before the next frame */
     uint64_t events, dropped;   /* accepted (some of them dropped later), dropped in all */
+    int is_closed;              /* 1: takes no more events. Set with the GIL too, so either lock suffices to read it */
     int is_orphan;              /* 1: its route is gone, and it goes when its backlog has been sent */
 };
 
@@ -199,9 +200,14 @@ void echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *fra
 /* A control frame behind the lane's events. 0; -1: the link has ended (perhaps by this). GIL. */
 int echo_lane_control(struct lane *lane, const struct frame *frame);
 
-/* Events that are not sent, counted where they would have stood. */
+/* Events that are not sent, counted where they would have stood. The first: GIL, unlocks meanwhile;
+ * `frame`: NULL where there never was one. */
 void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame);
 void echo_lane_drop_oldest(struct lane *lane);
+
+/* It takes no more events, and who waits to put one gives up. What was dropped so far is said before any frame
+ * that is put after this, and nothing of the stream follows. GIL. */
+void echo_lane_close(struct lane *lane);
 
 /* All that waits is dropped, and orphans go. */
 void echo_lanes_clear(struct outbox *outbox);

@@ -5,7 +5,7 @@
  * handlers submit follows it on every link, and remote sinks do not wait for local handlers.
  *
  * One full backlog keeps an event from no one else: all others are served, then its error is raised. What is no
- * Exception (KeyboardInterrupt) is raised at once.
+ * Exception (KeyboardInterrupt) is raised at once; other processes are told how many events they did not get.
  */
 #include "link_calls.h"
 #include "link_outlets.h"
@@ -61,6 +61,13 @@ static int put(PyObject *route, const uint8_t *bytes, Py_ssize_t size, uint64_t 
     return echo_route_put(route, bytes, size, events) != 0 ? keep_error(submission) : 0;
 }
 
+/* Routes that it was not the turn of. */
+static void skip_from(PyObject *routes, Py_ssize_t first, uint64_t events)
+{
+    for (Py_ssize_t i = first; i < PyTuple_Size(routes); i++)
+        echo_route_skip(PyTuple_GetItem(routes, i), events);
+}
+
 static int put_to_all(const struct outlet *outlet, struct submission *submission)
 {
     PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
@@ -71,6 +78,7 @@ static int put_to_all(const struct outlet *outlet, struct submission *submission
     echo_submission_begin();
     for (i = 0; status == 0 && i < count; i++)
         status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
+    skip_from(routes, i, submission->events);
     Py_DECREF(routes);
     return status;
 }
@@ -85,8 +93,10 @@ static int put_frames(const struct outlet *outlet, PyObject *route, struct submi
         most = outlet->record_size;
     for (at = 0; at < record->size; at += most) {
         size = record->size - at < most ? record->size - at : most;
-        if (put(route, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0)
+        if (put(route, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {
+            echo_route_skip(route, (uint64_t)((record->size - at - size) / outlet->record_size));
             return -1;
+        }
     }
     return 0;
 }
@@ -115,6 +125,7 @@ static int send_to_all(const struct outlet *outlet, struct submission *submissio
         block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
     for (i = 0; status == 0 && i < count; i++)
         status = send_records(outlet, PyTuple_GetItem(routes, i), block, submission);
+    skip_from(routes, i, submission->events);
     Py_XDECREF(block);
     Py_DECREF(routes);
     return status;

@@ -75,7 +75,7 @@ struct pool {
     uint64_t block_bytes;
     uint32_t blocks;
     int fd;                     /* owned; -1: closed */
-    unsigned forks;             /* echo_forks when it was made; a forked child takes no block */
+    unsigned forks;             /* echo_forks when it was made; a forked child takes, lends and frees no block */
     uint32_t *extents;          /* owned; by a loan's first block: how many it takes. 0: free, or a next one */
     struct block **loans;       /* owned; by a loan's first block: borrowed. NULL: it has no Block */
     uint32_t next;              /* block behind the last loan */

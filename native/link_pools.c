@@ -19,6 +19,12 @@ static uint64_t memory_bytes(uint64_t block_bytes, uint32_t blocks)
 
 /* --- holders --- */
 
+/* 1: this process is a forked child, and the parent's blocks are not its to give away. */
+static int is_inherited(const struct pool *pool)
+{
+    return pool->forks != echo_forks;
+}
+
 static int has_died(const struct holder *holder)
 {
     struct pollfd process = {.fd = holder->process_fd, .events = POLLIN};
@@ -55,6 +61,8 @@ static int is_done(struct pool *pool, unsigned holder)
 
 void echo_pool_sweep(struct pool *pool)
 {
+    if (is_inherited(pool))
+        return;
     for (unsigned holder = 0; holder < MAX_HOLDERS; holder++) {
         if ((pool->retired >> holder & 1) == 0 || !is_done(pool, holder))
             continue;
@@ -183,6 +191,8 @@ static PyObject *pool_attach(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "|i:attach", &process_fd))
         return NULL;
+    if (is_inherited(pool))
+        return PyLong_FromLong(-1);
     echo_pool_sweep(pool);
     while (holder < MAX_HOLDERS && (pool->attached | pool->retired) >> holder & 1)
         holder++;
@@ -203,6 +213,8 @@ static PyObject *pool_detach(PyObject *self, PyObject *argument)
 
     if (holder < 0)
         return NULL;
+    if (is_inherited(pool))
+        Py_RETURN_NONE;
     pool->attached &= ~(UINT64_C(1) << holder);
     pool->retired |= UINT64_C(1) << holder;
     echo_pool_sweep(pool);
@@ -219,7 +231,8 @@ static PyObject *pool_take_back(PyObject *self, PyObject *args)
         return NULL;
     if (size != LOAN_PAYLOAD_BYTES)
         return PyErr_Format(PyExc_ValueError, "Expected %d bytes, got %zd", LOAN_PAYLOAD_BYTES, size);
-    echo_pool_take_back(self, holder, (const uint8_t *)payload);
+    if (!is_inherited((struct pool *)self))
+        echo_pool_take_back(self, holder, (const uint8_t *)payload);
     Py_RETURN_NONE;
 }
 

@@ -16,7 +16,7 @@ static PyObject *route_send(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
         return NULL;
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
-    if (echo_route_check(route) == 0 && echo_frame_check(kind, payload.len) == 0) {
+    if (echo_link_check(route->link) == 0 && echo_frame_check(kind, payload.len) == 0) {
         echo_submission_begin();
         outbox_lock(outbox);
         status = echo_lane_control(route->lane, &frame);
@@ -30,8 +30,14 @@ static PyObject *route_send(PyObject *self, PyObject *args)
 
 static PyObject *route_close(PyObject *self, PyObject *ignored)
 {
+    struct outbox *outbox = route_of(self)->lane->outbox;
+
     (void)ignored;
-    route_of(self)->is_closed = 1;
+    if (!is_inherited(route_of(self)->link)) {
+        outbox_lock(outbox);
+        echo_lane_close(route_of(self)->lane);
+        echo_outbox_unlock(outbox);
+    }
     Py_RETURN_NONE;
 }
 
@@ -118,7 +124,7 @@ static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                                            .max_events = (uint64_t)max_events,
                                                            .max_bytes = (size_t)max_bytes,
                                                            .timeout_ns = timeout_ns,
-                                                           .max_payload = max_payload,
+                                                           .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
                                                            .delay = echo_ticks_of(delay_ns)});
     if (lane == NULL)
         return PyErr_NoMemory();
@@ -158,7 +164,7 @@ static PyMethodDef route_methods[] = {
     {"send", route_send, METH_VARARGS,
      PyDoc_STR("send($self, kind, payload, /)\n--\n\nA control frame behind the route's events.")},
     {"close", route_close, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nTakes no more; what waits is still sent.")},
+     PyDoc_STR("close($self, /)\n--\n\nDrops further events; what waits is still sent, and control frames are.")},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef route_getters[] = {

@@ -7,14 +7,13 @@
  * takes less; a copy costs as much as the write. */
 #define LARGE_PATIENCE_NS 10000000
 
-int echo_route_check(const struct route *route)
+/* Who waits for room looks up so often: waiting for the wire does not see that the route was closed. */
+#define CLOSED_SLICE_NS 20000000
+
+/* As echo_link_check, which is called to say why only. */
+static inline int check(const struct route *route)
 {
-    if (is_inherited(route->link) || route->link->wire == NULL)
-        return echo_link_check(route->link);
-    if (!route->is_closed)
-        return 0;
-    echo_raise("ClosedError", "The route of stream %lu is closed", (unsigned long)route->lane->stream);
-    return -1;
+    return is_inherited(route->link) || route->link->wire == NULL ? echo_link_check(route->link) : 0;
 }
 
 /* --- a full link --- */
@@ -36,6 +35,12 @@ enum done {
     REFUSED,    /* the backlog is full */
     INTERRUPTED /* a signal came */
 };
+
+/* Locked; is_closed changes under the GIL too. */
+static int is_open(const struct lane *lane)
+{
+    return lane->outbox->end == END_NOT && !lane->is_closed;
+}
 
 static int64_t large_patience(const struct lane *lane)
 {
@@ -83,16 +88,16 @@ static int has_room(const struct put *put)
            echo_lane_fits(lane, put->events, put->bytes);
 }
 
-/* No GIL, locked. */
+/* No GIL, locked. AGAIN: also when the route was closed, or the link has ended. */
 static enum done work_until_room(struct put *put)
 {
     struct outbox *outbox = put->lane->outbox;
-    int64_t left_ns = -1;
+    int64_t left_ns = INT64_MAX;
 
-    while (outbox->end == END_NOT && !has_room(put)) {
+    while (is_open(put->lane) && !has_room(put)) {
         if (put->until_ns >= 0 && (left_ns = put->until_ns - monotonic_ns()) <= 0)
             return echo_lane_fits(put->lane, put->events, put->bytes) ? AGAIN : REFUSED;
-        if (echo_outbox_work(outbox, left_ns) == -EINTR)
+        if (echo_outbox_work(outbox, left_ns < CLOSED_SLICE_NS ? left_ns : CLOSED_SLICE_NS) == -EINTR)
             return INTERRUPTED;
     }
     return AGAIN;
@@ -168,14 +173,15 @@ static int raise_backlog(const struct lane *lane)
     return -1;
 }
 
-/* Locked; unlocks. 0, or -1 with an exception. */
+/* Locked; unlocks. 0, or -1 with an exception. Whoever waits lets others go on: after each attempt the route may
+ * be closed, and then nothing may follow what was said of that. */
 static int put_and_unlock(struct put *put)
 {
     struct lane *lane = put->lane;
     struct outbox *outbox = lane->outbox;
     enum done done = AGAIN;
 
-    while (done == AGAIN && outbox->end == END_NOT)
+    while (done == AGAIN && is_open(lane))
         done = try(put);
     if (done == DONE)
         lane->events += put->events;
@@ -190,28 +196,29 @@ static int put_and_unlock(struct put *put)
 /* --- putting --- */
 
 /* What the peer would end the link for is the caller's to know of; for others it is a gap. */
-static int refuse_size(struct lane *lane, const struct frame *frame, uint64_t events)
+static int refuse_size(struct lane *lane, const struct frame *frame, Py_ssize_t size, uint64_t events)
 {
     outbox_lock(lane->outbox);
     echo_lane_drop_newest(lane, events, frame);
     echo_outbox_unlock(lane->outbox);
-    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %lu",
-               (unsigned long)lane->max_payload, (unsigned long)frame->size);
+    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %zd",
+               (unsigned long)lane->max_payload, size);
     return -1;
 }
 
-static int put_frame(struct route *route, const struct frame *frame, uint64_t events)
+/* `size`: of the payload; the frame's own is 32 bits of it. */
+static int put_frame(struct route *route, const struct frame *frame, Py_ssize_t size, uint64_t events)
 {
     struct lane *lane = route->lane;
     struct outbox *outbox = lane->outbox;
     size_t bytes = frame_bytes(frame->size);
     struct put put;
 
-    if (frame->size > lane->max_payload)
-        return refuse_size(lane, frame, events);
+    if (size > (Py_ssize_t)lane->max_payload)
+        return refuse_size(lane, frame, size, events);
     outbox_lock(outbox);
     if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && lane->tail_gap == 0 &&
-        outbox->end == END_NOT) {
+        is_open(lane)) {
         lane->events += events;
         echo_outbox_stage(outbox, frame, lane->delay);
         echo_outbox_unlock(outbox);
@@ -226,11 +233,11 @@ int echo_route_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, ui
     struct route *route = route_of(object);
     struct frame frame = {.size = (uint32_t)size, .stream = route->lane->stream, .payload = payload};
 
-    if (echo_route_check(route) != 0 || echo_frame_check(frame.stream, size) != 0)
+    if (check(route) != 0)
         return -1;
     if (events == 0)
         return 0;
-    return put_frame(route, &frame, events);
+    return put_frame(route, &frame, size, events);
 }
 
 int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
@@ -239,10 +246,21 @@ int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t
     uint8_t loan[16];
     struct frame frame = {.size = sizeof loan, .stream = KIND_LOAN, .payload = loan};
 
-    if (echo_route_check(route) != 0)
+    if (check(route) != 0)
         return -1;
     if (route->link->pool == NULL ||
         !echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
         return 1;
-    return put_frame(route, &frame, events);
+    return put_frame(route, &frame, frame.size, events);
+}
+
+void echo_route_skip(PyObject *object, uint64_t events)
+{
+    struct route *route = route_of(object);
+
+    if (is_inherited(route->link) || route->link->wire == NULL || events == 0)
+        return;
+    outbox_lock(route->lane->outbox);
+    echo_lane_drop_newest(route->lane, events, NULL);
+    echo_outbox_unlock(route->lane->outbox);
 }

@@ -16,6 +16,9 @@
 /* A thread that puts is about to write, or waits for room itself: how long it is left to it, in delays. */
 #define MAX_PATIENCE 8
 
+/* The least of that: where nothing is gathered the delay is none, and the thread would spin. */
+#define MIN_PATIENCE_NS 50000
+
 #define STACK_BYTES 131072
 
 static void sleep_until(struct outbox *outbox, int64_t until)
@@ -49,6 +52,7 @@ static int is_due(const struct outbox *outbox)
 
 static void write_until_idle(struct outbox *outbox)
 {
+    int64_t floor = echo_ticks_of(MIN_PATIENCE_NS), step = outbox->delay > floor ? outbox->delay : floor;
     uint64_t seen = outbox->writes;
     int rounds = 0, patience = 1;
 
@@ -62,7 +66,7 @@ static void write_until_idle(struct outbox *outbox)
         rounds = 0;
         if (outbox->is_writing || (outbox->is_full && outbox->writes != seen)) {
             seen = outbox->writes;
-            sleep_until(outbox, ticks_now() + patience * outbox->delay);
+            sleep_until(outbox, ticks_now() + patience * step);
             patience = patience < MAX_PATIENCE ? 2 * patience : patience;
             continue;
         }

@@ -124,6 +124,10 @@ int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uin
  * the link shares no pool or echo_block_lend refuses; put them. */
 int echo_route_lend(PyObject *route, PyObject *block, Py_ssize_t size, uint64_t events);
 
+/* Events that are not put, as the submission has ended before: counted as dropped, so that the receiver's count stays
+ * right. An exception may be set. GIL. */
+void echo_route_skip(PyObject *route, uint64_t events);
+
 /* --- links: link_links.c --- */
 
 enum led {

@@ -24,6 +24,7 @@ from echo_core.transports.handshake import Established, Handshake, Initiator
 from echo_core.transports.handshake_words import Identity
 
 RING_BYTES = 1 << 20  # of each direction
+POOL_BYTES = 64 << 20  # of a node; what a peer lends may be as much
 _MEMO_BYTES = 2
 
 
@@ -198,7 +199,7 @@ def _shared(
     pools: list[int],
 ) -> Connection:
     try:
-        mapping = _links.Mapping(pools[0], holder) if pools else None
+        mapping = _links.Mapping(pools[0], holder, POOL_BYTES) if pools else None
     except BaseException:
         wire.close()
         raise

@@ -13,10 +13,13 @@ from echo_core._links import (
     DROP_NEWEST,
     DROP_OLDEST,
     ERROR,
+    Outlet,
+    Route,
     SocketWire,
 )
-from echo_core.errors import BacklogError, ClosedError, LinkError
+from echo_core.errors import BacklogError, EncodeError, LinkError
 from tests.native.link_ends import (
+    KIND_GAP,
     PATIENCE_NS,
     ROOT,
     Peer,
@@ -249,9 +252,71 @@ def test_backlog_of_a_closed_route_is_still_sent(peer: tuple[SocketWire, Peer]) 
     outlet, route = source(link)
     sent = fill(outlet, route)
     route.close()
-    with pytest.raises(ClosedError, match="stream 64 is closed"):
-        outlet.submit(b"late")
+    outlet.submit(b"late")
+    assert (route.events, route.dropped) == (sent, 1)
     del outlet, route
     gc.collect()
     link.send(9, b"")
     assert events_of(far.frames_until(9)) == list(range(sent))
+
+
+@pytest.mark.parametrize("size", [1000, 60000, 200000])
+def test_submit_that_blocks_ends_with_its_route(size: int, peer: tuple[SocketWire, Peer]) -> None:
+    """Nothing of the stream follows the frame that says so: its number may be another source's by then."""
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5)
+    with ThreadPoolExecutor(1) as pool:
+        submitting = pool.submit(repeat, outlet.submit, numbered(0, size))
+        eventually(lambda: route.queued_events == 5)
+        route.close()
+        route.send(9, b"closed")
+        submitting.result(30)
+    assert route.events + route.dropped == 10000
+    link.send(10, b"")
+    frames = far.frames_until(10)
+    assert frames[-1] == (9, b"closed")
+    assert len(events_of(frames)) == route.events
+
+
+def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
+    sent = fill(outlet, route)
+    for _ in range(20):
+        outlet.submit(numbered(0))
+    route.close()
+    link.send(9, b"")
+    *frames, (kind, payload) = far.frames_until(9)
+    assert (kind, int.from_bytes(payload[8:], "little")) == (KIND_GAP, 16)
+    assert len(frames) == sent + 4
+
+
+def test_receiver_hears_of_drops_of_a_source_that_then_rests(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
+    sent = fill(outlet, route)
+    for _ in range(20):
+        outlet.submit(numbered(0))
+    frames = far.frames_until(KIND_GAP)
+    assert len(frames) == sent + 4
+    assert route.dropped == 16
+
+
+@pytest.mark.parametrize(("max_payload", "size"), [(100, 101), (0xFFFFFFFF, 1 << 31)])
+def test_receiver_hears_of_a_record_that_is_too_large_for_it(
+    max_payload: int, size: int, peer: tuple[SocketWire, Peer]
+) -> None:
+    """Though nothing else waits, or comes."""
+    wire, far = peer
+    route = Route(
+        link_over(wire), 64, max_events=5, max_bytes=1000, policy=ERROR, timeout_ns=0, max_payload=max_payload
+    )
+    outlet = Outlet(bytes, bytes)
+    outlet.routes = (route,)
+    with pytest.raises(EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size}"):
+        outlet.submit(bytes(size))
+    assert far.frames_until(KIND_GAP) == []
+    assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)

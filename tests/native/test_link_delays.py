@@ -1,0 +1,38 @@
+"""Links that gather frames: how long they may, and what the thread that writes them costs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from echo_core._links import DROP_NEWEST, SocketWire
+from echo_core.errors import BacklogError
+from tests.native.link_ends import PATIENCE_NS, Peer, fill, link_over, numbered, repeat, source
+
+
+def test_what_waited_in_a_backlog_does_not_wait_for_another_source(peer: tuple[SocketWire, Peer]) -> None:
+    """Whose latency budget is what its frames were staged with."""
+    wire, far = peer
+    link = link_over(wire)
+    patient, route = source(link, 64, policy=DROP_NEWEST, delay_ns=100 * PATIENCE_NS)
+    fill(patient, route)
+    hasty, _ = source(link, 65, policy=DROP_NEWEST)
+    for number in range(3):
+        hasty.submit(numbered(number))
+    came = 0
+    for kind, _ in far.frames():  # which fails after half a minute of silence
+        came += kind == 65
+        if came == 3:
+            break
+    assert came == 3
+
+
+def test_thread_that_writes_rests_while_another_waits_for_room(peer: tuple[SocketWire, Peer]) -> None:
+    """Also on a link that gathers nothing."""
+    wire, _ = peer
+    outlet, _ = source(link_over(wire, delay_ns=0), max_events=5, timeout_ns=500_000_000)
+    begin = time.process_time()
+    with pytest.raises(BacklogError):
+        repeat(outlet.submit, numbered(0))
+    assert time.process_time() - begin < 0.12

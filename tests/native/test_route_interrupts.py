@@ -1,0 +1,62 @@
+"""A signal that ends a submission: every other process hears of what it does not get."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import pytest
+
+from echo_core._links import Outlet, Route, SocketWire
+from tests.native.link_ends import KIND_GAP, PATIENCE_NS, Peer, counted, link_over, repeat, source
+
+
+@pytest.fixture
+def full_route() -> Iterator[tuple[Route, Peer]]:
+    """Nobody reads what it sends until the test does. A signal interrupts soon: while a submission waits."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    one, other = socket.socketpair()
+    other.settimeout(30)
+    link = link_over(SocketWire(one.detach()))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    yield source(link, max_events=1)[1], Peer(other)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+    link.shut()
+    other.close()
+
+
+@pytest.mark.parametrize("submit", [Outlet.submit, Outlet.submit_records])
+def test_routes_that_are_not_reached_count_the_event_as_dropped(
+    submit: Callable[[Outlet, bytes], None], full_route: tuple[Route, Peer], peer: tuple[SocketWire, Peer]
+) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    _, free = source(link, max_events=1 << 30, max_bytes=1 << 30, timeout_ns=PATIENCE_NS)
+    outlet = Outlet(bytes, bytes, record_size=1000)
+    outlet.routes = (full_route[0], free)
+    with pytest.raises(KeyboardInterrupt):
+        repeat(submit, outlet, bytes(1000))
+    assert (free.events, free.dropped) == (outlet.sequence - 1, 1)
+    free.send(9, b"")
+    assert counted([*far.frames_until(9), (64, b"")])[-1] == outlet.sequence
+
+
+def test_records_behind_an_interrupted_frame_count_as_dropped(full_route: tuple[Route, Peer]) -> None:
+    route, far = full_route
+    outlet = Outlet(bytes, bytes, record_size=8, max_payload=8000)
+    outlet.routes = (route,)
+    with pytest.raises(KeyboardInterrupt):
+        repeat(outlet.submit_records, bytes(80_000))
+    assert route.events + route.dropped == outlet.sequence
+    route.send(9, b"")
+    frames = far.frames_until(9)
+    gaps = [int.from_bytes(payload[8:], "little") for kind, payload in frames if kind == KIND_GAP]
+    assert gaps == [route.dropped]
+    assert sum(len(payload) // 8 for kind, payload in frames if kind == 64) == route.events
