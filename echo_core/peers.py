@@ -52,7 +52,8 @@ class _Outgoing:
     source: Source[Any]
     uid: bytes
     stream: int
-    route: _links.Route | None = None
+    route: _links.Route | None = None  # kept while there are no sinks: what it has queued comes first
+    is_flowing: bool = False
 
 
 class Peer:
@@ -178,17 +179,18 @@ class Peer:
         outgoing = self._outgoing.get(notice.stream)
         if outgoing is None:
             return
-        if notice.sinks == 0 and outgoing.route is not None:
-            outgoing.source.remove_route(outgoing.route)
-            outgoing.route = None
-        elif notice.sinks > 0:
-            outgoing.route = outgoing.route or self._begin(outgoing)
+        if notice.sinks > 0 and not outgoing.is_flowing:
+            outgoing.route = self._begin(outgoing)
+        elif notice.sinks == 0 and outgoing.route is not None:
+            outgoing.source.pause(outgoing.route)
+        outgoing.is_flowing = notice.sinks > 0
+        if outgoing.route is not None:
             outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
 
     def _begin(self, outgoing: _Outgoing) -> _links.Route:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
         source = outgoing.source
-        route = _links.Route(
+        route = outgoing.route or _links.Route(
             self.link,
             outgoing.stream,
             max_events=source.backlog.events,
@@ -217,7 +219,7 @@ class Peer:
         """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
         with books.changing():
             outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
-            if outgoing is None or outgoing.route is None or self.is_ended:
+            if outgoing is None or outgoing.route is None or not outgoing.is_flowing or self.is_ended:
                 return
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
