@@ -410,7 +410,7 @@ class Peer:
             self.link.run()
         except EchoError as failure:
             return _bare(failure)
-        except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
+        except BaseException as failure:  # noqa: BLE001 - the link is over, and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None
