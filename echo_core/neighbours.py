@@ -229,7 +229,7 @@ class Neighbours:
     def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
         try:
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
-        except EchoError as error:
+        except Exception as error:  # noqa: BLE001 - a peer has told of it; the thread has others to link to
             if self._node.is_closed:
                 return
             has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import sys
 
 import pytest
 
 import echo_core as echo
+from echo_core.transports import messages
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import HostilePeer
 
 LIMIT_S = 10.0
 
@@ -31,3 +34,19 @@ def test_a_handler_that_exits_its_thread_leaves_no_dead_link(
     assert sink.sources == 0
     assert source.sinks == 0
     assert there.open_channel(here.create_channel("other", Plain).id).statistics().peers == 1
+
+
+@pytest.mark.parametrize("address", ["tcp://[::1%\0x]:80", f"tcp://{'a' * 100}:80", "tcp://..:80"])
+def test_addresses_that_nobody_could_have_stop_no_meeting(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    """A peer tells of more such members than there are threads to link to them."""
+    caplog.set_level(logging.CRITICAL)
+    here, second, third = (make_node(transports=["tcp"]) for _ in range(3))
+    with HostilePeer.linked(here.create_channel("attacked", Plain).id, "tcp") as peer:
+        told = [messages.Member(0, secrets.token_bytes(16), (address,)) for _ in range(20)]
+        peer.say(peer.join(), messages.Declared(0, "", ()), *told, messages.Flush(1))
+        next(said for said in peer.messages() if isinstance(said, messages.Flushed))
+        id_ = second.create_channel("other", Plain).id
+        members = [node.open_channel(id_) for node in (third, here)]
+        until(lambda: all(member.statistics().peers == 2 for member in members))
