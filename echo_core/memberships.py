@@ -246,6 +246,14 @@ class Membership:
         log.log(level, told, self.name, peer, source, text)
         self.tell(Unreachable(peer, source, text))
 
+    def fail(self, peer: str, source: str, error: Exception) -> None:
+        """A sink here cannot take a source's events, though their types may fit."""
+        level = logging.DEBUG if self.has_warned else logging.WARNING
+        self.has_warned = True
+        told = "channel `%s`: a sink cannot take events of `%s` from %s: %s"
+        log.log(level, told, self.name, source, peer, error)
+        self.tell(Unreachable(peer, source, str(error)))
+
     def lose(self, peer: str, source: str, events: int) -> None:
         self.tell(EventsLost(peer, source, events))
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, WireError
 from echo_core.formats.format import Format
 from echo_core.memberships import Membership
 from echo_core.remote_sources import RemoteSource
@@ -24,7 +24,7 @@ from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import notices
 from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, word_of
+from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
@@ -108,7 +108,10 @@ class Peer:
         uid = membership.id.uid
         if not self.shares(membership) or self._joined.get(uid) is not None:
             self._joined.pop(uid, None)  # else the peer has joined meanwhile, and will not answer again
-        self._protocol.join(uid)
+        try:
+            self._protocol.join(uid)
+        except LinkError as error:
+            self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
         self._send_frames()
 
     def has_answered(self, membership: Membership) -> bool:
@@ -158,8 +161,16 @@ class Peer:
     # Sources of this process
 
     def offer(self, membership: Membership, source: Source[Any]) -> None:
+        """A source that does not fit on the link, or into a message, is not sent; the others are."""
         uid = membership.id.uid
-        stream = self._protocol.offer(uid, source.format.metadata, source.name)
+        try:
+            stream = self._protocol.offer(uid, source.format.metadata, source.name)
+        except ClosedError:
+            return
+        except EchoError as error:
+            said = "channel `%s`: source `%s` cannot be offered to %s: %s"
+            log.warning(said, membership.name, source.name, str(self), error)
+            return
         self._outgoing[stream] = _Outgoing(source, uid, stream)
         self._send_frames()
 
@@ -297,8 +308,17 @@ class Peer:
         """A control frame, in the thread that reads."""
         with books.changing():
             for notice in self._protocol.receive(kind, payload):
-                self._handle(notice)
+                self._follow(notice)
             self._send_frames()
+
+    def _follow(self, notice: notices.Notice) -> None:
+        """What the peer has broken ends the link; what this side cannot do does not."""
+        try:
+            self._handle(notice)
+        except WireError:
+            raise
+        except Exception:  # noqa: BLE001 - a fault of this side, for which others on the link need not pay
+            log.exception("link to %s: %s", str(self), type(notice).__name__)
 
     def _handle(self, notice: notices.Notice) -> None:
         match notice:
@@ -410,7 +430,9 @@ class Peer:
             self.link.run()
         except EchoError as failure:
             return _bare(failure)
-        except BaseException as failure:  # noqa: BLE001 - the link is over, and must be seen to be
+        except SystemExit:  # a handler's: no more is said of it than of any other thread's
+            self._farewell = self._farewell or "a handler has ended the thread that reads"
+        except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None
