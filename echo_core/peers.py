@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ from echo_core.bookkeeping import books, log
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, WireError
 from echo_core.formats.format import Format
 from echo_core.memberships import Membership
+from echo_core.outgoing import Outgoing, OutgoingSources
 from echo_core.remote_sources import RemoteSource
 from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
@@ -45,17 +45,6 @@ class Node(Protocol):
     def release_if_unused(self, peer: Peer) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class _Outgoing:
-    """A source of this process that the peer knows of."""
-
-    source: Source[Any]
-    uid: bytes
-    stream: int
-    route: _links.Route | None = None  # kept while there are no sinks: what it has queued comes first
-    is_flowing: bool = False
-
-
 class Peer:
     """A process at the other end of a link, which a handshake has opened."""
 
@@ -78,9 +67,8 @@ class Peer:
         self._name = name
         self._protocol = protocol
         self._max_payload = max_payload
-        self._outgoing: dict[int, _Outgoing] = {}
+        self._outgoing = OutgoingSources()
         self._incoming: dict[int, RemoteSource] = {}
-        self._withdrawn: list[_Outgoing] = []
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
@@ -146,9 +134,8 @@ class Peer:
     def leave(self, membership: Membership) -> None:
         """No more of a channel: what its sources could not send in time is dropped, and counted."""
         uid = membership.id.uid
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
-            if outgoing.uid == uid:
-                self._forget(outgoing)
+        for outgoing in self._outgoing.on_channel(uid):
+            self._forget(outgoing)
         self._incoming = {
             stream: remote for stream, remote in self._incoming.items() if remote.membership is not membership
         }
@@ -171,23 +158,20 @@ class Peer:
             said = "channel `%s`: source `%s` cannot be offered to %s: %s"
             log.warning(said, membership.name, source.name, str(self), error)
             return
-        self._outgoing[stream] = _Outgoing(source, uid, stream)
+        self._outgoing.add(Outgoing(source, uid, stream))
         self._send_frames()
 
     def withdraw(self, source: Source[Any]) -> None:
         """The source is closed: the peer hears so behind its last event."""
-        outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
+        outgoing = self._outgoing.of_source(source)
         if outgoing is None:
             return
-        del self._outgoing[outgoing.stream]
-        self._withdrawn = [held for held in self._withdrawn if held.route and held.route.queued_events]
-        self._withdrawn.append(outgoing)
         self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
         if outgoing.route is not None:
             source.remove_route(outgoing.route)
 
     def _attached(self, notice: notices.SinksAttached) -> None:
-        outgoing = self._outgoing.get(notice.stream)
+        outgoing = self._outgoing.of_stream(notice.stream)
         if outgoing is None:
             return
         if notice.sinks > 0 and not outgoing.is_flowing:
@@ -198,7 +182,7 @@ class Peer:
         if outgoing.route is not None:
             outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
 
-    def _begin(self, outgoing: _Outgoing) -> _links.Route:
+    def _begin(self, outgoing: Outgoing) -> _links.Route:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
         source = outgoing.source
         route = outgoing.route or _links.Route(
@@ -219,9 +203,14 @@ class Peer:
             is_begun = source.outlet.add_route(route, sequence)
         return route
 
-    def _forget(self, outgoing: _Outgoing) -> None:
+    def _released(self, stream: int) -> None:
+        outgoing = self._outgoing.of_stream(stream)
+        if outgoing is not None:
+            self._outgoing.remove(outgoing)
+
+    def _forget(self, outgoing: Outgoing) -> None:
         """Nothing more goes to that stream, not even what is queued."""
-        self._outgoing.pop(outgoing.stream, None)
+        self._outgoing.remove(outgoing)
         if outgoing.route is not None:
             outgoing.route.close()
             outgoing.source.remove_route(outgoing.route)
@@ -229,7 +218,7 @@ class Peer:
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
         with books.changing():
-            outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
+            outgoing = self._outgoing.of_source(source)
             if outgoing is None or outgoing.route is None or not outgoing.is_flowing or self.is_ended:
                 return
             number = self._protocol.flush()
@@ -344,6 +333,8 @@ class Peer:
                 self._attached(notice)
             case notices.SinkDropped() | notices.SinkUnreachable():
                 self._sink_told(notice)
+            case notices.SourceReleased():
+                self._released(notice.stream)
             case notices.StreamGap():
                 pass  # counted by the inlet
             case notices.FlushAsked():
@@ -375,16 +366,15 @@ class Peer:
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
-            if outgoing.uid == uid:
-                self._forget(outgoing)
+        for outgoing in self._outgoing.on_channel(uid):
+            self._forget(outgoing)
         membership = self._node.membership_of(uid)
         if membership is not None:
             membership.remove_peer(self, "")
         self._node.release_if_unused(self)
 
     def _sink_told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
-        outgoing = self._outgoing.get(notice.stream)
+        outgoing = self._outgoing.of_stream(notice.stream)
         membership = None if outgoing is None else self._node.membership_of(outgoing.uid)
         if outgoing is None or membership is None:
             return
@@ -442,7 +432,7 @@ class Peer:
         if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
             error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+        for outgoing in self._outgoing.all():
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()

@@ -209,6 +209,8 @@ class LinkProtocol:
         if own is None or not own.is_closed:
             refuse("RELEASED for a stream that is closed", released.stream)
         self._state.own_streams.remove(released.stream)
+        if own.channel.state is ChannelState.SHARED:
+            self._state.tell(notices.SourceReleased(released.stream))
 
     def _accept_started(self, started: messages.Started) -> None:
         stream = self._flowing(started.stream)

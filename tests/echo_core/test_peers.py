@@ -6,6 +6,7 @@ import logging
 import secrets
 import sys
 from dataclasses import make_dataclass
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,9 @@ def test_a_link_that_is_full_of_formats_refuses_channels_and_sources_more(
 ) -> None:
     """What it carries already goes on."""
     here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
-    classes = [make_dataclass(f"E{i}", [(f"f{i}", int)]) for i in range(limits.MAX_FORMATS + 1)]
+    classes: list[type[Any]] = [
+        make_dataclass(f"E{i}", [(f"f{i}", int)]) for i in range(limits.MAX_FORMATS + 1)
+    ]
     for first in range(0, limits.MAX_FORMATS, limits.MAX_TYPES):
         last = first + limits.MAX_TYPES
         opened = there.open_channel(here.create_channel("full", *classes[first:last]).id)

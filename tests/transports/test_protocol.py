@@ -69,7 +69,7 @@ def test_the_life_of_a_stream() -> None:
         notices.SinkUnreachable(stream, "why"),
     ]
     pair.far.close(stream)
-    assert pair.exchange()[0] == [notices.StreamClosed(stream)]
+    assert pair.exchange() == ([notices.StreamClosed(stream)], [notices.SourceReleased(stream)])
 
 
 def test_a_flush_is_answered_by_number() -> None:
@@ -298,7 +298,7 @@ def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
     pair.near.report_dropped(stream, 1)
     pair.near.report_unreachable(stream, "no")
     pair.far.close(stream)
-    assert pair.exchange() == ([notices.StreamClosed(stream)], [])
+    assert pair.exchange() == ([notices.StreamClosed(stream)], [notices.SourceReleased(stream)])
 
 
 def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:
