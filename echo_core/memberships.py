@@ -231,6 +231,7 @@ class Membership:
 
     def remove_remote(self, remote: RemoteSource) -> None:
         self.remote_sources.remove(remote)
+        remote.tell_losses()
         remote.end()
         self.tell(SourceClosed(str(remote.peer), remote.name, remote.format))
 

@@ -22,7 +22,7 @@ from echo_core.outgoing import Outgoing, OutgoingSources
 from echo_core.remote_sources import RemoteSource
 from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
-from echo_core.transports import notices
+from echo_core.transports import messages, notices
 from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
@@ -252,9 +252,7 @@ class Peer:
     def tell_losses(self) -> None:
         """Tells components here what sources of the peer have dropped since this was last told."""
         for remote in self._incoming.values():
-            lost = remote.newly_lost()
-            if lost:
-                remote.membership.lose(str(self), remote.name, lost)
+            remote.tell_losses()
 
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
@@ -296,6 +294,8 @@ class Peer:
     def _control(self, kind: int, payload: bytes) -> None:
         """A control frame, in the thread that reads."""
         with books.changing():
+            if kind == messages.Closed.kind:
+                self.report_drops()  # which cannot be told once the stream is released
             for notice in self._protocol.receive(kind, payload):
                 self._follow(notice)
             self._send_frames()
@@ -338,6 +338,7 @@ class Peer:
             case notices.StreamGap():
                 pass  # counted by the inlet
             case notices.FlushAsked():
+                self.report_drops()
                 self._protocol.answer_flush(notice.number)
             case notices.FlushAnswered():
                 self._flushed.add(notice.number)

@@ -101,11 +101,12 @@ class RemoteSource:
         newly, self._reported = dropped - self._reported, dropped
         return newly
 
-    def newly_lost(self) -> int:
-        """How many the source has dropped since this was last asked."""
+    def tell_losses(self) -> None:
+        """Tells components here what the source has dropped since this was last told."""
         lost = self.inlet.lost
         newly, self._told = lost - self._told, lost
-        return newly
+        if newly:
+            self.membership.lose(str(self.peer), self.name, newly)
 
     def end(self) -> None:
         """The source is closed, or its process gone."""

@@ -165,7 +165,7 @@ class LinkProtocol:
                 if self._is_own(message.stream):
                     self._state.tell(notices.SinksAttached(message.stream, message.sinks))
             case messages.Dropped():
-                if self._is_own(message.stream):
+                if self._is_own(message.stream, may_be_closed=True):
                     self._state.tell(notices.SinkDropped(message.stream, message.events))
             case messages.Unreachable():
                 if self._is_own(message.stream):
@@ -252,12 +252,13 @@ class LinkProtocol:
             refuse("a stream that was attached to", stream)
         return found
 
-    def _is_own(self, stream: int) -> bool:
+    def _is_own(self, stream: int, *, may_be_closed: bool = False) -> bool:
         """Whether the peer's message about the node's own source still matters."""
         own = self._state.own_streams.get(stream)
         if own is None:
             refuse("a stream that was offered to the sender", stream)
-        return not own.is_closed and own.channel.state is ChannelState.SHARED
+        is_of_use = may_be_closed or not own.is_closed
+        return is_of_use and own.channel.state is ChannelState.SHARED
 
     def _require_open(self) -> None:
         if self._has_said_bye or self._has_heard_bye:
