@@ -273,7 +273,7 @@ class Mapping:
     WireError: it is no memory that can be trusted, or its blocks are more than `max_bytes`, which so bounds a loan.
     """
 
-    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = 1 << 40) -> Mapping: ...
+    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = ...) -> Mapping: ...
     def open(self, payload: bytes, /) -> tuple[int, Loan]:
         """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
 

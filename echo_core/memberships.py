@@ -235,6 +235,7 @@ class Membership:
 
     def remove_remote(self, remote: RemoteSource) -> None:
         self.remote_sources.remove(remote)
+        remote.tell_losses()
         remote.end()
         self.tell(SourceClosed(str(remote.peer), remote.name, remote.format))
 
@@ -249,6 +250,14 @@ class Membership:
         told = "channel `%s`: a sink of %s cannot take events of `%s`\n%s"
         log.log(level, told, self.name, peer, source, text)
         self.tell(Unreachable(peer, source, text))
+
+    def fail(self, peer: str, source: str, error: Exception) -> None:
+        """A sink here cannot take a source's events, though their types may fit."""
+        level = logging.DEBUG if self.has_warned else logging.WARNING
+        self.has_warned = True
+        told = "channel `%s`: a sink cannot take events of `%s` from %s: %s"
+        log.log(level, told, self.name, source, peer, error)
+        self.tell(Unreachable(peer, source, str(error)))
 
     def lose(self, peer: str, source: str, events: int) -> None:
         self.tell(EventsLost(peer, source, events))

@@ -112,7 +112,7 @@ class Neighbours:
         self._peers: dict[bytes, Peer] = {}
         self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
         self._admitted: set[bytes] = set()  # nodes that were let in, and whose link is not there yet
-        self._meeting: set[bytes] = set()  # nodes that are to be linked to
+        self._meeting: set[tuple[bytes, bytes]] = set()  # nodes that are to be linked to, for which channel
         self._to_meet: deque[Callable[[], None]] = deque()
         self._meeters = 0
         self._pool: _links.Pool | None = None
@@ -202,7 +202,8 @@ class Neighbours:
 
     def meet(self, membership: Membership, node_id: bytes, addresses: tuple[str, ...]) -> None:
         """Another member of a channel: linked to in another thread, which may take its time."""
-        if node_id == self._node.id or node_id in self._meeting or self._node.is_closed:
+        meeting = node_id, membership.id.uid
+        if node_id == self._node.id or meeting in self._meeting or self._node.is_closed:
             return
         peer = self._peers.get(node_id)
         is_shared = peer is not None and peer.shares(membership)
@@ -211,7 +212,7 @@ class Neighbours:
         if len(self._to_meet) >= _MAX_ACQUAINTANCES:
             log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
             return
-        self._meeting.add(node_id)
+        self._meeting.add(meeting)
         self._to_meet.append(partial(self._meet, membership, node_id, _known_addresses(addresses)))
         if self._meeters < _MAX_MEETINGS:
             self._meeters += 1
@@ -229,7 +230,7 @@ class Neighbours:
     def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
         try:
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
-        except EchoError as error:
+        except Exception as error:  # noqa: BLE001 - a peer has told of it; the thread has others to link to
             if self._node.is_closed:
                 return
             has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
@@ -237,7 +238,7 @@ class Neighbours:
             log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
         finally:
             with books.changing():
-                self._meeting.discard(node_id)
+                self._meeting.discard((node_id, membership.id.uid))
 
     # -----------------------------------------------------------------------
     # Links that others start: what the doorkeeper asks

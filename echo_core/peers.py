@@ -9,22 +9,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, WireError
 from echo_core.formats.format import Format
 from echo_core.memberships import Membership
+from echo_core.outgoing import Outgoing, OutgoingSources
 from echo_core.remote_sources import RemoteSource
 from echo_core.sources import Source
 from echo_core.statistics import LinkStatistics
-from echo_core.transports import notices
+from echo_core.transports import messages, notices
 from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, word_of
+from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 _JOIN_THREAD_S = 1.0
@@ -43,16 +43,6 @@ class Node(Protocol):
     def members_of(self, membership: Membership) -> list[tuple[bytes, tuple[str, ...]]]: ...
 
     def release_if_unused(self, peer: Peer) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Outgoing:
-    """A source of this process that the peer knows of."""
-
-    source: Source[Any]
-    uid: bytes
-    stream: int
-    route: _links.Route | None = None
 
 
 class Peer:
@@ -77,9 +67,8 @@ class Peer:
         self._name = name
         self._protocol = protocol
         self._max_payload = max_payload
-        self._outgoing: dict[int, _Outgoing] = {}
+        self._outgoing = OutgoingSources()
         self._incoming: dict[int, RemoteSource] = {}
-        self._withdrawn: list[_Outgoing] = []
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
@@ -107,7 +96,10 @@ class Peer:
         uid = membership.id.uid
         if not self.shares(membership) or self._joined.get(uid) is not None:
             self._joined.pop(uid, None)  # else the peer has joined meanwhile, and will not answer again
-        self._protocol.join(uid)
+        try:
+            self._protocol.join(uid)
+        except LinkError as error:
+            self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
         self._send_frames()
 
     def has_answered(self, membership: Membership) -> bool:
@@ -142,9 +134,8 @@ class Peer:
     def leave(self, membership: Membership) -> None:
         """No more of a channel: what its sources could not send in time is dropped, and counted."""
         uid = membership.id.uid
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
-            if outgoing.uid == uid:
-                self._forget(outgoing)
+        for outgoing in self._outgoing.on_channel(uid):
+            self._forget(outgoing)
         self._incoming = {
             stream: remote for stream, remote in self._incoming.items() if remote.membership is not membership
         }
@@ -157,19 +148,24 @@ class Peer:
     # Sources of this process
 
     def offer(self, membership: Membership, source: Source[Any]) -> None:
+        """A source that does not fit on the link, or into a message, is not sent; the others are."""
         uid = membership.id.uid
-        stream = self._protocol.offer(uid, source.format.metadata, source.name)
-        self._outgoing[stream] = _Outgoing(source, uid, stream)
+        try:
+            stream = self._protocol.offer(uid, source.format.metadata, source.name)
+        except ClosedError:
+            return
+        except EchoError as error:
+            said = "channel `%s`: source `%s` cannot be offered to %s: %s"
+            log.warning(said, membership.name, source.name, str(self), error)
+            return
+        self._outgoing.add(Outgoing(source, uid, stream))
         self._send_frames()
 
     def withdraw(self, source: Source[Any]) -> None:
         """The source is closed: the peer hears so behind its last event."""
-        outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
+        outgoing = self._outgoing.of_source(source)
         if outgoing is None:
             return
-        del self._outgoing[outgoing.stream]
-        self._withdrawn = [held for held in self._withdrawn if held.route and held.route.queued_events]
-        self._withdrawn.append(outgoing)
         if outgoing.route is not None:
             outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
         self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
@@ -177,21 +173,21 @@ class Peer:
             source.remove_route(outgoing.route)
 
     def _attached(self, notice: notices.SinksAttached) -> None:
-        outgoing = self._outgoing.get(notice.stream)
+        outgoing = self._outgoing.of_stream(notice.stream)
         if outgoing is None:
             return
-        if notice.sinks == 0 and outgoing.route is not None:
-            outgoing.route.close()
-            outgoing.source.remove_route(outgoing.route)
-            outgoing.route = None
-        elif notice.sinks > 0:
-            outgoing.route = outgoing.route or self._begin(outgoing)
+        if notice.sinks > 0 and not outgoing.is_flowing:
+            outgoing.route = self._begin(outgoing)
+        elif notice.sinks == 0 and outgoing.route is not None:
+            outgoing.source.pause(outgoing.route)
+        outgoing.is_flowing = notice.sinks > 0
+        if outgoing.route is not None:
             outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
 
-    def _begin(self, outgoing: _Outgoing) -> _links.Route:
+    def _begin(self, outgoing: Outgoing) -> _links.Route:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
         source = outgoing.source
-        route = _links.Route(
+        route = outgoing.route or _links.Route(
             self.link,
             outgoing.stream,
             max_events=source.backlog.events,
@@ -209,9 +205,14 @@ class Peer:
             is_begun = source.outlet.add_route(route, sequence)
         return route
 
-    def _forget(self, outgoing: _Outgoing) -> None:
+    def _released(self, stream: int) -> None:
+        outgoing = self._outgoing.of_stream(stream)
+        if outgoing is not None:
+            self._outgoing.remove(outgoing)
+
+    def _forget(self, outgoing: Outgoing) -> None:
         """Nothing more goes to that stream, not even what is queued."""
-        self._outgoing.pop(outgoing.stream, None)
+        self._outgoing.remove(outgoing)
         if outgoing.route is not None:
             outgoing.route.close()
             outgoing.source.remove_route(outgoing.route)
@@ -219,8 +220,8 @@ class Peer:
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
         with books.changing():
-            outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
-            if outgoing is None or outgoing.route is None or self.is_ended:
+            outgoing = self._outgoing.of_source(source)
+            if outgoing is None or outgoing.route is None or not outgoing.is_flowing or self.is_ended:
                 return
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
@@ -253,9 +254,7 @@ class Peer:
     def tell_losses(self) -> None:
         """Tells components here what sources of the peer have dropped since this was last told."""
         for remote in self._incoming.values():
-            lost = remote.newly_lost()
-            if lost:
-                remote.membership.lose(str(self), remote.name, lost)
+            remote.tell_losses()
 
     def report_drops(self) -> None:
         """Tells the peer's sources what sinks here have dropped since this was last told."""
@@ -297,9 +296,20 @@ class Peer:
     def _control(self, kind: int, payload: bytes) -> None:
         """A control frame, in the thread that reads."""
         with books.changing():
+            if kind == messages.Closed.kind:
+                self.report_drops()  # which cannot be told once the stream is released
             for notice in self._protocol.receive(kind, payload):
-                self._handle(notice)
+                self._follow(notice)
             self._send_frames()
+
+    def _follow(self, notice: notices.Notice) -> None:
+        """What the peer has broken ends the link; what this side cannot do does not."""
+        try:
+            self._handle(notice)
+        except WireError:
+            raise
+        except Exception:  # noqa: BLE001 - a fault of this side, for which others on the link need not pay
+            log.exception("link to %s: %s", str(self), type(notice).__name__)
 
     def _handle(self, notice: notices.Notice) -> None:
         match notice:
@@ -325,9 +335,12 @@ class Peer:
                 self._attached(notice)
             case notices.SinkDropped() | notices.SinkUnreachable():
                 self._sink_told(notice)
+            case notices.SourceReleased():
+                self._released(notice.stream)
             case notices.StreamGap():
                 pass  # counted by the inlet
             case notices.FlushAsked():
+                self.report_drops()
                 self._protocol.answer_flush(notice.number)
             case notices.FlushAnswered():
                 self._flushed.add(notice.number)
@@ -356,16 +369,15 @@ class Peer:
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
-            if outgoing.uid == uid:
-                self._forget(outgoing)
+        for outgoing in self._outgoing.on_channel(uid):
+            self._forget(outgoing)
         membership = self._node.membership_of(uid)
         if membership is not None:
             membership.remove_peer(self, "")
         self._node.release_if_unused(self)
 
     def _sink_told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
-        outgoing = self._outgoing.get(notice.stream)
+        outgoing = self._outgoing.of_stream(notice.stream)
         membership = None if outgoing is None else self._node.membership_of(outgoing.uid)
         if outgoing is None or membership is None:
             return
@@ -411,6 +423,8 @@ class Peer:
             self.link.run()
         except EchoError as failure:
             return _bare(failure)
+        except SystemExit:  # a handler's: no more is said of it than of any other thread's
+            self._farewell = self._farewell or "a handler has ended the thread that reads"
         except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
@@ -421,7 +435,7 @@ class Peer:
         if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
             error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+        for outgoing in self._outgoing.all():
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()

@@ -28,6 +28,8 @@ class Membership(Protocol):
 
     def remove_remote(self, remote: RemoteSource) -> None: ...
 
+    def fail(self, peer: str, source: str, error: Exception) -> None: ...
+
     def lose(self, peer: str, source: str, events: int) -> None: ...
 
 
@@ -64,18 +66,25 @@ class RemoteSource:
     def feed(self, sinks: list[Sink[Any]]) -> list[Report]:
         """Connects what can be connected; why others cannot take this source's events is returned."""
         refusals: list[Report] = []
+        problems: list[str] = []
         fed = len(self._sinks)
         for sink in sinks:
-            delivery = sink.accept(self)
+            try:
+                delivery = sink.accept(self)
+            except Exception as error:  # noqa: BLE001 - arrays of what varies in size, say; others take it
+                self.membership.fail(str(self.peer), self.name, error)
+                problems.append(str(error))
+                continue
             refusal = sink.refusal_of(self.format)
             if delivery is not None:
                 self._sinks[sink] = delivery
             elif refusal is not None:
                 refusals.append(refusal)
+                problems.append(str(refusal))
         if len(self._sinks) > fed:
             self._tell()
-        if refusals and not self._sinks:
-            self.peer.report_unreachable(self.stream, str(refusals[0]))
+        if problems and not self._sinks:
+            self.peer.report_unreachable(self.stream, problems[0])
         return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
@@ -92,11 +101,12 @@ class RemoteSource:
         newly, self._reported = dropped - self._reported, dropped
         return newly
 
-    def newly_lost(self) -> int:
-        """How many the source has dropped since this was last asked."""
+    def tell_losses(self) -> None:
+        """Tells components here what the source has dropped since this was last told."""
         lost = self.inlet.lost
         newly, self._told = lost - self._told, lost
-        return newly
+        if newly:
+            self.membership.lose(str(self.peer), self.name, newly)
 
     def end(self) -> None:
         """The source is closed, or its process gone."""

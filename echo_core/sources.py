@@ -200,6 +200,10 @@ class Source(Generic[T]):
         """Sinks elsewhere have dropped so many."""
         self._past_dropped_at_sinks += events
 
+    def pause(self, route: _links.Route) -> None:
+        """Nobody takes events at its end; what it has queued is still sent."""
+        self.outlet.routes = _without(self.outlet.routes, route)
+
     def remove_route(self, route: _links.Route) -> None:
         self.outlet.routes = _without(self.outlet.routes, route)
         if self._remote_sinks.pop(route, None) is not None:

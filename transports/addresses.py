@@ -15,6 +15,7 @@ from echo_core.errors import LinkError
 MAX_UNIX_NAME_BYTES = 107  # sun_path is 108 bytes, and an abstract name begins with a NUL
 
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_SCOPE = re.compile(r"[A-Za-z0-9._-]{1,15}")  # of a network interface
 _PORT = re.compile(r"[0-9]{1,5}")
 _UNIX_NAME = re.compile(rf"[A-Za-z0-9._/:-]{{1,{MAX_UNIX_NAME_BYTES}}}")
 
@@ -86,7 +87,7 @@ def _parse_tcp(text: str) -> TcpAddress:
 
 def _is_ipv6(host: str) -> bool:
     try:
-        ipaddress.IPv6Address(host)
+        address = ipaddress.IPv6Address(host)
     except ValueError:
         return False
-    return True
+    return address.scope_id is None or _SCOPE.fullmatch(address.scope_id) is not None

@@ -135,6 +135,12 @@ class Joining:
             return Refusal.WRONG_KEY, "the key is not that of the channel"
         if len(self._state.channels) >= limits.MAX_CHANNELS:
             return Refusal.BUSY, f"a link carries at most {limits.MAX_CHANNELS} channels"
+        return self._shortage_of(declaration)
+
+    def _shortage_of(self, declaration: Declaration) -> tuple[Refusal, str] | None:
+        """What could not be declared is not shared."""
+        if not self._state.own_formats.has_room_for(declaration.types):
+            return Refusal.BUSY, "the link has no room for the formats of the channel"
         return None
 
     def accept_joined(self, joined: messages.Joined) -> None:
@@ -150,6 +156,12 @@ class Joining:
         said = self._said(channel.channel_id, channel.alias)
         if not is_proven(joined.proof, Purpose.JOINED, declaration.key, *said):
             refuse("a proof of the channel's key in JOINED", joined.alias)
+        shortage = self._shortage_of(declaration)
+        if shortage is not None:
+            channel.state = ChannelState.LEAVING
+            self._state.send(messages.Leave(channel.alias))
+            self._state.tell(notices.JoinRefused(channel.channel_id, *shortage))
+            return
         channel.state = ChannelState.SHARED
         self._share(channel, declaration)
 
@@ -177,7 +189,7 @@ class Joining:
 
     def _forget(self, channel: SharedChannel) -> None:
         self._state.forget(channel)
-        if channel.is_wanted_again:
+        if channel.is_wanted_again and self._declaration_of(channel.channel_id) is not None:
             self._send_join(channel.channel_id)
 
     def _send_join(self, channel_id: bytes) -> None:

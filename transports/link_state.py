@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -189,6 +189,12 @@ class FormatTable:
             msg = f"Expected the number of a format, below {len(self._metadata)}, got {number}"
             raise self._error(msg)
         return self._metadata[number]
+
+    def has_room_for(self, metadata: Iterable[bytes]) -> bool:
+        """Whether all of them could be added; those that are there already need no room."""
+        added = set(metadata) - self._numbers.keys()
+        are_few = len(self) + len(added) <= limits.MAX_FORMATS
+        return are_few and self._bytes + sum(map(len, added)) <= limits.MAX_LINK_METADATA_BYTES
 
     def add(self, metadata: bytes) -> int:
         if len(self._metadata) >= limits.MAX_FORMATS:

@@ -108,6 +108,13 @@ class SinkUnreachable:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceReleased:
+    """The peer says no more of the node's own source, which is closed; its stream may be another's now."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlushAsked:
     """The peer waits for `answer_flush` once all that came before is handed over."""
 
@@ -142,6 +149,7 @@ Notice = (
     | SinksAttached
     | SinkDropped
     | SinkUnreachable
+    | SourceReleased
     | FlushAsked
     | FlushAnswered
     | PeerSaidBye

@@ -165,7 +165,7 @@ class LinkProtocol:
                 if self._is_own(message.stream):
                     self._state.tell(notices.SinksAttached(message.stream, message.sinks))
             case messages.Dropped():
-                if self._is_own(message.stream):
+                if self._is_own(message.stream, may_be_closed=True):
                     self._state.tell(notices.SinkDropped(message.stream, message.events))
             case messages.Unreachable():
                 if self._is_own(message.stream):
@@ -209,6 +209,8 @@ class LinkProtocol:
         if own is None or not own.is_closed:
             refuse("RELEASED for a stream that is closed", released.stream)
         self._state.own_streams.remove(released.stream)
+        if own.channel.state is ChannelState.SHARED:
+            self._state.tell(notices.SourceReleased(released.stream))
 
     def _accept_started(self, started: messages.Started) -> None:
         stream = self._flowing(started.stream)
@@ -250,12 +252,13 @@ class LinkProtocol:
             refuse("a stream that was attached to", stream)
         return found
 
-    def _is_own(self, stream: int) -> bool:
+    def _is_own(self, stream: int, *, may_be_closed: bool = False) -> bool:
         """Whether the peer's message about the node's own source still matters."""
         own = self._state.own_streams.get(stream)
         if own is None:
             refuse("a stream that was offered to the sender", stream)
-        return not own.is_closed and own.channel.state is ChannelState.SHARED
+        is_of_use = may_be_closed or not own.is_closed
+        return is_of_use and own.channel.state is ChannelState.SHARED
 
     def _require_open(self) -> None:
         if self._has_said_bye or self._has_heard_bye:

@@ -71,9 +71,9 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
         if isinstance(address, TcpAddress):
             connection.connect(_place(address))
         prepare(connection)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: no name server could be asked for such a name
         connection.close()
-        msg = f"Expected a process that listens at {address}: {error.strerror or error}"
+        msg = f"Expected a process that listens at {address}: {getattr(error, 'strerror', None) or error}"
         raise LinkError(msg) from error
     except LinkError:
         connection.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.bookkeeping import books
 from tests.echo_core.channel_events import Other, Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 
@@ -133,3 +134,47 @@ def test_a_sink_that_closes_has_told_what_it_dropped(pair: Pair) -> None:
     source.submit(Plain(30, 0.0))
     source.flush(LIMIT_S)  # what was told before it has come, too
     assert source.statistics().dropped_at_sinks == 20
+
+
+def test_what_sinks_have_dropped_is_told_before_a_flush_is_answered_and_a_source_released(
+    pair: Pair,
+) -> None:
+    here = pair[0].create_channel("test", Plain)
+    there = pair[1].open_channel(here.id)
+    there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
+    source = here.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    for i in range(30):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    assert source.statistics().dropped_at_sinks == 20
+    for i in range(7):
+        source.submit(Plain(i, 0.0))
+    source.close()
+    books.wait_for(lambda: source.statistics().dropped_at_sinks == 27, LIMIT_S, lambda: "the last drops")
+
+
+def test_losses_are_told_before_the_end_of_their_source(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("test", Plain)
+    opened = there.open_channel(channel.id)
+    may_go_on, is_over = threading.Event(), threading.Event()
+    told: list[echo.Notice] = []
+
+    def watch(notice: echo.Notice) -> None:
+        told.append(notice)
+        if isinstance(notice, echo.SourceClosed):
+            is_over.set()
+
+    opened.watch(watch)
+    opened.sink(Plain, lambda _: may_go_on.wait(LIMIT_S))
+    source = channel.source(Plain, backlog=echo.Backlog(events=100, when_full="drop_newest"))
+    source.wait_matched(1, LIMIT_S)
+    while source.statistics().dropped < 1000:
+        source.submit(Plain(1, 0.0))
+    dropped = source.statistics().dropped
+    source.close(0.0)
+    may_go_on.set()
+    assert is_over.wait(LIMIT_S)
+    assert isinstance(told[-1], echo.SourceClosed)
+    assert sum(notice.events for notice in told if isinstance(notice, echo.EventsLost)) == dropped

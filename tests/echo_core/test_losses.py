@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import echo_core as echo
+from echo_core.bookkeeping import books
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector
@@ -54,3 +55,30 @@ def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -
         source.submit(Plain(i, 0.0))
     assert [event.id for event in collector.wait(100)] == list(range(100))
     assert here.statistics().links[0].writes - before <= 2
+
+
+def test_a_sink_that_comes_when_the_last_one_has_left_gets_events_in_order(make_node: MakeNode) -> None:
+    """What was queued for the one before it, and what is sent from now on, go the same way."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
+    may_go_on = threading.Event()
+    first = opened.sink(Plain, lambda _: may_go_on.wait(LIMIT_S))
+    source = channel.source(backlog=echo.Backlog(events=1_000_000, size_bytes=1 << 28))
+    source.wait_matched(1, LIMIT_S)
+    sent = 0
+    while source.statistics().queued_events < 20_000:
+        source.submit(Plain(sent, 0.0))
+        sent += 1
+    received: list[int] = []
+    first.close()
+    books.wait_for(lambda: source.sinks == 0, LIMIT_S, lambda: "no sinks")
+    second = opened.sink(Plain, lambda event: received.append(event.id))
+    source.wait_matched(1, LIMIT_S)
+    for i in range(sent, sent + 100_000):
+        source.submit(Plain(i, 0.0))
+    may_go_on.set()
+    source.flush(LIMIT_S)
+    assert received == sorted(received)
+    assert received[-1] == sent + 99_999
+    assert second.statistics().lost == 0

@@ -214,3 +214,14 @@ def test_a_handler_on_the_reading_thread_may_not_wait_for_it(make_node: MakeNode
     source.submit(Reading1(1, 1.0))
     source.flush(LIMIT_S)
     assert "own_thread=True" in str(errors[0])
+
+
+def test_members_are_linked_on_every_channel_that_they_share(make_node: MakeNode) -> None:
+    """Also where one is told of on a channel while the link for another is being made."""
+    creator, second, third = (make_node(transports=["tcp"]) for _ in range(3))
+    ids = [creator.create_channel(f"x{i}", Plain).id for i in range(30)]
+    for node in (second, third):
+        opened = [node.open_channel(id_) for id_ in ids]
+    books.wait_for(
+        lambda: all(channel.statistics().peers == 2 for channel in opened), LIMIT_S, lambda: "all members"
+    )

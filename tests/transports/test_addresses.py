@@ -46,6 +46,8 @@ def test_an_address_is_read_as_it_is_written(text: str, address: TcpAddress | Un
         "tcp://[::1:1",
         "tcp://[host]:1",
         "tcp://[::g]:1",
+        "tcp://[::1%a\0]:1",
+        "tcp://[::1%\u00e9]:1",
         "tcp://" + "h" * 201 + ":1",
         "unix:@",
         "unix:/tmp/socket",

@@ -69,7 +69,7 @@ def test_the_life_of_a_stream() -> None:
         notices.SinkUnreachable(stream, "why"),
     ]
     pair.far.close(stream)
-    assert pair.exchange()[0] == [notices.StreamClosed(stream)]
+    assert pair.exchange() == ([notices.StreamClosed(stream)], [notices.SourceReleased(stream)])
 
 
 def test_a_flush_is_answered_by_number() -> None:
@@ -291,14 +291,17 @@ def test_a_channel_that_the_node_has_forgotten_is_left() -> None:
 
 
 def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
-    """The peer could not know."""
+    """The peer could not know; but what its sinks have dropped is counted."""
     pair = Pair().shared()
     stream = pair.offered()
     pair.near.attach(stream, 5)
     pair.near.report_dropped(stream, 1)
     pair.near.report_unreachable(stream, "no")
     pair.far.close(stream)
-    assert pair.exchange() == ([notices.StreamClosed(stream)], [])
+    assert pair.exchange() == (
+        [notices.StreamClosed(stream)],
+        [notices.SinkDropped(stream, 1), notices.SourceReleased(stream)],
+    )
 
 
 def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:

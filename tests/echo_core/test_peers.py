@@ -1,0 +1,107 @@
+"""Links from the inside: what ends one, and what must not."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sys
+from dataclasses import make_dataclass
+from typing import Any
+
+import pytest
+
+import echo_core as echo
+from echo_core.transports import limits, messages
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain, Story
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import HostilePeer
+
+LIMIT_S = 10.0
+
+
+def test_a_handler_that_exits_its_thread_leaves_no_dead_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The link is over, both sides know, and the next channel gets another one."""
+    caplog.set_level(logging.CRITICAL)
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("test", Plain)
+    opened = there.open_channel(channel.id)
+    sink = opened.sink(Plain, lambda _: sys.exit(3))
+    source = channel.source()
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 0.0))
+    until(lambda: not there.statistics().links and not here.statistics().links)
+    assert sink.sources == 0
+    assert source.sinks == 0
+    assert there.open_channel(here.create_channel("other", Plain).id).statistics().peers == 1
+
+
+@pytest.mark.parametrize("address", ["tcp://[::1%\0x]:80", f"tcp://{'a' * 100}:80", "tcp://..:80"])
+def test_addresses_that_nobody_could_have_stop_no_meeting(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    """A peer tells of more such members than there are threads to link to them."""
+    caplog.set_level(logging.CRITICAL)
+    here, second, third = (make_node(transports=["tcp"]) for _ in range(3))
+    with HostilePeer.linked(here.create_channel("attacked", Plain).id, "tcp") as peer:
+        told = [messages.Member(0, secrets.token_bytes(16), (address,)) for _ in range(20)]
+        peer.say(peer.join(), messages.Declared(0, "", ()), *told, messages.Flush(1))
+        next(said for said in peer.messages() if isinstance(said, messages.Flushed))
+        id_ = second.create_channel("other", Plain).id
+        members = [node.open_channel(id_) for node in (third, here)]
+        until(lambda: all(member.statistics().peers == 2 for member in members))
+
+
+def test_a_source_that_cannot_be_told_of_ends_no_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The channel is opened, and its other source heard."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("test", Plain)
+    channel.source(name="x" * 300)
+    source = channel.source(name="good")
+    sink = there.open_channel(channel.id).sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 0.0))
+    assert sink.get(LIMIT_S) == Plain(1, 0.0)
+    assert [line for line in caplog.messages if "cannot be offered" in line]
+
+
+def test_a_sink_that_fails_to_take_a_source_ends_no_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Arrays are of records of one size."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("test")
+    opened = there.open_channel(channel.id)
+    opened.sink(Story, print, batch=True)
+    other = opened.sink(Story)
+    source = channel.source(Story)
+    source.wait_matched(1, LIMIT_S)
+    assert other.sources == 1
+    assert there.statistics().links_lost == here.statistics().links_lost == 0
+    assert [line for line in caplog.messages if "cannot take events" in line]
+
+
+def test_a_link_that_is_full_of_formats_refuses_channels_and_sources_more(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it carries already goes on."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    classes: list[type[Any]] = [
+        make_dataclass(f"E{i}", [(f"f{i}", int)]) for i in range(limits.MAX_FORMATS + 1)
+    ]
+    for first in range(0, limits.MAX_FORMATS, limits.MAX_TYPES):
+        last = first + limits.MAX_TYPES
+        opened = there.open_channel(here.create_channel("full", *classes[first:last]).id)
+    one_more = here.create_channel("one more", classes[-1])
+    with pytest.raises(echo.RefusedError, match="no room") as refused:
+        there.open_channel(one_more.id)
+    assert refused.value.code == "busy"
+    loose = here.create_channel("loose")
+    loose.source(classes[-1])
+    there.open_channel(loose.id)
+    assert opened.statistics().peers == 1
+    assert len([line for line in caplog.messages if "cannot be offered" in line]) == 1
