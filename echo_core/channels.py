@@ -14,7 +14,7 @@ from echo_core.errors import ChannelError, ClosedError
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.memberships import Membership
+from echo_core.memberships import Membership, end
 from echo_core.notices import Notice
 from echo_core.receptions import Wanted
 from echo_core.sinks import Sink
@@ -209,12 +209,11 @@ class Channel(Generic[T]):
             self._membership.handles -= 1
             is_last = self._membership.handles == 0
         limit = time.monotonic() + linger_s
-        for sink in self._sinks:
-            sink.close(max(0.0, limit - time.monotonic()))
-        for source in self._sources:
-            source.close(max(0.0, limit - time.monotonic()))
-        if is_last:
-            self._membership.close(max(0.0, limit - time.monotonic()))
+        try:
+            end(self._sinks, self._sources, limit)
+        finally:  # else nobody in this process could open the channel any more
+            if is_last:
+                self._membership.close(max(0.0, limit - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self

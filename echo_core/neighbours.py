@@ -40,6 +40,7 @@ ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = 64
+_JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _ATTEMPTS = 3  # to join over a link that ends meanwhile
@@ -433,6 +434,9 @@ class Neighbours:
         limit = time.monotonic() + linger_s
         for peer in peers:
             peer.close(limit)
+        limit = time.monotonic() + _JOIN_THREADS_S
+        for peer in peers:
+            peer.join_thread(limit)
         if self._door is not None:
             self._door.close()
         with books.changing():

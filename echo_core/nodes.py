@@ -216,9 +216,16 @@ class Node:
             self.is_closed = True
             memberships = list(self._memberships.values())
         limit = time.monotonic() + linger_s
-        for membership in memberships:
-            membership.close(max(0.0, limit - time.monotonic()))
-        self._neighbours.close(max(0.0, limit - time.monotonic()))
+        try:
+            for membership in memberships:
+                membership.close(max(0.0, limit - time.monotonic()))
+        except BaseException:
+            limit = time.monotonic()  # who interrupts does not want to wait
+            for membership in memberships:
+                membership.close(0.0)
+            raise
+        finally:
+            self._neighbours.close(max(0.0, limit - time.monotonic()))
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""

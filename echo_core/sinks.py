@@ -160,15 +160,8 @@ class Sink(Generic[T]):
 
         A handler on a thread of its own gets `linger_s` for what it is at.
         """
-        with books.changing():
-            if self.is_closed:
-                return
-            self.is_closed = True
-            self._keeper.remove_sink(self)
-        if self._queue is not None:
-            self._queue.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(linger_s)
+        if self.stop():
+            self.join(linger_s)
 
     def abandon(self) -> None:
         """In a forked child: the sink is the parent's, and so is what is queued."""
@@ -189,7 +182,23 @@ class Sink(Generic[T]):
         return f"Sink({cls} from {len(self._feeds)} sources of `{self._keeper.name}`)"
 
     # -----------------------------------------------------------------------
-    # What its channel calls, with the books open
+    # What its channel calls, with the books open from `accept` on
+
+    def stop(self) -> bool:
+        """The part of `close` that waits for nobody; whether the sink was open."""
+        with books.changing():
+            if self.is_closed:
+                return False
+            self.is_closed = True
+            self._keeper.remove_sink(self)
+        if self._queue is not None:
+            self._queue.close()
+        return True
+
+    def join(self, linger_s: float) -> None:
+        """Waits for the handler on a thread of its own."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(linger_s)
 
     def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
         """The way from a feed to here, or None: then the refusal has been noted, if it is one.
