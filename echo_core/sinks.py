@@ -17,7 +17,7 @@ from echo_core import _links
 from echo_core.asynchronous import events_of
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import ChannelError, IncompatibleError, TimedOutError
+from echo_core.errors import BacklogError, ChannelError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.formats.token import Token
@@ -86,8 +86,8 @@ class Sink(Generic[T]):
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
-        self._thread = self._start() if own_thread else None
         self.is_closed = False
+        self._thread = self._start() if own_thread else None
 
     # -----------------------------------------------------------------------
     # What components call
@@ -282,18 +282,29 @@ class Sink(Generic[T]):
 
     def _handle_all(self) -> None:
         assert self._queue is not None
+        try:
+            for event in self._queue:
+                self._handle(event)
+        except BacklogError as error:  # the policy "error"
+            self._failed(error)
+        finally:  # nobody else takes what the queue would hold
+            self.stop()
+
+    def _handle(self, event: Any) -> None:
         assert self._handler is not None
-        for event in self._queue:
-            try:
-                self._handler(event)
-            except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
-                self._past[1] += 1
-                self._failed(error)
+        try:
+            self._handler(event)
+        except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
+            self._past[1] += 1
+            self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
         log.error("a handler of channel `%s` failed", self._keeper.name, exc_info=error)
         if self._keeper.failure_hook is not None:
-            self._keeper.failure_hook(self, error)
+            try:
+                self._keeper.failure_hook(self, error)
+            except Exception:
+                log.exception("on_failure failed")
 
 
 def _queue(backlog: Backlog) -> _links.Queue:
