@@ -19,6 +19,7 @@ from echo_core.errors import ChannelError, TimedOutError
 
 log = logging.getLogger("echo_core")
 
+MAX_TO_TELL = 10_000  # peers cause notices too
 _Told = Callable[[], object]
 
 
@@ -33,7 +34,9 @@ class Bookkeeping:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._depth = 0
+        self._telling = threading.Lock()  # held by the one thread that tells: else the order would be lost
         self._to_tell: deque[_Told] = deque()
+        self.untold = 0  # what was dropped, since whoever is told takes too long
 
     @contextmanager
     def changing(self) -> Generator[None]:
@@ -51,18 +54,27 @@ class Bookkeeping:
             self._tell()
 
     def tell_later(self, told: _Told) -> None:
-        self._to_tell.append(told)
+        if len(self._to_tell) < MAX_TO_TELL:
+            self._to_tell.append(told)
+            return
+        if self.untold == 0:
+            log.warning("a handler of notices is too slow: %d wait for it, more are dropped", MAX_TO_TELL)
+        self.untold += 1
 
     def _tell(self) -> None:
-        while self._to_tell:
+        while self._to_tell and self._telling.acquire(blocking=False):  # else who tells goes on to these
             try:
-                told = self._to_tell.popleft()
-            except IndexError:  # another thread tells it
-                return
-            try:
-                told()
-            except Exception:
-                log.exception("a handler of notices failed")
+                while self._to_tell:
+                    self._tell_one(self._to_tell.popleft())
+            finally:
+                self._telling.release()
+
+    @staticmethod
+    def _tell_one(told: _Told) -> None:
+        try:
+            told()
+        except Exception:
+            log.exception("a handler of notices failed")
 
     def wait_for(self, is_met: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]) -> None:
         """Blocks until `is_met`, looking again at every change; TimedOutError says `what` was waited for."""

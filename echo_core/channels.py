@@ -14,12 +14,13 @@ from echo_core.errors import ChannelError, ClosedError
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.memberships import Membership
+from echo_core.memberships import Membership, end
 from echo_core.notices import Notice
 from echo_core.receptions import Wanted
 from echo_core.sinks import Sink
 from echo_core.sources import Source
 from echo_core.statistics import ChannelStatistics
+from echo_core.transports.limits import MAX_NAME_BYTES
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -112,6 +113,7 @@ class Channel(Generic[T]):
         format_ = declared if isinstance(declared, Format) else format_of(declared, abi=abi)
         event_class = None if isinstance(declared, Format) else declared
         self._membership.demand_known_type(format_, is_sink=False)
+        demand_name(name)
         encode = None if event_class is None else encoder(event_class, abi=abi)
         with books.changing():
             self._demand_open()
@@ -171,6 +173,8 @@ class Channel(Generic[T]):
         """
         self._demand_open()
         if cls is not None:
+            if batch:
+                _ = format_of(cls).dtype  # FormatError: there are none of records that vary in size
             self._membership.demand_known_type(format_of(cls), is_sink=True, lossy=lossy)
         with books.changing():
             self._demand_open()
@@ -209,12 +213,11 @@ class Channel(Generic[T]):
             self._membership.handles -= 1
             is_last = self._membership.handles == 0
         limit = time.monotonic() + linger_s
-        for sink in self._sinks:
-            sink.close(max(0.0, limit - time.monotonic()))
-        for source in self._sources:
-            source.close(max(0.0, limit - time.monotonic()))
-        if is_last:
-            self._membership.close(max(0.0, limit - time.monotonic()))
+        try:
+            end(self._sinks, self._sources, limit)
+        finally:  # else nobody in this process could open the channel any more
+            if is_last:
+                self._membership.close(max(0.0, limit - time.monotonic()))
 
     def __enter__(self) -> Self:
         return self
@@ -243,3 +246,15 @@ class Channel(Generic[T]):
             msg = f"Expected channel `{self.name}` to be open, this handle has been closed"
             raise ClosedError(msg)
         self._membership.demand_open()
+
+
+def demand_name(name: str) -> None:
+    """ChannelError for a name that other processes would not take."""
+    try:
+        size_bytes = len(name.encode())
+    except UnicodeEncodeError as error:
+        msg = f"Expected a name that can be written in UTF-8, got {name!r}"
+        raise ChannelError(msg) from error
+    if size_bytes > MAX_NAME_BYTES:
+        msg = f"Expected a name of at most {MAX_NAME_BYTES} bytes, got {size_bytes}"
+        raise ChannelError(msg)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,6 +91,20 @@ _memberships_by_uid: dict[bytes, list[Membership]] = {}
 def here(uid: bytes) -> list[Membership]:
     """The nodes of this process that are on a channel."""
     return _memberships_by_uid.get(uid, [])
+
+
+def end(sinks: Sequence[Sink[Any]], sources: Sequence[Source[Any]], limit: float) -> None:
+    """Closes them: sinks at once, sources when what is queued has left; also when that is interrupted."""
+    try:
+        for sink in [sink for sink in sinks if sink.stop()]:
+            sink.join(max(0.0, limit - time.monotonic()))
+        for source in sources:
+            source.close(max(0.0, limit - time.monotonic()))
+    finally:
+        for sink in sinks:
+            sink.close(0.0)
+        for source in sources:
+            source.close(0.0)
 
 
 def forget_all() -> None:
@@ -312,11 +326,12 @@ class Membership:
         with books.changing():
             self.is_closing = True
             sinks, sources = list(self.sinks), list(self.sources)
-        limit = time.monotonic() + linger_s
-        for sink in sinks:
-            sink.close(max(0.0, limit - time.monotonic()))
-        for source in sources:
-            source.close(max(0.0, limit - time.monotonic()))
+        try:
+            end(sinks, sources, time.monotonic() + linger_s)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
         with books.changing():
             if self not in here(self.id.uid):
                 return

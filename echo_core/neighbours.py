@@ -38,8 +38,10 @@ from echo_core.transports.protocol import LinkProtocol
 Transport = Literal["process", "shm", "unix", "tcp"]
 ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
+_MAX_PAYLOAD_BYTES = 2**31 - 1  # that a link takes
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
+_JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _ATTEMPTS = 3  # to join over a link that ends meanwhile
@@ -63,6 +65,12 @@ class Limits:
     connect_s: float = 5.0
     links: int = 1024
 
+    def __post_init__(self) -> None:
+        least, most = limits.MIN_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES
+        if not least <= self.payload_bytes <= most:
+            msg = f"Expected payload_bytes from {least} to {most}, got {self.payload_bytes}"
+            raise ChannelError(msg)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -72,6 +80,11 @@ class Place:
     listens_at: TcpAddress
     advertised_host: str
     spin_ns: int
+
+    def __post_init__(self) -> None:
+        if "tcp" in self.transports and self.listens_at.is_everywhere and not self.advertised_host:
+            msg = f"Expected an advertised_host, since nobody can be reached at {self.listens_at.host}"
+            raise ChannelError(msg, hint="name the host as others know it")
 
     @property
     def shares_memory(self) -> bool:
@@ -435,6 +448,9 @@ class Neighbours:
         limit = time.monotonic() + linger_s
         for peer in peers:
             peer.close(limit)
+        limit = time.monotonic() + _JOIN_THREADS_S
+        for peer in peers:
+            peer.join_thread(limit)
         if self._door is not None:
             self._door.close()
         with books.changing():

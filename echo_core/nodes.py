@@ -22,7 +22,7 @@ from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
-from echo_core.channels import Channel
+from echo_core.channels import Channel, demand_name
 from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
 from echo_core.formats.declare import format_of
 from echo_core.memberships import Membership, forget_all, here
@@ -31,7 +31,7 @@ from echo_core.receptions import Receptions
 from echo_core.sinks import FailureHook
 from echo_core.statistics import NodeStatistics
 from echo_core.transports.addresses import TcpAddress
-from echo_core.transports.limits import MAX_NAME_BYTES
+from echo_core.transports.limits import MAX_TYPES
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ class Node:
         limits: Limits | None = None,
         on_failure: FailureHook | None = None,
     ) -> None:
+        demand_name(name)
         self.id = secrets.token_bytes(16)
         self.name = name or f"{os.getpid()}-{self.id.hex()[:4]}"
         self.failure_hook = on_failure
@@ -92,9 +93,10 @@ class Node:
 
     def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
         """A new channel. With types, only those that fit one of them may be sent and received on it."""
-        if len(name.encode()) > MAX_NAME_BYTES:
-            msg = f"Expected a name of at most {MAX_NAME_BYTES} bytes, got {len(name.encode())}"
-            raise ChannelError(msg)
+        demand_name(name)
+        if len(types) > MAX_TYPES:
+            msg = f"Expected at most {MAX_TYPES} types, got {len(types)}"
+            raise ChannelError(msg, hint="without any, a channel takes all")
         with books.changing():
             self._demand_open()
             id_ = ChannelId.new(self.id, self._neighbours.listen())
@@ -216,9 +218,16 @@ class Node:
             self.is_closed = True
             memberships = list(self._memberships.values())
         limit = time.monotonic() + linger_s
-        for membership in memberships:
-            membership.close(max(0.0, limit - time.monotonic()))
-        self._neighbours.close(max(0.0, limit - time.monotonic()))
+        try:
+            for membership in memberships:
+                membership.close(max(0.0, limit - time.monotonic()))
+        except BaseException:
+            limit = time.monotonic()  # who interrupts does not want to wait
+            for membership in memberships:
+                membership.close(0.0)
+            raise
+        finally:
+            self._neighbours.close(max(0.0, limit - time.monotonic()))
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""

@@ -27,7 +27,6 @@ from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
-_JOIN_THREAD_S = 1.0
 _FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
 
@@ -460,13 +459,12 @@ class Peer:
         Else what it still sends could make the system throw our last words away.
         """
         self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
-        self._join_thread(max(0.0, limit - time.monotonic()))
+        self.join_thread(limit)
         self.link.shut()
-        self._join_thread(_JOIN_THREAD_S)
 
-    def _join_thread(self, timeout_s: float) -> None:
+    def join_thread(self, limit: float) -> None:
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+            self._thread.join(max(0.0, limit - time.monotonic()))
 
     def statistics(self) -> LinkStatistics:
         link = self.link

@@ -11,10 +11,11 @@ import numpy as np
 
 from echo_core.codegen.batches.arrays import array_decoder
 from echo_core.codegen.codecs import decoder
-from echo_core.formats.compare import Report, compare
+from echo_core.formats.compare import Entry, Report, Verdict, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.token import Token
+from echo_core.formats.types import has_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,24 @@ class Wanted:
         return sender.record_class() if self.cls is None else self.cls
 
     def compare(self, sender: Format) -> Report:
+        if self.is_array and not sender.is_fixed:
+            return self._no_array(sender)
         return compare(sender, format_of(self.class_for(sender)), lossy=self.is_lossy)
+
+    def _no_array(self, sender: Format) -> Report:
+        """Records of different sizes, also where only fields differ that nobody here asks for."""
+        receiver = "an array" if self.cls is None else format_of(self.cls).name
+        reason = "varies in size, and only records of fixed size come as arrays"
+        varying = [field for field in sender.record.fields if has_parts(field.type)]
+        return Report(
+            sender.name,
+            receiver,
+            tuple(
+                Entry(f"{receiver}.{field.name}", Verdict.REFUSED, str(field.type), "", reason)
+                for field in varying
+            ),
+            is_same=False,
+        )
 
 
 @dataclass(frozen=True, slots=True)

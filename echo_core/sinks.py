@@ -17,7 +17,7 @@ from echo_core import _links
 from echo_core.asynchronous import events_of
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import ChannelError, IncompatibleError, TimedOutError
+from echo_core.errors import BacklogError, ChannelError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.formats.token import Token
@@ -86,8 +86,8 @@ class Sink(Generic[T]):
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
-        self._thread = self._start() if own_thread else None
         self.is_closed = False
+        self._thread = self._start() if own_thread else None
 
     # -----------------------------------------------------------------------
     # What components call
@@ -160,15 +160,8 @@ class Sink(Generic[T]):
 
         A handler on a thread of its own gets `linger_s` for what it is at.
         """
-        with books.changing():
-            if self.is_closed:
-                return
-            self.is_closed = True
-            self._keeper.remove_sink(self)
-        if self._queue is not None:
-            self._queue.close()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(linger_s)
+        if self.stop():
+            self.join(linger_s)
 
     def abandon(self) -> None:
         """In a forked child: the sink is the parent's, and so is what is queued."""
@@ -189,7 +182,23 @@ class Sink(Generic[T]):
         return f"Sink({cls} from {len(self._feeds)} sources of `{self._keeper.name}`)"
 
     # -----------------------------------------------------------------------
-    # What its channel calls, with the books open
+    # What its channel calls, with the books open from `accept` on
+
+    def stop(self) -> bool:
+        """The part of `close` that waits for nobody; whether the sink was open."""
+        with books.changing():
+            if self.is_closed:
+                return False
+            self.is_closed = True
+            self._keeper.remove_sink(self)
+        if self._queue is not None:
+            self._queue.close()
+        return True
+
+    def join(self, linger_s: float) -> None:
+        """Waits for the handler on a thread of its own."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(linger_s)
 
     def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
         """The way from a feed to here, or None: then the refusal has been noted, if it is one.
@@ -273,18 +282,29 @@ class Sink(Generic[T]):
 
     def _handle_all(self) -> None:
         assert self._queue is not None
+        try:
+            for event in self._queue:
+                self._handle(event)
+        except BacklogError as error:  # the policy "error"
+            self._failed(error)
+        finally:  # nobody else takes what the queue would hold
+            self.stop()
+
+    def _handle(self, event: Any) -> None:
         assert self._handler is not None
-        for event in self._queue:
-            try:
-                self._handler(event)
-            except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
-                self._past[1] += 1
-                self._failed(error)
+        try:
+            self._handler(event)
+        except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
+            self._past[1] += 1
+            self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
         log.error("a handler of channel `%s` failed", self._keeper.name, exc_info=error)
         if self._keeper.failure_hook is not None:
-            self._keeper.failure_hook(self, error)
+            try:
+                self._keeper.failure_hook(self, error)
+            except Exception:
+                log.exception("on_failure failed")
 
 
 def _queue(backlog: Backlog) -> _links.Queue:

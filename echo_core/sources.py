@@ -147,9 +147,11 @@ class Source(Generic[T]):
             if self.is_closed:
                 return
             self.is_closed = True
-        self._keeper.remove_source(self, linger_s)
-        self.outlet.close()
-        self.outlet.pool = None
+        try:
+            self._keeper.remove_source(self, linger_s)
+        finally:  # also when the wait is interrupted
+            self.outlet.close()
+            self.outlet.pool = None
 
     def abandon(self) -> None:
         """In a forked child: the source is the parent's."""

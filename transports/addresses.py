@@ -47,6 +47,14 @@ class TcpAddress:
         except ValueError:
             return self.host == "localhost"
 
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for all interfaces of a host: one can listen there, and nobody connect to it."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:

@@ -77,7 +77,7 @@ def test_a_node_listens_where_its_transports_say(make_node: MakeNode) -> None:
 
 def test_listening_elsewhere_is_warned_of(make_node: MakeNode) -> None:
     with pytest.warns(echo.PlaintextWarning, match="plain text"):
-        make_node(host="0.0.0.0")
+        make_node(host="0.0.0.0", advertised_host="localhost")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make_node(host="0.0.0.0", transports=["unix"])
