@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 _OF_NODES = ("echo-door-", "echo-link-", "echo-meet-", "echo-sink-")
 
 

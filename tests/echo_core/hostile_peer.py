@@ -20,7 +20,7 @@ from echo_core.transports.handshake_words import Identity
 from echo_core.transports.messages import Message
 from echo_core.transports.proofs import Purpose, prove
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 STREAM = 64
 
 Change = Callable[[int, bytes], bytes]

@@ -16,7 +16,7 @@ from typing import Self
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 _PREFACE = """
 import contextlib, faulthandler, os, signal, sys, threading, time

@@ -12,7 +12,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 def at_once(*tasks: Callable[[], object]) -> None:

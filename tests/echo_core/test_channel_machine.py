@@ -18,7 +18,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 WATCHDOG_S = 60.0
 TRANSPORTS: list[list[Any]] = [  # all can reach all
     ["tcp"],

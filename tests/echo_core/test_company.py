@@ -14,7 +14,7 @@ from tests.echo_core.channel_events import Other, Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 
 Pair = tuple[echo.Node, echo.Node]
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 def test_types_of_a_channel_do_not_refuse_each_other(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:

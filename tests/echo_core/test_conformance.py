@@ -26,7 +26,7 @@ from tests.echo_core.channel_events import (
 from tests.echo_core.conftest import MakeNode
 
 Pair = tuple[echo.Node, echo.Node]
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 class Collector:

@@ -17,7 +17,7 @@ from tests.echo_core.channel_events import Plain, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import HostilePeer
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 def test_a_handler_that_exits_its_thread_leaves_no_dead_link(
@@ -54,21 +54,6 @@ def test_addresses_that_nobody_could_have_stop_no_meeting(
         until(lambda: all(member.statistics().peers == 2 for member in members))
 
 
-def test_a_source_that_cannot_be_told_of_ends_no_link(
-    make_node: MakeNode, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The channel is opened, and its other source heard."""
-    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
-    channel = here.create_channel("test", Plain)
-    channel.source(name="x" * 300)
-    source = channel.source(name="good")
-    sink = there.open_channel(channel.id).sink(Plain)
-    source.wait_matched(1, LIMIT_S)
-    source.submit(Plain(1, 0.0))
-    assert sink.get(LIMIT_S) == Plain(1, 0.0)
-    assert [line for line in caplog.messages if "cannot be offered" in line]
-
-
 def test_a_sink_that_fails_to_take_a_source_ends_no_link(
     make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -76,7 +61,7 @@ def test_a_sink_that_fails_to_take_a_source_ends_no_link(
     here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
     channel = here.create_channel("test")
     opened = there.open_channel(channel.id)
-    opened.sink(Story, print, batch=True)
+    opened.sink(None, print, batch=True)
     other = opened.sink(Story)
     source = channel.source(Story)
     source.wait_matched(1, LIMIT_S)

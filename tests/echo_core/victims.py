@@ -7,7 +7,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 PAYLOAD_BYTES = 1 << 20
 STALL_S = 0.3
 
