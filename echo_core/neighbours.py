@@ -331,8 +331,7 @@ class Neighbours:
             if is_wanted:
                 self._peers[peer.node_id] = peer
         if not is_wanted:  # closed, or linked otherwise, since the handshake asked
-            peer.say_goodbye("the node is closed, or there is another link")
-            peer.link.shut()
+            peer.discard("the node is closed, or there is another link")
             self._take_back(connection)
             if self._node.is_closed:
                 msg = f"Expected node `{self._node.name}` to be open, it has been closed"

@@ -448,6 +448,12 @@ class Peer:
         self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
         self._goodbye_at = time.monotonic()
 
+    def discard(self, reason: str) -> None:
+        """Instead of `start`: the link is not wanted."""
+        self.say_goodbye(reason)
+        self.link.shut()
+        self._ears.clear()
+
     def end_if_overdue(self) -> None:
         """A peer that was told goodbye, and does not close, is not waited for."""
         if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
