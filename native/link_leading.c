@@ -227,17 +227,18 @@ static enum step run_once(struct link *link)
 
 static int finish(struct link *link, enum step step)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *exception;
 
     if (step == STEP_RAISED) {
-        PyErr_Fetch(&type, &value, &traceback);
+        exception = echo_take_exception();
         echo_link_end(link, END_SHUT);
-        PyErr_Restore(type, value, traceback);
-        return -1;
+    } else {
+        exception = link->failure;
+        link->failure = NULL; /* its traceback has the frames of those who hold the link */
     }
-    if (link->failure == NULL)
+    if (exception == NULL)
         return 0;
-    PyErr_SetObject((PyObject *)Py_TYPE(link->failure), link->failure);
+    echo_give_exception(exception);
     return -1;
 }
 

@@ -7,31 +7,19 @@
 #include "link_queues.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FIRST_CAPACITY 16
-#define NANOSECONDS 1000000000
 
 /* --- time --- */
-
-static int64_t now_ns(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * NANOSECONDS + time.tv_nsec;
-}
 
 /* Negative: never. */
 static int64_t deadline_after(int64_t timeout_ns)
 {
     int64_t deadline;
 
-    if (timeout_ns < 0 || __builtin_add_overflow(now_ns(), timeout_ns, &deadline))
+    if (timeout_ns < 0 || __builtin_add_overflow(monotonic_ns(), timeout_ns, &deadline))
         return -1;
     return deadline;
 }
@@ -43,7 +31,7 @@ static int64_t time_left(int64_t deadline)
 
     if (deadline < 0)
         return -1;
-    left = deadline - now_ns();
+    left = deadline - monotonic_ns();
     return left > 0 ? left : 0;
 }
 
@@ -54,23 +42,21 @@ static void ring(struct bell *bell)
     if (!bell->is_awaited)
         return;
     bell->is_awaited = 0;
-    __atomic_add_fetch(&bell->word, 1, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &bell->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    atomic_fetch_add(&bell->word, 1);
+    futex_wake_all(&bell->word);
 }
 
 /* Sleeps until the bell is rung, time is up, or for no reason. -1 with what a signal handler has raised. */
 static int sleep_until_rung(struct bell *bell, int64_t timeout_ns)
 {
-    struct timespec time = {timeout_ns / NANOSECONDS, timeout_ns % NANOSECONDS};
-    uint32_t word = bell->word;
-    int is_interrupted;
+    uint32_t word = atomic_load(&bell->word);
+    int status;
 
     bell->is_awaited = 1;
     Py_BEGIN_ALLOW_THREADS
-    is_interrupted = syscall(SYS_futex, &bell->word, FUTEX_WAIT_PRIVATE, word, timeout_ns < 0 ? NULL : &time, NULL,
-                             0) != 0 && errno == EINTR;
+    status = echo_futex_wait(&bell->word, word, timeout_ns);
     Py_END_ALLOW_THREADS
-    return is_interrupted ? PyErr_CheckSignals() : 0;
+    return status == -EINTR ? PyErr_CheckSignals() : 0;
 }
 
 /* --- the descriptor --- */

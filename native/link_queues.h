@@ -4,6 +4,8 @@
 
 #include "links.h"
 
+#include "link_clock.h"
+
 #pragma GCC visibility push(hidden)
 
 struct item {
@@ -13,8 +15,8 @@ struct item {
 
 /* What threads sleep on until something changes. Touched with the GIL; the kernel reads the word without. */
 struct bell {
-    uint32_t word;  /* counts the rings; a private futex */
-    int is_awaited; /* 1: somebody may sleep; 0: ringing would wake nobody, and costs nothing */
+    _Atomic uint32_t word; /* counts the rings; a private futex */
+    int is_awaited;        /* 1: somebody may sleep; 0: ringing would wake nobody, and costs nothing */
 };
 
 /* The Python object. The GIL guards all of it. */

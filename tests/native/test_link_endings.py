@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -16,7 +17,7 @@ from echo_core._links import (
     Link,
     SocketWire,
 )
-from echo_core.errors import ClosedError, LinkError
+from echo_core.errors import ClosedError, LinkError, WireError
 from tests.native.link_ends import (
     PATIENCE_NS,
     ROOT,
@@ -32,6 +33,7 @@ from tests.native.link_ends import (
     source,
     wires,
 )
+from tests.native.test_link_frames import frame_bytes
 
 
 def test_shut_ends_both_sides(ends: Ends) -> None:
@@ -214,3 +216,24 @@ def test_process_that_is_killed_leaves_a_link_that_has_ended() -> None:
         for number in range(100):
             outlet.submit(numbered(number))
     assert not link.is_open
+
+
+def test_link_that_has_failed_goes_with_the_last_reference(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    del wire
+    far.socket.sendall(frame_bytes(65, b"bad"))
+
+    def run(held: Link) -> None:
+        with contextlib.suppress(WireError):
+            held.run()
+
+    run(link)
+    assert not link.is_open
+    gc.collect()
+    gc.disable()
+    before = len(os.listdir("/proc/self/fd"))
+    del link
+    after = len(os.listdir("/proc/self/fd"))
+    gc.enable()
+    assert after == before - 1
