@@ -220,6 +220,7 @@ class Outlet:
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
     pool: Pool | None
+    """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
     def add_route(self, route: Route, sequence: int) -> bool:
         """From now on events take this route too, if the next one is number `sequence`; whether it is."""
     def submit(self, event: object, /) -> None: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -149,7 +150,6 @@ class Source(Generic[T]):
             self.is_closed = True
         self._keeper.remove_source(self, linger_s)
         self.outlet.close()
-        self.outlet.pool = None
 
     def abandon(self) -> None:
         """In a forked child: the source is the parent's."""
@@ -183,8 +183,9 @@ class Source(Generic[T]):
     def remove_local(self, sink: Sink[Any]) -> None:
         delivery = self._local.pop(sink, None)
         if delivery is not None:
-            self.outlet.direct = _without(self.outlet.direct, delivery)
-            self.outlet.converting = _without(self.outlet.converting, delivery)
+            with suppress(ClosedError):  # then it has let go of all
+                self.outlet.direct = _without(self.outlet.direct, delivery)
+                self.outlet.converting = _without(self.outlet.converting, delivery)
             self._past_dropped_at_sinks += delivery.dropped
             sink.release(self)
 
@@ -201,7 +202,8 @@ class Source(Generic[T]):
         self._past_dropped_at_sinks += events
 
     def remove_route(self, route: _links.Route) -> None:
-        self.outlet.routes = _without(self.outlet.routes, route)
+        with suppress(ClosedError):  # then it has let go of all
+            self.outlet.routes = _without(self.outlet.routes, route)
         if self._remote_sinks.pop(route, None) is not None:
             self._past_dropped += route.dropped
 
