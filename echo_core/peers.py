@@ -79,7 +79,7 @@ class Peer:
         self._max_payload = max_payload
         self._outgoing: dict[int, _Outgoing] = {}
         self._incoming: dict[int, RemoteSource] = {}
-        self._withdrawn: list[_Outgoing] = []
+        self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
@@ -140,9 +140,9 @@ class Peer:
         return sum(error is None for error in self._joined.values())
 
     def leave(self, membership: Membership) -> None:
-        """No more of a channel: what its sources could not send in time is dropped, and counted."""
+        """No more of a channel: the peer hears so behind all that its sources have sent or queued."""
         uid = membership.id.uid
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+        for outgoing in list(self._outgoing.values()):
             if outgoing.uid == uid:
                 self._forget(outgoing)
         self._incoming = {
@@ -168,21 +168,16 @@ class Peer:
         if outgoing is None:
             return
         del self._outgoing[outgoing.stream]
-        self._withdrawn = [held for held in self._withdrawn if held.route and held.route.queued_events]
-        self._withdrawn.append(outgoing)
-        if outgoing.route is not None:
-            outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
+        if outgoing.route is not None:  # first: what came behind CLOSED could be taken for another source's
+            self._end_route(source, outgoing.route)
         self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
-        if outgoing.route is not None:
-            source.remove_route(outgoing.route)
 
     def _attached(self, notice: notices.SinksAttached) -> None:
         outgoing = self._outgoing.get(notice.stream)
         if outgoing is None:
             return
         if notice.sinks == 0 and outgoing.route is not None:
-            outgoing.route.close()
-            outgoing.source.remove_route(outgoing.route)
+            self._end_route(outgoing.source, outgoing.route)
             outgoing.route = None
         elif notice.sinks > 0:
             outgoing.route = outgoing.route or self._begin(outgoing)
@@ -210,11 +205,16 @@ class Peer:
         return route
 
     def _forget(self, outgoing: _Outgoing) -> None:
-        """Nothing more goes to that stream, not even what is queued."""
+        """No more events go to that stream, but for those that are queued."""
         self._outgoing.pop(outgoing.stream, None)
         if outgoing.route is not None:
-            outgoing.route.close()
-            outgoing.source.remove_route(outgoing.route)
+            self._end_route(outgoing.source, outgoing.route)
+
+    def _end_route(self, source: Source[Any], route: _links.Route) -> None:
+        route.close()
+        source.remove_route(route)
+        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
+        self._ending.append((source, route))
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
@@ -356,7 +356,7 @@ class Peer:
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+        for outgoing in list(self._outgoing.values()):
             if outgoing.uid == uid:
                 self._forget(outgoing)
         membership = self._node.membership_of(uid)
@@ -418,8 +418,11 @@ class Peer:
         if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
             error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
-        for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+        for outgoing in list(self._outgoing.values()):
             self._forget(outgoing)
+        for source, route in self._ending:  # what was queued is dropped now, and counted
+            source.remove_route(route)
+        self._ending.clear()
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()

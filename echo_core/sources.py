@@ -63,6 +63,7 @@ class Source(Generic[T]):
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}
         self._remote_sinks: dict[_links.Route, int] = {}
+        self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
         self._past_dropped = 0
         self._past_dropped_at_sinks = 0
         record_size = format_.size_bytes if format_.is_fixed else 0
@@ -128,7 +129,8 @@ class Source(Generic[T]):
 
     def statistics(self) -> SourceStatistics:
         with books.changing():
-            routes = list(self._remote_sinks)
+            self._settle()
+            routes = [*self._remote_sinks, *self._ending]
             remote_sinks = self.remote_sinks
             dropped_here = sum(delivery.dropped for delivery in self._local.values())
         return SourceStatistics(
@@ -205,7 +207,14 @@ class Source(Generic[T]):
         with suppress(ClosedError):  # then it has let go of all
             self.outlet.routes = _without(self.outlet.routes, route)
         if self._remote_sinks.pop(route, None) is not None:
-            self._past_dropped += route.dropped
+            self._ending.append(route)
+        self._settle()
+
+    def _settle(self) -> None:
+        """What such a route has dropped is known when nothing of it is queued."""
+        settled = {route: route.dropped for route in self._ending if not route.queued_events}
+        self._past_dropped += sum(settled.values())
+        self._ending = [route for route in self._ending if route not in settled]
 
     @property
     def routes(self) -> tuple[_links.Route, ...]:

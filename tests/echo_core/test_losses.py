@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 
 import echo_core as echo
-from tests.echo_core.channel_events import Plain
+from echo_core.transports import messages
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import STREAM, HostilePeer
 from tests.echo_core.test_conformance import LIMIT_S, Collector
 
 
@@ -54,3 +57,20 @@ def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -
         source.submit(Plain(i, 0.0))
     assert [event.id for event in collector.wait(100)] == list(range(100))
     assert here.statistics().links[0].writes - before <= 2
+
+
+def test_what_a_peer_that_is_gone_did_not_take_counts_as_dropped(make_node: MakeNode) -> None:
+    """Though it had detached its sink before: every event was sent, or dropped."""
+    channel = make_node(transports=("unix",)).create_channel("slow", Reading1)
+    source = channel.source(Reading1, backlog=echo.Backlog(events=100, when_full="drop_newest"))
+    with HostilePeer.linked(channel.id, "unix") as peer:
+        peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1))
+        source.wait_matched()
+        while source.statistics().dropped == 0:
+            source.submit(Reading1(0, 0.0))
+        peer.say(messages.Attach(STREAM, 0))
+        until(lambda: source.sinks == 0)
+        before = source.statistics()
+        assert (before.queued_events, before.dropped) == (100, 1)
+    until(lambda: source.statistics().queued_events == 0)
+    assert source.statistics().dropped == 101
