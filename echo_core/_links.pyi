@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, final
 
-# How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
+# How a full backlog is treated; the numbers of enum policy in native/links.h.
 BLOCK: int
 DROP_OLDEST: int
 DROP_NEWEST: int
