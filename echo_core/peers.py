@@ -200,7 +200,7 @@ class Peer:
         while not is_begun:
             sequence = source.outlet.sequence
             self._protocol.start(outgoing.stream, sequence)
-            self._send_frames(behind=route)
+            self._send_frames()  # behind all that an earlier route of the stream has queued
             is_begun = source.outlet.add_route(route, sequence)
         return route
 
