@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, final
 
-# How a full backlog is treated; the numbers of enum policy in native/link_routes.c.
+# How a full backlog is treated; the numbers of enum policy in native/links.h.
 BLOCK: int
 DROP_OLDEST: int
 DROP_NEWEST: int
@@ -220,6 +220,7 @@ class Outlet:
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
     pool: Pool | None
+    """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
     def add_route(self, route: Route, sequence: int) -> bool:
         """From now on events take this route too, if the next one is number `sequence`; whether it is."""
     def submit(self, event: object, /) -> None: ...

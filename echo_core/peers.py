@@ -69,6 +69,7 @@ class Peer:
         self._outgoing = OutgoingSources()
         self._incoming: dict[int, RemoteSource] = {}
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
+        self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._flushed: set[int] = set()
@@ -131,7 +132,7 @@ class Peer:
         return sum(error is None for error in self._joined.values())
 
     def leave(self, membership: Membership) -> None:
-        """No more of a channel: what its sources could not send in time is dropped, and counted."""
+        """No more of a channel: the peer hears so behind all that its sources have sent or queued."""
         uid = membership.id.uid
         for outgoing in self._outgoing.on_channel(uid):
             self._forget(outgoing)
@@ -168,8 +169,6 @@ class Peer:
         if outgoing.route is not None:
             outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
         self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
-        if outgoing.route is not None:
-            source.remove_route(outgoing.route)
 
     def _attached(self, notice: notices.SinksAttached) -> None:
         outgoing = self._outgoing.of_stream(notice.stream)
@@ -200,7 +199,7 @@ class Peer:
         while not is_begun:
             sequence = source.outlet.sequence
             self._protocol.start(outgoing.stream, sequence)
-            self._send_frames(behind=route)
+            self._send_frames()  # behind all that an earlier route of the stream has queued
             is_begun = source.outlet.add_route(route, sequence)
         return route
 
@@ -210,11 +209,16 @@ class Peer:
             self._outgoing.remove(outgoing)
 
     def _forget(self, outgoing: Outgoing) -> None:
-        """Nothing more goes to that stream, not even what is queued."""
+        """No more events go to that stream, but for those that are queued."""
         self._outgoing.remove(outgoing)
         if outgoing.route is not None:
-            outgoing.route.close()
-            outgoing.source.remove_route(outgoing.route)
+            self._end_route(outgoing.source, outgoing.route)
+
+    def _end_route(self, source: Source[Any], route: _links.Route) -> None:
+        route.close()
+        source.remove_route(route)
+        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
+        self._ending.append((source, route))
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
@@ -436,6 +440,9 @@ class Peer:
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in self._outgoing.all():
             self._forget(outgoing)
+        for source, route in self._ending:  # what was queued is dropped now, and counted
+            source.remove_route(route)
+        self._ending.clear()
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()
         self._queued.clear()

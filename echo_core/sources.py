@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -62,6 +63,7 @@ class Source(Generic[T]):
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}
         self._remote_sinks: dict[_links.Route, int] = {}
+        self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
         self._past_dropped = 0
         self._past_dropped_at_sinks = 0
         record_size = format_.size_bytes if format_.is_fixed else 0
@@ -127,7 +129,8 @@ class Source(Generic[T]):
 
     def statistics(self) -> SourceStatistics:
         with books.changing():
-            routes = list(self._remote_sinks)
+            self._settle()
+            routes = [*self._remote_sinks, *self._ending]
             remote_sinks = self.remote_sinks
             dropped_here = sum(delivery.dropped for delivery in self._local.values())
         return SourceStatistics(
@@ -151,7 +154,6 @@ class Source(Generic[T]):
             self._keeper.remove_source(self, linger_s)
         finally:  # also when the wait is interrupted
             self.outlet.close()
-            self.outlet.pool = None
 
     def abandon(self) -> None:
         """In a forked child: the source is the parent's."""
@@ -185,8 +187,9 @@ class Source(Generic[T]):
     def remove_local(self, sink: Sink[Any]) -> None:
         delivery = self._local.pop(sink, None)
         if delivery is not None:
-            self.outlet.direct = _without(self.outlet.direct, delivery)
-            self.outlet.converting = _without(self.outlet.converting, delivery)
+            with suppress(ClosedError):  # then it has let go of all
+                self.outlet.direct = _without(self.outlet.direct, delivery)
+                self.outlet.converting = _without(self.outlet.converting, delivery)
             self._past_dropped_at_sinks += delivery.dropped
             sink.release(self)
 
@@ -204,12 +207,20 @@ class Source(Generic[T]):
 
     def pause(self, route: _links.Route) -> None:
         """Nobody takes events at its end; what it has queued is still sent."""
-        self.outlet.routes = _without(self.outlet.routes, route)
+        with suppress(ClosedError):  # then it has let go of all
+            self.outlet.routes = _without(self.outlet.routes, route)
 
     def remove_route(self, route: _links.Route) -> None:
-        self.outlet.routes = _without(self.outlet.routes, route)
+        self.pause(route)
         if self._remote_sinks.pop(route, None) is not None:
-            self._past_dropped += route.dropped
+            self._ending.append(route)
+        self._settle()
+
+    def _settle(self) -> None:
+        """What such a route has dropped is known when nothing of it is queued."""
+        settled = {route: route.dropped for route in self._ending if not route.queued_events}
+        self._past_dropped += sum(settled.values())
+        self._ending = [route for route in self._ending if route not in settled]
 
     @property
     def routes(self) -> tuple[_links.Route, ...]:

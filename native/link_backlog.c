@@ -1,13 +1,13 @@
-/* Frames that wait for room on the wire: a list of blocks, so that dropping the oldest costs as little as
+/* Frames that wait for room on the wire: a list of pieces, so that dropping the oldest costs as little as
  * adding one, and a large frame goes to the wire from where it waited. */
 #include "link_backlog.h"
 
 #include <endian.h>
 #include <stdlib.h>
 
-/* The first block of a backlog, and what the following ones grow to. */
-#define FIRST_BLOCK_BYTES 4096
-#define BLOCK_BYTES 65536
+/* The first piece of a backlog, and what the following ones grow to. */
+#define FIRST_PIECE_BYTES 4096
+#define PIECE_BYTES 65536
 
 void echo_frame_store(uint8_t *room, const struct frame *frame)
 {
@@ -21,37 +21,37 @@ void echo_frame_store(uint8_t *room, const struct frame *frame)
         memcpy(room + FRAME_HEADER_BYTES, frame->payload, frame->size);
 }
 
-static struct block *block_new(size_t capacity)
+static struct piece *piece_new(size_t capacity)
 {
-    struct block *block = malloc(sizeof *block + capacity);
+    struct piece *piece = malloc(sizeof *piece + capacity);
 
-    if (block != NULL)
-        *block = (struct block){.capacity = capacity};
-    return block;
+    if (piece != NULL)
+        *piece = (struct piece){.capacity = capacity};
+    return piece;
 }
 
-static int add_block(struct backlog *backlog, size_t size)
+static int add_piece(struct backlog *backlog, size_t size)
 {
-    size_t capacity = backlog->last == NULL ? FIRST_BLOCK_BYTES : BLOCK_BYTES;
-    struct block *block = block_new(size > capacity ? size : capacity);
+    size_t capacity = backlog->last == NULL ? FIRST_PIECE_BYTES : PIECE_BYTES;
+    struct piece *piece = piece_new(size > capacity ? size : capacity);
 
-    if (block == NULL)
+    if (piece == NULL)
         return -1;
     if (backlog->last != NULL)
-        backlog->last->next = block;
+        backlog->last->next = piece;
     else
-        backlog->first = block;
-    backlog->last = block;
+        backlog->first = piece;
+    backlog->last = piece;
     return 0;
 }
 
 int echo_backlog_add(struct backlog *backlog, uint64_t ticket, uint64_t events, const struct frame *frame)
 {
     size_t size = frame_bytes(frame->size), total = sizeof(struct entry) + size;
-    struct block *last = backlog->last;
+    struct piece *last = backlog->last;
     struct entry *entry;
 
-    if ((last == NULL || last->capacity - last->end < total) && add_block(backlog, total) != 0)
+    if ((last == NULL || last->capacity - last->end < total) && add_piece(backlog, total) != 0)
         return -1;
     last = backlog->last;
     entry = (struct entry *)(void *)(last->bytes + last->end);
@@ -63,9 +63,9 @@ int echo_backlog_add(struct backlog *backlog, uint64_t ticket, uint64_t events, 
     return 0;
 }
 
-static struct block *unlink_first(struct backlog *backlog)
+static struct piece *unlink_first(struct backlog *backlog)
 {
-    struct block *first = backlog->first;
+    struct piece *first = backlog->first;
 
     backlog->first = first->next;
     if (first->next == NULL)
@@ -89,27 +89,27 @@ void echo_backlog_drop(struct backlog *backlog)
         free(unlink_first(backlog));
 }
 
-struct block *echo_backlog_take(struct backlog *backlog)
+struct piece *echo_backlog_take(struct backlog *backlog)
 {
-    struct block *block;
+    struct piece *piece;
 
     forget(backlog, backlog_head(backlog));
-    block = unlink_first(backlog);
-    block->begin += sizeof(struct entry);
-    return block;
+    piece = unlink_first(backlog);
+    piece->begin += sizeof(struct entry);
+    return piece;
 }
 
-struct block *echo_block_of(const struct iovec *parts, int count)
+struct piece *echo_piece_of(const struct iovec *parts, int count)
 {
-    struct block *block;
+    struct piece *piece;
     size_t size = 0;
 
     for (int i = 0; i < count; i++)
         size += parts[i].iov_len;
-    block = block_new(size);
-    for (int i = 0; block != NULL && i < count; i++) {
-        memcpy(block->bytes + block->end, parts[i].iov_base, parts[i].iov_len);
-        block->end += parts[i].iov_len;
+    piece = piece_new(size);
+    for (int i = 0; piece != NULL && i < count; i++) {
+        memcpy(piece->bytes + piece->end, parts[i].iov_base, parts[i].iov_len);
+        piece->end += parts[i].iov_len;
     }
-    return block;
+    return piece;
 }

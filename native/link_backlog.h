@@ -14,9 +14,9 @@ struct entry {
     uint8_t frame[];
 };
 
-/* Entries side by side. What is larger than the usual block has one to itself. */
-struct block {
-    struct block *next; /* owned */
+/* Entries side by side. What is larger than the usual piece has one to itself. */
+struct piece {
+    struct piece *next; /* owned */
     size_t begin, end;  /* of what is in it */
     size_t capacity;
     uint8_t bytes[];
@@ -24,7 +24,7 @@ struct block {
 
 /* All zeros: empty, and without memory of its own. */
 struct backlog {
-    struct block *first, *last; /* first: owned */
+    struct piece *first, *last; /* first: owned */
     uint64_t events;            /* in all entries */
     size_t bytes;               /* frames only: what a limit in bytes counts */
 };
@@ -45,11 +45,11 @@ static inline struct entry *backlog_head(const struct backlog *backlog)
 /* Removes the oldest. */
 void echo_backlog_drop(struct backlog *backlog);
 
-/* Removes the oldest, which has a block to itself: that block, with begin and end around the frame. */
-struct block *echo_backlog_take(struct backlog *backlog);
+/* Removes the oldest, which has a piece to itself: that piece, with begin and end around the frame. */
+struct piece *echo_backlog_take(struct backlog *backlog);
 
-/* A block with these bytes in it; NULL: no memory. */
-struct block *echo_block_of(const struct iovec *parts, int count);
+/* A piece with these bytes in it; NULL: no memory. */
+struct piece *echo_piece_of(const struct iovec *parts, int count);
 
 #pragma GCC visibility pop
 

@@ -322,7 +322,7 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
     advance_front(outbox, &taken_bytes);
     end_write(outbox, taken, before + size);
     if (begun && count > 0) {
-        outbox->large = echo_block_of(rest, count);
+        outbox->large = echo_piece_of(rest, count);
         if (outbox->large == NULL)
             echo_outbox_end(outbox, END_MEMORY, 0);
     }

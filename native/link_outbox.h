@@ -75,7 +75,7 @@ struct outbox {
     uint8_t *staging, *front;    /* owned, STAGING_BYTES each: being filled, being written */
     size_t staged;               /* bytes in staging */
     size_t front_from, front_to; /* still to be written */
-    struct block *large;         /* owned; a frame that is too large for staging, being written. NULL: none */
+    struct piece *large;         /* owned; a frame that is too large for staging, being written. NULL: none */
     struct backlog control;      /* frames of the link itself */
     size_t control_bytes;        /* of control frames in all backlogs */
     struct lane *turn;           /* the lane in the circle that is next; NULL: no lane has a backlog */

@@ -128,7 +128,7 @@ static PyObject *outlet_get_converting(PyObject *self, void *unused)
 /* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
 static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyTypeObject *type)
 {
-    int status = echo_replace_tuple(place, tuple, type);
+    int status = is_outlet_open(outlet) ? echo_replace_tuple(place, tuple, type) : -1;
 
     outlet->takes_records = PyTuple_Size(outlet->routes) + PyTuple_Size(outlet->converting) > 0;
     return status;
@@ -217,6 +217,8 @@ static int outlet_set_pool(PyObject *self, PyObject *pool, void *unused)
         PyErr_Format(PyExc_TypeError, "Expected a Pool or None, got %R", pool != NULL ? pool : Py_None);
         return -1;
     }
+    if (!is_outlet_open(outlet))
+        return -1;
     outlet->pool = pool != Py_None ? Py_NewRef(pool) : NULL;
     Py_XDECREF(old);
     return 0;

@@ -183,14 +183,6 @@ static void leave(void)
 
 /* --- submit --- */
 
-static int is_open(const struct outlet *outlet)
-{
-    if (!outlet->is_closed)
-        return 1;
-    echo_raise("ClosedError", "Expected an open source, got one that is closed");
-    return 0;
-}
-
 /* What is of another class is for the encoder to refuse, whose words they are. */
 static int refuse(const struct outlet *outlet, PyObject *event)
 {
@@ -271,7 +263,7 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
     struct outlet *outlet = (struct outlet *)self;
     PyObject *result;
 
-    if (!is_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0) || enter() != 0)
+    if (!is_outlet_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0) || enter() != 0)
         return NULL;
     result = submit(outlet, event);
     leave();
@@ -333,7 +325,7 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
     Py_buffer view;
     int status;
 
-    if (!is_open(outlet) || open_records(outlet, records, &view) != 0)
+    if (!is_outlet_open(outlet) || open_records(outlet, records, &view) != 0)
         return NULL;
     status = enter();
     if (status == 0) {

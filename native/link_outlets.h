@@ -21,8 +21,17 @@ struct outlet {
     PyObject *pool;            /* owned; a Pool. NULL: there is none */
     uint64_t sequence;         /* events that were submitted */
     uint64_t bytes;            /* of their records, where somebody took any */
-    int is_closed;
+    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no route, no sink, no pool */
 };
+
+/* 0 with ClosedError. GIL. */
+static inline int is_outlet_open(const struct outlet *outlet)
+{
+    if (!outlet->is_closed)
+        return 1;
+    echo_raise("ClosedError", "Expected an open source, got one that is closed");
+    return 0;
+}
 
 /* METH_O. May run any code. */
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);

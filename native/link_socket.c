@@ -1,4 +1,4 @@
-/* The wire over a connected stream socket (TCP, Unix), and what all wires are for Python: the type Wire.
+/* The wire over a connected stream socket (TCP, Unix), and its type SocketWire.
  *
  * The descriptor stays in blocking mode: a read that may wait is one system call and no more. What must not
  * wait says MSG_DONTWAIT.

@@ -1,10 +1,17 @@
 /* echo_core._links: events from process to process.
  *
- *   Wire, SocketWire   bytes from process to process (link_wires.c, link_socket.c)
+ *   Wire, SocketWire, RingWire   bytes from process to process (link_wires.c, link_socket.c; link_ring_wires.c,
+ *                                link_ring.c, link_signals.c)
  *   Link               frames over a wire, both ways: the outbox (link_outbox.c draws it; link_staging.c,
  *                      link_lanes.c, link_backlog.c, link_writer.c), reading (link_reading.c, link_chunks.c),
- *                      and who reads (link_leading.c)
- *   Route              one source's way over a link, with a backlog and a policy (link_routes.c)
+ *                      and who reads (link_leading.c); link_links.c, link_link_type.c
+ *   Outlet             where a source's events leave (link_outlets.c, link_outlet_type.c)
+ *   Route              its way over a link, with a backlog and a policy (link_routes.c, link_route_type.c)
+ *   Inlet, Delivery    where a stream arrives, and its ways to sinks (link_inlets.c, link_deliveries.c,
+ *                      link_codecs.c, link_spans.c)
+ *   Queue              events that wait for a thread (link_queues.c, link_queue_type.c)
+ *   Pool, Block        memory that is lent to other processes (link_pools.c, link_blocks.c)
+ *   Mapping, Loan      theirs, as it is read here (link_mappings.c)
  *   scan               frames in bytes (link_frames.c)
  *
  * Python's stable ABI of 3.11 only. links.h says what the parts know of each other, and which locks there
@@ -143,7 +150,7 @@ static PyObject *is_dispatching(PyObject *module, PyObject *unused)
 /* --- the types --- */
 
 /* A type, and where the module's state keeps it. */
-struct entry {
+struct type_entry {
     PyType_Spec *spec;
     size_t place;
 };
@@ -153,18 +160,18 @@ struct entry {
         &echo_link_##name##_spec, offsetof(struct module_state, name##_type)                                 \
     }
 
-static const struct entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(route),   ENTRY(inlet),
-                                       ENTRY(delivery), ENTRY(span),  ENTRY(queue),   ENTRY(outlet),
-                                       ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
+static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(route),   ENTRY(inlet),
+                                            ENTRY(delivery), ENTRY(span),  ENTRY(queue),   ENTRY(outlet),
+                                            ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
 
 /* These have Wire as their base. */
-static const struct entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};
+static const struct type_entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};
 
 #undef ENTRY
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-static int add_types(PyObject *module, const struct entry *entries, size_t count, PyTypeObject *base)
+static int add_types(PyObject *module, const struct type_entry *entries, size_t count, PyTypeObject *base)
 {
     uint8_t *state = PyModule_GetState(module);
     PyTypeObject **place;

@@ -148,7 +148,7 @@ int echo_is_dispatching(void);
  * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
-/* --- deliveries: link_deliveries.c --- */
+/* --- inlets and deliveries: link_inlets.c, link_deliveries.c, link_spans.c --- */
 
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
@@ -261,9 +261,11 @@ extern PyType_Spec echo_link_ring_wire_spec;                        /* link_ring
 extern PyType_Spec echo_link_link_spec;                             /* link_link_type.c */
 extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_route_type.c */
-extern PyType_Spec echo_link_inlet_spec, echo_link_delivery_spec, echo_link_span_spec; /* link_deliveries.c */
-extern PyType_Spec echo_link_queue_spec;                            /* link_queues.c */
-extern PyType_Spec echo_link_outlet_spec;                           /* link_outlets.c */
+extern PyType_Spec echo_link_inlet_spec;                            /* link_inlets.c */
+extern PyType_Spec echo_link_delivery_spec;                         /* link_deliveries.c */
+extern PyType_Spec echo_link_span_spec;                             /* link_spans.c */
+extern PyType_Spec echo_link_queue_spec;                            /* link_queue_type.c */
+extern PyType_Spec echo_link_outlet_spec;                           /* link_outlet_type.c */
 extern PyType_Spec echo_link_pool_spec;                             /* link_pools.c */
 extern PyType_Spec echo_link_block_spec;                            /* link_blocks.c */
 extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */

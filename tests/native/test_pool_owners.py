@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from echo_core._links import Mapping, Pool
-from echo_core.errors import WireError
+from echo_core._links import Mapping, Outlet, Pool
+from echo_core.errors import ClosedError, WireError
 
 BLOCK_BYTES = 16384
 STREAM = 64
@@ -67,4 +67,17 @@ def test_forked_child_frees_no_block_of_its_parent() -> None:
     assert pool.used == 1
     pool.detach(here)
     os.close(process_fd)
+    pool.close()
+
+
+def test_closed_outlet_keeps_nothing() -> None:
+    """What another thread gives it as it is closed would stay for good."""
+    pool = Pool(block_bytes=BLOCK_BYTES, blocks=4)
+    outlet = Outlet(bytes, bytes)
+    outlet.pool = pool
+    outlet.close()
+    for name, value in {"pool": pool, "routes": (), "direct": (), "converting": ()}.items():
+        with pytest.raises(ClosedError, match="source"):
+            setattr(outlet, name, value)
+    assert (outlet.pool, outlet.routes, outlet.direct, outlet.converting) == (None, (), (), ())
     pool.close()
