@@ -42,7 +42,6 @@ _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = 64
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
-_ATTEMPTS = 3  # to join over a link that ends meanwhile
 _RETRY_S = 0.02  # after an attempt while both sides start a link
 _MAX_MEETINGS = 16  # threads that link to other members of channels at once
 _MAX_ACQUAINTANCES = 4096  # members that wait for that
@@ -132,7 +131,6 @@ class Neighbours:
     ) -> None:
         """Links to a node, if need be, and shares a channel with it."""
         limit = time.monotonic() + timeout_s
-        attempts = 0
         while True:
             left_s = max(0.0, limit - time.monotonic())
             peer = self._peers.get(node_id)
@@ -146,8 +144,7 @@ class Neighbours:
                 # Either it starts a link itself, or has not seen the end of the last one yet.
                 self._wait_briefly(lambda: node_id in self._peers)
             except (ClosedError, LinkError):  # the link ended as it was found, or is about to
-                attempts += 1
-                if attempts == _ATTEMPTS or (peer is None and node_id not in self._peers):
+                if left_s == 0 or (peer is None and node_id not in self._peers):
                     raise
                 if peer is not None:
                     books.wait_for(partial(self._is_gone, peer), left_s, partial(str.format, _END_OF, peer))
@@ -382,7 +379,7 @@ class Neighbours:
 
     def release_if_unused(self, peer: Peer) -> None:
         """A link that carries no channel any more is ended."""
-        if peer.channels == 0 and not any(peer in held.peers for held in self._node.memberships):
+        if not peer.is_used and not any(peer in held.peers for held in self._node.memberships):
             peer.say_goodbye("no channel is left on the link")
 
     def peer_ended(self, peer: Peer, reason: str, error: EchoError | None) -> None:

@@ -72,6 +72,7 @@ class Peer:
         self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
+        self._asked: set[bytes] = set()  # channels that the peer is to answer for
         self._flushed: set[int] = set()
         self._farewell = ""
         self._goodbye_at: float | None = None
@@ -100,7 +101,13 @@ class Peer:
             self._protocol.join(uid)
         except LinkError as error:
             self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
+        if uid not in self._joined:
+            self._asked.add(uid)
         self._send_frames()
+
+    def _answer(self, uid: bytes, error: EchoError | None) -> None:
+        self._joined[uid] = error
+        self._asked.discard(uid)
 
     def has_answered(self, membership: Membership) -> bool:
         return self.is_ended or membership.id.uid in self._joined
@@ -117,6 +124,7 @@ class Peer:
 
     def give_up(self, membership: Membership) -> None:
         """It has not answered in time."""
+        self._asked.discard(membership.id.uid)
         self._command(lambda: self._protocol.leave(membership.id.uid))
         self._node.release_if_unused(self)
 
@@ -126,6 +134,11 @@ class Peer:
 
     def shares(self, membership: Membership) -> bool:
         return self._protocol.is_shared(membership.id.uid)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a channel is on the link, or will be."""
+        return bool(self._asked) or any(error is None for error in self._joined.values())
 
     @property
     def channels(self) -> int:
@@ -141,6 +154,7 @@ class Peer:
         }
         self._queued.intersection_update(self._incoming.values())
         self._joined.pop(uid, None)
+        self._asked.discard(uid)
         self._command(lambda: self._protocol.leave(uid))
         self._node.release_if_unused(self)
 
@@ -359,14 +373,17 @@ class Peer:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
             membership.learn(notice.name, tuple(map(self._format, notice.types)))
-            self._joined[notice.channel_id] = None
+            self._answer(notice.channel_id, None)
 
     def _refused(self, notice: notices.JoinRefused) -> None:
         msg = f"{self} refused the channel: {notice.text}"
-        self._joined[notice.channel_id] = RefusedError(msg, code=word_of(notice.code))
+        self._answer(notice.channel_id, RefusedError(msg, code=word_of(notice.code)))
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
+        if uid in self._asked:
+            msg = f"{self} has left the channel"
+            self._answer(uid, RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL)))
         for outgoing in self._outgoing.on_channel(uid):
             self._forget(outgoing)
         membership = self._node.membership_of(uid)
