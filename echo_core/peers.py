@@ -123,10 +123,9 @@ class Peer:
             raise error
 
     def give_up(self, membership: Membership) -> None:
-        """It has not answered in time."""
-        self._asked.discard(membership.id.uid)
-        self._command(lambda: self._protocol.leave(membership.id.uid))
-        self._node.release_if_unused(self)
+        """It has not answered in time, or not said all."""
+        membership.remove_peer(self, "")
+        self.leave(membership)
 
     def _lost(self) -> LinkError:
         msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
