@@ -160,10 +160,13 @@ class Neighbours:
             books.wait_for(is_met, _RETRY_S, lambda: "a link")
 
     def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
+        """Each address gets its share of the time, and of what those before it have left."""
+        limit = time.monotonic() + timeout_s
         problems: list[str] = []
-        for address in addresses:
+        for position, address in enumerate(addresses):
+            share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
             try:
-                return self._connect_to(address, membership.id, timeout_s)
+                return self._connect_to(address, membership.id, share_s)
             except RefusedError:
                 raise
             except LinkError as error:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +14,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.bookkeeping import books
+from echo_core.channel_ids import ChannelId
 from echo_core.neighbours import Transport
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from tests.echo_core.channel_events import Plain, Reading1
@@ -225,3 +229,14 @@ def test_members_are_linked_on_every_channel_that_they_share(make_node: MakeNode
     books.wait_for(
         lambda: all(channel.statistics().peers == 2 for channel in opened), LIMIT_S, lambda: "all members"
     )
+
+
+def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
+    """Here are some that are listened at by somebody who says nothing."""
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
+        began = time.monotonic()
+        with pytest.raises(echo.LinkError, match="in time"):
+            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
+        assert time.monotonic() - began < 1.0
