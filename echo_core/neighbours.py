@@ -353,7 +353,8 @@ class Neighbours:
     def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
         with books.changing():
             self._admitted.difference_update([] if admitted is None else [admitted])
-        if isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS:
+        is_ordinary = isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS
+        if is_ordinary or self._node.is_closed:
             return
         self.handshakes_failed += 1
         log.warning("%s was not let in: %s", who, error)

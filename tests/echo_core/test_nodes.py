@@ -16,6 +16,7 @@ import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
 from echo_core.neighbours import Transport
+from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
@@ -237,6 +238,17 @@ def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
         addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
         began = time.monotonic()
-        with pytest.raises(echo.LinkError, match="in time"):
+        with pytest.raises(echo.LinkError, match="timed out|in time"):
             make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
         assert time.monotonic() - began < 1.0
+
+
+def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    address = parse_address(here.addresses[0])
+    with contextlib.ExitStack() as stack:
+        for _ in range(limits.MAX_HALF_OPEN + 8):
+            stack.enter_context(sockets.connect(address, LIMIT_S))
+        assert there.open_channel(channel.id, timeout_s=LIMIT_S).statistics().peers == 1
+    assert here.statistics().handshakes_failed >= 8
