@@ -99,6 +99,7 @@ class Node:
             self._demand_open()
             id_ = ChannelId.new(self.id, self._neighbours.listen())
             membership = self._add(id_, name, types)
+            membership.is_proven = True
             return Channel(membership, types[0] if types else None)
 
     def open_channel(
@@ -149,11 +150,12 @@ class Node:
 
     def _join_in_process(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
         """The channel of another node of this process, which events reach without a link."""
-        others = [other for other in here(id_.uid) if other.node.joins_in_process]
+        others = [other for other in here(id_.uid) if other.node.joins_in_process and other.is_proven]
         if "process" not in ways or not others:
             return None
         _demand_key(others[0], id_)
         membership = self._add(id_, others[0].name, ())
+        membership.is_proven = True
         membership.types = others[0].types
         for other in others:
             for peer in other.peers:
@@ -169,6 +171,7 @@ class Node:
         except BaseException:
             channel.close(0)
             raise
+        membership.is_proven = True
         return channel
 
     # -----------------------------------------------------------------------

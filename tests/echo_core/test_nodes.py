@@ -238,7 +238,7 @@ def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
         addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
         began = time.monotonic()
-        with pytest.raises(echo.LinkError, match="timed out|in time"):
+        with pytest.raises(echo.LinkError, match=r"timed out|in time"):
             make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
         assert time.monotonic() - began < 1.0
 
@@ -252,3 +252,21 @@ def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None
             stack.enter_context(sockets.connect(address, LIMIT_S))
         assert there.open_channel(channel.id, timeout_s=LIMIT_S).statistics().peers == 1
     assert here.statistics().handshakes_failed >= 8
+
+
+def test_a_channel_whose_key_is_not_proven_yet_is_met_by_no_other_node(make_node: MakeNode) -> None:
+    """Two nodes of one process have an id with a wrong key; whom it leads to takes its time to say so."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = TcpAddress("127.0.0.1", silent.getsockname()[1])
+        id_ = str(ChannelId.new(bytes(16), (address,)))
+        first = threading.Thread(target=_demand_link_error, args=(make_node(), id_, 1.0))
+        first.start()
+        connection, _ = silent.accept()
+        with connection:
+            _demand_link_error(make_node(), id_, 0.2)
+        first.join()
+
+
+def _demand_link_error(node: echo.Node, id_: str, timeout_s: float) -> None:
+    with pytest.raises(echo.LinkError):
+        node.open_channel(id_, timeout_s=timeout_s)
