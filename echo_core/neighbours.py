@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
@@ -136,7 +136,7 @@ class Neighbours:
             peer = self._peers.get(node_id)
             try:
                 if peer is None:
-                    peer = self._connect(membership, _reachable(addresses, ways), left_s)
+                    peer = self._connect(membership, _reachable(addresses, ways), ways, left_s)
                 _share(peer, membership, left_s)
             except RefusedError as error:
                 if error.code != "duplicate" or left_s == 0:
@@ -159,14 +159,20 @@ class Neighbours:
         with contextlib.suppress(TimedOutError):
             books.wait_for(is_met, _RETRY_S, lambda: "a link")
 
-    def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
+    def _connect(
+        self,
+        membership: Membership,
+        addresses: Sequence[Address],
+        ways: Sequence[Transport],
+        timeout_s: float,
+    ) -> Peer:
         """Each address gets its share of the time, and of what those before it have left."""
         limit = time.monotonic() + timeout_s
         problems: list[str] = []
         for position, address in enumerate(addresses):
             share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
             try:
-                return self._connect_to(address, membership.id, share_s)
+                return self._connect_to(address, membership.id, ways, share_s)
             except RefusedError:
                 raise
             except LinkError as error:
@@ -175,10 +181,17 @@ class Neighbours:
         msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
         raise LinkError(msg)
 
-    def _connect_to(self, address: Address, id_: ChannelId, timeout_s: float) -> Peer:
+    def _connect_to(
+        self, address: Address, id_: ChannelId, ways: Sequence[Transport], limit_s: float
+    ) -> Peer:
         proving: list[bytes] = []
+        shares_memory = self._place.shares_memory and "shm" in ways
+        own = self.identity if shares_memory else replace(self.identity, features=0)
 
         def admit(peer: Identity) -> Refusal | None:
+            if isinstance(address, UnixAddress) and "unix" not in ways and not peer.can_share_memory:
+                msg = f"Expected a node that shares memory at {address}, got one that does not"
+                raise LinkError(msg)
             with books.changing():
                 is_linked = self._is_linked(peer.node_id) or peer.node_id in self._proving
                 refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=False)
@@ -190,10 +203,10 @@ class Neighbours:
         try:
             connection = connect(
                 address,
-                lambda: Initiator(self.identity, id_.uid, id_.key, admit=admit),
-                own=self.identity,
-                memory=self.memory,
-                timeout_s=timeout_s,
+                lambda: Initiator(own, id_.uid, id_.key, admit=admit),
+                own=own,
+                memory=self.memory if shares_memory else None,
+                timeout_s=limit_s,
             )
             return self._add(connection)
         finally:

@@ -270,3 +270,20 @@ def test_a_channel_whose_key_is_not_proven_yet_is_met_by_no_other_node(make_node
 def _demand_link_error(node: echo.Node, id_: str, timeout_s: float) -> None:
     with pytest.raises(echo.LinkError):
         node.open_channel(id_, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_a_channel_is_reached_by_the_transport_that_was_asked_for(
+    make_node: MakeNode, transport: Transport
+) -> None:
+    channel, node = make_node().create_channel("x", Plain), make_node()
+    with node.open_channel(channel.id, transport=transport):
+        [link] = node.statistics().links
+        assert link.wire == ("shm" if transport == "shm" else "socket")
+        assert ("process" in link.peer) == (transport != "tcp")
+
+
+def test_a_plain_socket_is_no_shared_memory(make_node: MakeNode) -> None:
+    channel = make_node(transports=["unix"]).create_channel("x", Plain)
+    with pytest.raises(echo.LinkError, match="shares memory"):
+        make_node().open_channel(channel.id, transport="shm")
