@@ -182,7 +182,7 @@ class Neighbours:
         raise LinkError(msg)
 
     def _connect_to(
-        self, address: Address, id_: ChannelId, ways: Sequence[Transport], limit_s: float
+        self, address: Address, id_: ChannelId, ways: Sequence[Transport], timeout_s: float
     ) -> Peer:
         proving: list[bytes] = []
         shares_memory = self._place.shares_memory and "shm" in ways
@@ -206,7 +206,7 @@ class Neighbours:
                 lambda: Initiator(own, id_.uid, id_.key, admit=admit),
                 own=own,
                 memory=self.memory if shares_memory else None,
-                timeout_s=limit_s,
+                timeout_s=timeout_s,
             )
             return self._add(connection)
         finally:

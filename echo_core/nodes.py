@@ -135,13 +135,17 @@ class Node:
         return uid not in self._opening and (known is None or known.handles > 0)
 
     def _find(self, id_: ChannelId, ways: Sequence[Transport]) -> Channel[Any] | None:
-        """What this process has already."""
+        """What this process has already, unless it is to be joined again."""
         self._neighbours.listen()
         known = self._memberships.get(id_.uid) or self._join_in_process(id_, ways)
         if known is None:
             return None
         _demand_key(known, id_)
-        return Channel(known, None)
+        return None if self._is_cut_off(known) else Channel(known, None)
+
+    def _is_cut_off(self, membership: Membership) -> bool:
+        """Whether all others of a channel are gone, its creator too; they may be back."""
+        return membership.id.node != self.id and not membership.acquaintances()
 
     def _add(self, id_: ChannelId, name: str, types: tuple[type[Any], ...]) -> Membership:
         membership = Membership(self, id_, name, tuple(map(format_of, types)))
@@ -164,7 +168,7 @@ class Node:
 
     def _join(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float) -> Channel[Any]:
         with books.changing():
-            membership = self._add(id_, "", ())
+            membership = self._memberships.get(id_.uid) or self._add(id_, "", ())
             channel = Channel[Any](membership, None)
         try:
             self._neighbours.join(membership, id_.node, id_.addresses, ways, timeout_s)

@@ -287,3 +287,25 @@ def test_a_plain_socket_is_no_shared_memory(make_node: MakeNode) -> None:
     channel = make_node(transports=["unix"]).create_channel("x", Plain)
     with pytest.raises(echo.LinkError, match="shares memory"):
         make_node().open_channel(channel.id, transport="shm")
+
+
+def test_a_channel_that_has_lost_all_others_is_joined_again_when_it_is_opened(make_node: MakeNode) -> None:
+    """Or cannot be reached, which leaves the first handle as it was."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    first = there.open_channel(channel.id)
+    source = first.source(Plain)
+    for peer in there._neighbours._peers.values():
+        peer.link.shut()
+    books.wait_for(lambda: not here.statistics().links, LIMIT_S, lambda: "no link")
+    books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
+    there.open_channel(channel.id).close()
+    sink = channel.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 0.0))
+    assert sink.get(LIMIT_S) == Plain(1, 0.0)
+    here.close()
+    books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
+    with pytest.raises(echo.LinkError, match="Expected to reach"):
+        there.open_channel(channel.id)
+    source.submit(Plain(2, 0.0))
