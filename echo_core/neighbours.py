@@ -26,7 +26,7 @@ from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import limits, sockets
-from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, parse_address
+from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, known_addresses
 from echo_core.transports.connecting import Connection, Memory, connect
 from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
@@ -225,7 +225,7 @@ class Neighbours:
             log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
             return
         self._meeting.add(meeting)
-        self._to_meet.append(partial(self._meet, membership, node_id, _known_addresses(addresses)))
+        self._to_meet.append(partial(self._meet, membership, node_id, known_addresses(addresses)))
         if self._meeters < _MAX_MEETINGS:
             self._meeters += 1
             threading.Thread(target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True).start()
@@ -483,15 +483,6 @@ def checked(transports: Sequence[str]) -> tuple[Any, ...]:
         msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
         raise ChannelError(msg)
     return tuple(transports)
-
-
-def _known_addresses(texts: Sequence[str]) -> list[Address]:
-    """Those of kinds that this version knows."""
-    found: list[Address] = []
-    for text in texts:
-        with contextlib.suppress(LinkError):
-            found.append(parse_address(text))
-    return found
 
 
 def _reachable(addresses: Sequence[Address], ways: Sequence[Transport]) -> list[Address]:
