@@ -6,8 +6,8 @@
     | uid | key | node | addresses, a line each | check |
 
 `uid` names the channel, `key` proves that one may join, `node` is its creator's, who listens at the
-addresses. `check` (BLAKE2b of all before it) tells a text that was cut off. Whoever has the text can join: it
-is passed on like a password.
+addresses, of which a reader passes over kinds that it does not know. `check` (BLAKE2b of all before it) tells
+a text that was cut off. Whoever has the text can join: it is passed on like a password.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from echo_core.errors import ChannelError, EchoError
-from echo_core.transports.addresses import Address, parse_address
+from echo_core.errors import ChannelError
+from echo_core.transports.addresses import Address, known_addresses
 
 _PREFIX = "echo1:"
 _UID, _KEY, _NODE, _CHECK = 16, 16, 16, 4
@@ -62,11 +62,11 @@ class ChannelId:
             raise ChannelError(msg, hint="was it cut off, or changed?")
         try:
             lines = said[_FIXED:-_CHECK].decode().splitlines()
-            addresses = tuple(map(parse_address, lines))
-        except (UnicodeDecodeError, EchoError) as error:
+        except UnicodeDecodeError as error:
             msg = f"Expected a channel id with addresses: {error}"
             raise ChannelError(msg) from None
-        return cls(said[:_UID], said[_UID : _UID + _KEY], said[_UID + _KEY : _FIXED], addresses)
+        key, node = said[_UID : _UID + _KEY], said[_UID + _KEY : _FIXED]
+        return cls(said[:_UID], key, node, tuple(known_addresses(lines)))
 
 
 def _decoded(text: str) -> bytes:

@@ -120,6 +120,7 @@ class Membership:
         "has_warned",
         "id",
         "is_closing",
+        "is_proven",
         "name",
         "node",
         "peers",
@@ -138,6 +139,7 @@ class Membership:
         self.handles = 0
         self.has_warned = False
         self.is_closing = False
+        self.is_proven = False  # whether its key is known to be the channel's
         self.sources: list[Source[Any]] = []
         self.sinks: list[Sink[Any]] = []
         self.peers: list[Peer] = []

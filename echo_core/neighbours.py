@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
@@ -26,7 +26,7 @@ from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import limits, sockets
-from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, parse_address
+from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, known_addresses
 from echo_core.transports.connecting import POOL_BYTES, Connection, Memory, connect
 from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
@@ -44,7 +44,6 @@ _POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
 _JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
-_ATTEMPTS = 3  # to join over a link that ends meanwhile
 _RETRY_S = 0.02  # after an attempt while both sides start a link
 _MAX_MEETINGS = 16  # threads that link to other members of channels at once
 _MAX_ACQUAINTANCES = 4096  # members that wait for that
@@ -145,13 +144,12 @@ class Neighbours:
     ) -> None:
         """Links to a node, if need be, and shares a channel with it."""
         limit = time.monotonic() + timeout_s
-        attempts = 0
         while True:
             left_s = max(0.0, limit - time.monotonic())
             peer = self._peers.get(node_id)
             try:
                 if peer is None:
-                    peer = self._connect(membership, _reachable(addresses, ways), left_s)
+                    peer = self._connect(membership, _reachable(addresses, ways), ways, left_s)
                 _share(peer, membership, left_s)
             except RefusedError as error:
                 if error.code != "duplicate" or left_s == 0:
@@ -159,8 +157,7 @@ class Neighbours:
                 # Either it starts a link itself, or has not seen the end of the last one yet.
                 self._wait_briefly(lambda: node_id in self._peers)
             except (ClosedError, LinkError):  # the link ended as it was found, or is about to
-                attempts += 1
-                if attempts == _ATTEMPTS or (peer is None and node_id not in self._peers):
+                if left_s == 0 or (peer is None and node_id not in self._peers):
                     raise
                 if peer is not None:
                     books.wait_for(partial(self._is_gone, peer), left_s, partial(str.format, _END_OF, peer))
@@ -175,11 +172,20 @@ class Neighbours:
         with contextlib.suppress(TimedOutError):
             books.wait_for(is_met, _RETRY_S, lambda: "a link")
 
-    def _connect(self, membership: Membership, addresses: Sequence[Address], timeout_s: float) -> Peer:
+    def _connect(
+        self,
+        membership: Membership,
+        addresses: Sequence[Address],
+        ways: Sequence[Transport],
+        timeout_s: float,
+    ) -> Peer:
+        """Each address gets its share of the time, and of what those before it have left."""
+        limit = time.monotonic() + timeout_s
         problems: list[str] = []
-        for address in addresses:
+        for position, address in enumerate(addresses):
+            share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
             try:
-                return self._connect_to(address, membership.id, timeout_s)
+                return self._connect_to(address, membership.id, ways, share_s)
             except RefusedError:
                 raise
             except LinkError as error:
@@ -188,10 +194,17 @@ class Neighbours:
         msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
         raise LinkError(msg)
 
-    def _connect_to(self, address: Address, id_: ChannelId, timeout_s: float) -> Peer:
+    def _connect_to(
+        self, address: Address, id_: ChannelId, ways: Sequence[Transport], timeout_s: float
+    ) -> Peer:
         proving: list[bytes] = []
+        shares_memory = self._place.shares_memory and "shm" in ways
+        own = self.identity if shares_memory else replace(self.identity, features=0)
 
         def admit(peer: Identity) -> Refusal | None:
+            if isinstance(address, UnixAddress) and "unix" not in ways and not peer.can_share_memory:
+                msg = f"Expected a node that shares memory at {address}, got one that does not"
+                raise LinkError(msg)
             with books.changing():
                 is_linked = self._is_linked(peer.node_id) or peer.node_id in self._proving
                 refusal = duplicate(self._node.id, peer.node_id, is_linked=is_linked, is_proving=False)
@@ -203,9 +216,9 @@ class Neighbours:
         try:
             connection = connect(
                 address,
-                lambda: Initiator(self.identity, id_.uid, id_.key, admit=admit),
-                own=self.identity,
-                memory=self.memory,
+                lambda: Initiator(own, id_.uid, id_.key, admit=admit),
+                own=own,
+                memory=self.memory if shares_memory else None,
                 timeout_s=timeout_s,
             )
             return self._add(connection)
@@ -226,7 +239,7 @@ class Neighbours:
             log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
             return
         self._meeting.add(meeting)
-        self._to_meet.append(partial(self._meet, membership, node_id, _known_addresses(addresses)))
+        self._to_meet.append(partial(self._meet, membership, node_id, known_addresses(addresses)))
         if self._meeters < _MAX_MEETINGS:
             self._meeters += 1
             threading.Thread(target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True).start()
@@ -366,7 +379,8 @@ class Neighbours:
     def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
         with books.changing():
             self._admitted.difference_update([] if admitted is None else [admitted])
-        if isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS:
+        is_ordinary = isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS
+        if is_ordinary or self._node.is_closed:
             return
         self.handshakes_failed += 1
         log.warning("%s was not let in: %s", who, error)
@@ -395,7 +409,7 @@ class Neighbours:
 
     def release_if_unused(self, peer: Peer) -> None:
         """A link that carries no channel any more is ended."""
-        if peer.channels == 0 and not any(peer in held.peers for held in self._node.memberships):
+        if not peer.is_used and not any(peer in held.peers for held in self._node.memberships):
             peer.say_goodbye("no channel is left on the link")
 
     def peer_ended(self, peer: Peer, reason: str, error: EchoError | None) -> None:
@@ -485,15 +499,6 @@ def checked(transports: Sequence[str]) -> tuple[Any, ...]:
         msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
         raise ChannelError(msg)
     return tuple(transports)
-
-
-def _known_addresses(texts: Sequence[str]) -> list[Address]:
-    """Those of kinds that this version knows."""
-    found: list[Address] = []
-    for text in texts:
-        with contextlib.suppress(LinkError):
-            found.append(parse_address(text))
-    return found
 
 
 def _reachable(addresses: Sequence[Address], ways: Sequence[Transport]) -> list[Address]:

@@ -101,6 +101,7 @@ class Node:
             self._demand_open()
             id_ = ChannelId.new(self.id, self._neighbours.listen())
             membership = self._add(id_, name, types)
+            membership.is_proven = True
             return Channel(membership, types[0] if types else None)
 
     def open_channel(
@@ -136,13 +137,17 @@ class Node:
         return uid not in self._opening and (known is None or known.handles > 0)
 
     def _find(self, id_: ChannelId, ways: Sequence[Transport]) -> Channel[Any] | None:
-        """What this process has already."""
+        """What this process has already, unless it is to be joined again."""
         self._neighbours.listen()
         known = self._memberships.get(id_.uid) or self._join_in_process(id_, ways)
         if known is None:
             return None
         _demand_key(known, id_)
-        return Channel(known, None)
+        return None if self._is_cut_off(known) else Channel(known, None)
+
+    def _is_cut_off(self, membership: Membership) -> bool:
+        """Whether all others of a channel are gone, its creator too; they may be back."""
+        return membership.id.node != self.id and not membership.acquaintances()
 
     def _add(self, id_: ChannelId, name: str, types: tuple[type[Any], ...]) -> Membership:
         membership = Membership(self, id_, name, tuple(map(format_of, types)))
@@ -151,11 +156,12 @@ class Node:
 
     def _join_in_process(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
         """The channel of another node of this process, which events reach without a link."""
-        others = [other for other in here(id_.uid) if other.node.joins_in_process]
+        others = [other for other in here(id_.uid) if other.node.joins_in_process and other.is_proven]
         if "process" not in ways or not others:
             return None
         _demand_key(others[0], id_)
         membership = self._add(id_, others[0].name, ())
+        membership.is_proven = True
         membership.types = others[0].types
         for other in others:
             for peer in other.peers:
@@ -164,13 +170,14 @@ class Node:
 
     def _join(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float) -> Channel[Any]:
         with books.changing():
-            membership = self._add(id_, "", ())
+            membership = self._memberships.get(id_.uid) or self._add(id_, "", ())
             channel = Channel[Any](membership, None)
         try:
             self._neighbours.join(membership, id_.node, id_.addresses, ways, timeout_s)
         except BaseException:
             channel.close(0)
             raise
+        membership.is_proven = True
         return channel
 
     # -----------------------------------------------------------------------

@@ -6,6 +6,7 @@ frames in their order.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -72,6 +73,7 @@ class Peer:
         self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
+        self._asked: set[bytes] = set()  # channels that the peer is to answer for
         self._flushed: set[int] = set()
         self._farewell = ""
         self._goodbye_at: float | None = None
@@ -100,7 +102,13 @@ class Peer:
             self._protocol.join(uid)
         except LinkError as error:
             self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
+        if uid not in self._joined:
+            self._asked.add(uid)
         self._send_frames()
+
+    def _answer(self, uid: bytes, error: EchoError | None) -> None:
+        self._joined[uid] = error
+        self._asked.discard(uid)
 
     def has_answered(self, membership: Membership) -> bool:
         return self.is_ended or membership.id.uid in self._joined
@@ -116,9 +124,9 @@ class Peer:
             raise error
 
     def give_up(self, membership: Membership) -> None:
-        """It has not answered in time."""
-        self._command(lambda: self._protocol.leave(membership.id.uid))
-        self._node.release_if_unused(self)
+        """It has not answered in time, or not said all."""
+        membership.remove_peer(self, "")
+        self.leave(membership)
 
     def _lost(self) -> LinkError:
         msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
@@ -126,6 +134,11 @@ class Peer:
 
     def shares(self, membership: Membership) -> bool:
         return self._protocol.is_shared(membership.id.uid)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a channel is on the link, or will be."""
+        return bool(self._asked) or any(error is None for error in self._joined.values())
 
     @property
     def channels(self) -> int:
@@ -141,6 +154,7 @@ class Peer:
         }
         self._queued.intersection_update(self._incoming.values())
         self._joined.pop(uid, None)
+        self._asked.discard(uid)
         self._command(lambda: self._protocol.leave(uid))
         self._node.release_if_unused(self)
 
@@ -364,14 +378,17 @@ class Peer:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
             membership.learn(notice.name, tuple(map(self._format, notice.types)))
-            self._joined[notice.channel_id] = None
+            self._answer(notice.channel_id, None)
 
     def _refused(self, notice: notices.JoinRefused) -> None:
         msg = f"{self} refused the channel: {notice.text}"
-        self._joined[notice.channel_id] = RefusedError(msg, code=word_of(notice.code))
+        self._answer(notice.channel_id, RefusedError(msg, code=word_of(notice.code)))
 
     def _left(self, uid: bytes) -> None:
         self._joined.pop(uid, None)
+        if uid in self._asked:
+            msg = f"{self} has left the channel"
+            self._answer(uid, RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL)))
         for outgoing in self._outgoing.on_channel(uid):
             self._forget(outgoing)
         membership = self._node.membership_of(uid)
@@ -459,7 +476,8 @@ class Peer:
         """Instead of `start`: the link is not wanted."""
         self.say_goodbye(reason)
         self.link.shut()
-        self._ears.clear()
+        with contextlib.suppress(EchoError):
+            self.link.run()  # which is over at once, and lets go of this object
 
     def end_if_overdue(self) -> None:
         """A peer that was told goodbye, and does not close, is not waited for."""

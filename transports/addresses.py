@@ -6,8 +6,10 @@ reader passes over those of a kind that it does not know: that is how a later ki
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from echo_core.errors import LinkError
@@ -82,6 +84,15 @@ def parse_address(text: str) -> Address:
         return UnixAddress(text.removeprefix("unix:@"))
     msg = f"Expected `tcp://host:port` or `unix:@name`, got {text!r}"
     raise LinkError(msg)
+
+
+def known_addresses(texts: Iterable[str]) -> list[Address]:
+    """Those of kinds that this version knows."""
+    found: list[Address] = []
+    for text in texts:
+        with contextlib.suppress(LinkError):
+            found.append(parse_address(text))
+    return found
 
 
 def _parse_tcp(text: str) -> TcpAddress:

@@ -185,12 +185,12 @@ class Doorkeeper:
             self._selector.unregister(listener)
             self._deaf[listener] = time.monotonic() + _TICK_S
             return
+        if len(self._guests) >= limits.MAX_HALF_OPEN:  # who means well is the soonest done
+            msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
+            self._turn_away(next(iter(self._guests.values())), EchoError(msg))
         name = "a stranger"
         try:
             name = sockets.peer_name(connection)
-            if len(self._guests) >= limits.MAX_HALF_OPEN:
-                msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
-                raise EchoError(msg)
             sockets.prepare(connection)
             responder = self._house.responder()
         except (EchoError, OSError) as error:

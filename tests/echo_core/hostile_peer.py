@@ -59,15 +59,17 @@ class HostilePeer:
     secret: bytes = b""
     alias: int = 0
     is_cut: bool = False
+    node_id: bytes | None = None
 
     @classmethod
     def connected(cls, channel_id: str, transport: str, change: Change = unchanged) -> Self:
         return cls(connect(channel_id, transport), ChannelId.parse(channel_id), change)
 
     @classmethod
-    def linked(cls, channel_id: str, transport: str) -> Self:
+    def linked(cls, channel_id: str, transport: str, node_id: bytes | None = None) -> Self:
         """A peer whose handshake is over."""
         peer = cls.connected(channel_id, transport)
+        peer.node_id = node_id
         peer.shake_hands()
         return peer
 
@@ -81,7 +83,7 @@ class HostilePeer:
 
     def shake_hands(self) -> None:
         """Errors of the other side's are raised, or end the connection."""
-        initiator = Initiator(identity(), self.id.uid, self.id.key, admit=lambda _: None)
+        initiator = Initiator(identity(self.node_id), self.id.uid, self.id.key, admit=lambda _: None)
         while True:
             self.send(initiator.bytes_to_send())
             if self.is_cut:

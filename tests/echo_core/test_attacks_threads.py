@@ -136,3 +136,16 @@ def test_a_hundred_pairs_that_start_together_end_up_with_one_link(
 ) -> None:
     for _ in range(100):
         meet(make_node, transport)
+
+
+def test_channels_can_be_opened_while_others_close_the_last_ones(make_node: MakeNode) -> None:
+    """Each closing may end the link that another thread is about to use."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    ids = [here.create_channel("test", Plain).id for _ in range(4)]
+
+    def open_and_close(id_: str) -> None:
+        for _ in range(40):
+            there.open_channel(id_).close()
+
+    at_once(*(partial(open_and_close, id_) for id_ in ids))
+    assert here.statistics().links_lost == there.statistics().links_lost == 0

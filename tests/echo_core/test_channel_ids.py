@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,3 +76,11 @@ def test_an_id_of_a_later_version_is_told_from_one_that_is_none() -> None:
 def test_a_text_of_any_length_costs_little() -> None:
     with pytest.raises(ChannelError, match="at most 4096 characters"):
         ChannelId.parse("echo1:" + "A" * 10_000_000)
+
+
+def test_addresses_of_a_later_kind_are_passed_over() -> None:
+    """So an id of a later version leads where this one can go."""
+    later = ID.uid + ID.key + ID.node + "\n".join(["tls://host:1", *map(str, ADDRESSES)]).encode()
+    check = hashlib.blake2b(later, digest_size=4, person=b"echo-channel-1").digest()
+    text = "echo1:" + base64.urlsafe_b64encode(later + check).rstrip(b"=").decode()
+    assert ChannelId.parse(text) == ID

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 
 import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.transports import messages
-from echo_core.transports.frames import Kind, scan
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
@@ -104,33 +102,3 @@ def test_what_a_peer_that_is_gone_did_not_take_counts_as_dropped(make_node: Make
         assert (before.queued_events, before.dropped) == (100, 1)
     until(lambda: source.statistics().queued_events == 0)
     assert source.statistics().dropped == 101
-
-
-def test_a_sink_that_is_attached_again_counts_from_the_right_event(make_node: MakeNode) -> None:
-    """What was queued for the one before comes before the new number does."""
-    channel = make_node(transports=("unix",)).create_channel("again", Reading1)
-    source = channel.source(Reading1, backlog=echo.Backlog(events=100, when_full="drop_newest"))
-    with HostilePeer.linked(channel.id, "unix") as peer:
-        peer.connection.settimeout(LIMIT_S)
-        peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1))
-        source.wait_matched()
-        while source.statistics().dropped == 0:
-            source.submit(Reading1(0, 0.0))
-        peer.say(messages.Attach(STREAM, 0))
-        until(lambda: source.sinks == 0)
-        peer.say(messages.Attach(STREAM, 1))
-        source.wait_matched()
-        told = source.statistics().events
-        source.submit(Reading1(1, 0.0))
-        place, ids, received = 0, list[int](), b""
-        while 1 not in ids:
-            received += peer.connection.recv(1 << 16)
-            frames, used = scan(received, 1 << 20)
-            received = received[used:]
-            for kind, payload in frames:
-                if kind == Kind.STARTED:
-                    place = struct.unpack_from("<Q", payload, 8)[0]
-                elif kind == STREAM:
-                    ids.append(struct.unpack_from("<q", payload)[0])
-                    place += 1
-        assert place == told + 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +14,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.bookkeeping import books
+from echo_core.channel_ids import ChannelId
 from echo_core.neighbours import Transport
+from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
@@ -225,3 +230,82 @@ def test_members_are_linked_on_every_channel_that_they_share(make_node: MakeNode
     books.wait_for(
         lambda: all(channel.statistics().peers == 2 for channel in opened), LIMIT_S, lambda: "all members"
     )
+
+
+def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
+    """Here are some that are listened at by somebody who says nothing."""
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
+        began = time.monotonic()
+        with pytest.raises(echo.LinkError, match=r"timed out|in time"):
+            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
+        assert time.monotonic() - began < 1.0
+
+
+def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    address = parse_address(here.addresses[0])
+    with contextlib.ExitStack() as stack:
+        for _ in range(limits.MAX_HALF_OPEN + 8):
+            stack.enter_context(sockets.connect(address, LIMIT_S))
+        assert there.open_channel(channel.id, timeout_s=LIMIT_S).statistics().peers == 1
+    assert here.statistics().handshakes_failed >= 8
+
+
+def test_a_channel_whose_key_is_not_proven_yet_is_met_by_no_other_node(make_node: MakeNode) -> None:
+    """Two nodes of one process have an id with a wrong key; whom it leads to takes its time to say so."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = TcpAddress("127.0.0.1", silent.getsockname()[1])
+        id_ = str(ChannelId.new(bytes(16), (address,)))
+        first = threading.Thread(target=_demand_link_error, args=(make_node(), id_, 1.0))
+        first.start()
+        connection, _ = silent.accept()
+        with connection:
+            _demand_link_error(make_node(), id_, 0.2)
+        first.join()
+
+
+def _demand_link_error(node: echo.Node, id_: str, timeout_s: float) -> None:
+    with pytest.raises(echo.LinkError):
+        node.open_channel(id_, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_a_channel_is_reached_by_the_transport_that_was_asked_for(
+    make_node: MakeNode, transport: Transport
+) -> None:
+    channel, node = make_node().create_channel("x", Plain), make_node()
+    with node.open_channel(channel.id, transport=transport):
+        [link] = node.statistics().links
+        assert link.wire == ("shm" if transport == "shm" else "socket")
+        assert ("process" in link.peer) == (transport != "tcp")
+
+
+def test_a_plain_socket_is_no_shared_memory(make_node: MakeNode) -> None:
+    channel = make_node(transports=["unix"]).create_channel("x", Plain)
+    with pytest.raises(echo.LinkError, match="shares memory"):
+        make_node().open_channel(channel.id, transport="shm")
+
+
+def test_a_channel_that_has_lost_all_others_is_joined_again_when_it_is_opened(make_node: MakeNode) -> None:
+    """Or cannot be reached, which leaves the first handle as it was."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    first = there.open_channel(channel.id)
+    source = first.source(Plain)
+    for peer in there._neighbours._peers.values():
+        peer.link.shut()
+    books.wait_for(lambda: not here.statistics().links, LIMIT_S, lambda: "no link")
+    books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
+    there.open_channel(channel.id).close()
+    sink = channel.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 0.0))
+    assert sink.get(LIMIT_S) == Plain(1, 0.0)
+    here.close()
+    books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
+    with pytest.raises(echo.LinkError, match="Expected to reach"):
+        there.open_channel(channel.id)
+    source.submit(Plain(2, 0.0))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.channel_ids import ChannelId
 from echo_core.transports import limits, messages
+from echo_core.transports.proofs import Purpose, prove
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Story
 from tests.echo_core.conftest import MakeNode
@@ -90,3 +92,26 @@ def test_a_link_that_is_full_of_formats_refuses_channels_and_sources_more(
     there.open_channel(loose.id)
     assert opened.statistics().peers == 1
     assert len([line for line in caplog.messages if "cannot be offered" in line]) == 1
+
+
+def test_a_member_that_does_not_say_all_is_given_up(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has proven the key, and then does not tell what it knows of the channel."""
+    caplog.set_level(logging.CRITICAL)
+    node = make_node(transports=["tcp"], limits=echo.Limits(connect_s=0.3))
+    first, second = node.create_channel("first", Plain), node.create_channel("second", Plain)
+    id_, uid = secrets.token_bytes(16), ChannelId.parse(second.id)
+    silent = HostilePeer.linked(first.id, "tcp", id_)
+    with silent, HostilePeer.linked(second.id, "tcp") as other:
+        silent.say(silent.join(), messages.Declared(0, "", ()))
+        member = messages.Member(0, id_, ("tcp://127.0.0.1:1",))
+        other.say(other.join(), messages.Declared(0, "", ()), member)
+        asked = next(said for said in silent.messages() if isinstance(said, messages.Join))
+        proof = prove(
+            Purpose.JOINED, uid.key, silent.secret, asked.channel_id, asked.alias.to_bytes(4, "little")
+        )
+        silent.say(messages.Joined(asked.alias, proof))
+        next(said for said in silent.messages() if isinstance(said, messages.Leave))
+        until(lambda: second.statistics().peers == 1)
+        second.source()
