@@ -303,7 +303,7 @@ class Sink(Generic[T]):
         if self._keeper.failure_hook is not None:
             try:
                 self._keeper.failure_hook(self, error)
-            except Exception:
+            except Exception:  # noqa: BLE001 - likewise
                 log.exception("on_failure failed")
 
 
