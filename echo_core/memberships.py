@@ -271,7 +271,8 @@ class Membership:
         level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number
         self.has_warned = True
         log.log(level, "channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
-        self.tell(Unreachable(peer, source, str(report), report))
+        if self.watchers:  # the text of a long report takes its time
+            self.tell(Unreachable(peer, source, str(report), report))
 
     def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
         """The other nodes on the channel that this one knows of, and where they can be reached."""

@@ -205,14 +205,12 @@ class Sink(Generic[T]):
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
-        reception = None
-        try:
-            reception = self._keeper.receptions.of(self.wanted, feed.format)
-        except IncompatibleError:
-            if not self.takes(sends):
-                if self._keeper.concern_each_other(feed.format, self.wanted):
-                    self._note_refusal(feed.format)
-                return None
+        found = self._keeper.receptions.of(self.wanted, feed.format)
+        if isinstance(found, Report) and not self.takes(sends):
+            if self._keeper.concern_each_other(feed.format, self.wanted):
+                self._note_refusal(feed.format, found)
+            return None
+        reception = None if isinstance(found, Report) else found
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
             reception.decode if reception else _no_records,
@@ -229,11 +227,11 @@ class Sink(Generic[T]):
         """Why a source's events cannot be taken; None: they can be, or are none of this sink's business."""
         return self._refusals.get(sender.token)
 
-    def _note_refusal(self, sender: Format) -> None:
+    def _note_refusal(self, sender: Format, report: Report) -> None:
         self._refusals.pop(sender.token, None)
         if len(self._refusals) == _MAX_REFUSALS:
             del self._refusals[next(iter(self._refusals))]
-        self._refusals[sender.token] = self.wanted.compare(sender)
+        self._refusals[sender.token] = report
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference."""
