@@ -177,6 +177,7 @@ class Peer:
         outgoing = self._outgoing.get(notice.stream)
         if outgoing is None:
             return
+        outgoing.source.forget_unreachable(self)
         if notice.sinks == 0 and outgoing.route is not None:
             outgoing.source.remove_route(outgoing.route)
             outgoing.route = None
@@ -369,8 +370,7 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
-            is_first = not outgoing.source.unreachable
-            outgoing.source.unreachable.append(notice.text)
+            is_first = outgoing.source.note_unreachable(self, notice.text)
             membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------
