@@ -23,16 +23,29 @@ async def events_of(queue: _links.Queue) -> AsyncIterator[Any]:
             yield event
 
 
+_Waiting = list[asyncio.Future[None]]
+
+# A loop takes one reader of a descriptor: tasks that wait for the same queue share it.
+_waiting: dict[tuple[asyncio.AbstractEventLoop, int], _Waiting] = {}
+
+
 async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
-    loop.add_reader(descriptor, _finish, ready)
+    waiting = _waiting.setdefault((loop, descriptor), [])
+    if not waiting:
+        loop.add_reader(descriptor, _finish, waiting)
+    waiting.append(ready)
     try:
         await ready
     finally:
-        loop.remove_reader(descriptor)
+        waiting.remove(ready)
+        if not waiting:
+            del _waiting[loop, descriptor]
+            loop.remove_reader(descriptor)
 
 
-def _finish(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
+def _finish(waiting: _Waiting) -> None:
+    for ready in waiting:
+        if not ready.done():
+            ready.set_result(None)

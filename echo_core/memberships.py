@@ -183,11 +183,11 @@ class Membership:
     def connect(self, source: Source[Any], sink: Sink[Any]) -> None:
         """A source and a sink of this process."""
         delivery = sink.accept(source, source.cls)
-        refusal = sink.refusal_of(source.format)
+        refusal = sink.refusal_of(source)
         if delivery is not None:
             source.add_local(sink, delivery, is_direct=sink.takes(source.cls))
         elif refusal is not None:
-            source.unreachable.append(str(refusal))
+            source.note_unreachable(sink, str(refusal))
             self._tell_unreachable(_HERE, source.name, refusal)
 
     def feed(self, remote: RemoteSource, sinks: list[Sink[Any]]) -> None:
@@ -211,6 +211,8 @@ class Membership:
             for peer in self.peers:
                 peer.withdraw(source)
             for other in self._together():
+                for sink in other.sinks:
+                    sink.forget_refusal(source)
                 other.tell(SourceClosed(_HERE, source.name, source.format))
         limit = time.monotonic() + linger_s
         for link in links:
@@ -240,6 +242,8 @@ class Membership:
         if peer not in self.peers:
             return
         self.peers.remove(peer)
+        for source in self.sources:
+            source.forget_unreachable(peer)
         for remote in [remote for remote in self.remote_sources if remote.is_of(peer)]:
             self.remove_remote(remote)
         self.tell(PeerLeft(str(peer), reason))
@@ -253,6 +257,8 @@ class Membership:
         self.remote_sources.remove(remote)
         remote.tell_losses()
         remote.end()
+        for sink in self.sinks:
+            sink.forget_refusal(remote)
         self.tell(SourceClosed(str(remote.peer), remote.name, remote.format))
 
     def learn(self, name: str, types: tuple[Format, ...]) -> None:
@@ -286,7 +292,8 @@ class Membership:
         level = logging.DEBUG if self.has_warned else logging.WARNING  # a peer may offer any number
         self.has_warned = True
         log.log(level, "channel `%s`: a sink cannot take events of %s\n%s", self.name, peer, report)
-        self.tell(Unreachable(peer, source, str(report), report))
+        if self.watchers:  # the text of a long report takes its time
+            self.tell(Unreachable(peer, source, str(report), report))
 
     def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
         """The other nodes on the channel that this one knows of, and where they can be reached."""

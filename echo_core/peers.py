@@ -188,6 +188,7 @@ class Peer:
         outgoing = self._outgoing.of_stream(notice.stream)
         if outgoing is None:
             return
+        outgoing.source.forget_unreachable(self)
         if notice.sinks > 0 and not outgoing.is_flowing:
             outgoing.route = self._begin(outgoing)
         elif notice.sinks == 0 and outgoing.route is not None:
@@ -405,8 +406,7 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
-            is_first = not outgoing.source.unreachable
-            outgoing.source.unreachable.append(notice.text)
+            is_first = outgoing.source.note_unreachable(self, notice.text)
             membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------

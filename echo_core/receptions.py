@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -73,6 +73,19 @@ def _count(decode: Callable[[Any], Any], *names: str) -> int:
 
 # Formats come from peers: what no sink uses any more goes when there are more than these.
 _MAX_KNOWN = 1024
+_MAX_REFUSED = 128  # reports are long
+
+_Known = TypeVar("_Known")
+
+
+def _keep(
+    known: dict[tuple[Wanted, Token], _Known], most: int, key: tuple[Wanted, Token], made: _Known
+) -> _Known:
+    """The oldest has to go where there are too many."""
+    if len(known) >= most:
+        del known[next(iter(known))]
+    known[key] = made
+    return made
 
 
 class Receptions:
@@ -80,19 +93,21 @@ class Receptions:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Wanted, Token], Reception] = {}
+        self._refused: dict[tuple[Wanted, Token], Report] = {}  # a peer may offer the same again and again
 
-    def of(self, wanted: Wanted, sender: Format) -> Reception:
-        """IncompatibleError where no path leads from the sender."""
+    def of(self, wanted: Wanted, sender: Format) -> Reception | Report:
+        """The report says why no path leads from the sender."""
         key = wanted, sender.token
-        if key not in self._known:
-            if len(self._known) >= _MAX_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[key] = self._make(wanted, sender)
-        return self._known[key]
-
-    def _make(self, wanted: Wanted, sender: Format) -> Reception:
+        found = self._known.get(key) or self._refused.get(key)
+        if found is not None:
+            return found
         report = wanted.compare(sender)
-        report.raise_if_refused()
+        if not report.is_accepted:
+            return _keep(self._refused, _MAX_REFUSED, key, report)
+        return _keep(self._known, _MAX_KNOWN, key, self._make(wanted, sender, report))
+
+    @staticmethod
+    def _make(wanted: Wanted, sender: Format, report: Report) -> Reception:
         if wanted.is_array and report.is_same:  # whole records are all that a Delivery hands over
             return Reception(partial(np.frombuffer, dtype=sender.dtype), report)
         make = array_decoder if wanted.is_array else decoder

@@ -75,7 +75,7 @@ class RemoteSource:
                 self.membership.fail(str(self.peer), self.name, error)
                 problems.append(str(error))
                 continue
-            refusal = sink.refusal_of(self.format)
+            refusal = sink.refusal_of(self)
             if delivery is not None:
                 self._sinks[sink] = delivery
             elif refusal is not None:
@@ -93,7 +93,8 @@ class RemoteSource:
         if delivery is not None:
             self._reported -= delivery.dropped
             sink.release(self)
-            self._tell()
+        if delivery is not None or (sink.refusal_of(self) is not None and not self._sinks):
+            self._tell()  # else a sink that is gone would still keep the source from waiting for another
 
     def newly_dropped(self) -> int:
         """How many of its events sinks here have dropped since this was last asked."""

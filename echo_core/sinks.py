@@ -17,10 +17,9 @@ from echo_core import _links
 from echo_core.asynchronous import events_of
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import BacklogError, ChannelError, IncompatibleError, TimedOutError
+from echo_core.errors import BacklogError, ChannelError, ClosedError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
-from echo_core.formats.token import Token
 from echo_core.receptions import Reception, Receptions, Wanted
 from echo_core.statistics import SinkStatistics
 
@@ -82,7 +81,7 @@ class Sink(Generic[T]):
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
-        self._refusals: dict[Token, Report] = {}
+        self._refusals: dict[Feed, Report] = {}
         self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
@@ -110,7 +109,8 @@ class Sink(Generic[T]):
     def wait_matched(self, sources: int = 1, timeout_s: float | None = 10.0) -> None:
         """Blocks until so many sources feed the sink.
 
-        IncompatibleError where there are only sources whose type this one cannot be reached from.
+        IncompatibleError where there are only sources whose type this one cannot be reached from; ClosedError
+        where the sink is closed, or has been meanwhile.
         """
         what = f"{sources} sources for a sink on `{self._keeper.name}`"
         books.wait_for(
@@ -118,6 +118,9 @@ class Sink(Generic[T]):
             timeout_s,
             lambda: f"{what}, there are {len(self._feeds)}",
         )
+        if self.is_closed:
+            msg = f"Expected {what}, got a sink that is closed"
+            raise ClosedError(msg)
         if self._refusals and len(self._feeds) < sources:
             msg = f"Expected {what}, got {len(self._feeds)} and these: {self.refusals[0]}"
             raise IncompatibleError(msg)
@@ -125,7 +128,7 @@ class Sink(Generic[T]):
     @property
     def refusals(self) -> tuple[Report, ...]:
         """The comparisons with sources that this sink's type cannot be reached from."""
-        return tuple(self._refusals.values())
+        return tuple({id(report): report for report in self._refusals.values()}.values())
 
     @property
     def sources(self) -> int:
@@ -205,14 +208,12 @@ class Sink(Generic[T]):
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
-        reception = None
-        try:
-            reception = self._keeper.receptions.of(self.wanted, feed.format)
-        except IncompatibleError:
-            if not self.takes(sends):
-                if self._keeper.concern_each_other(feed.format, self.wanted):
-                    self._note_refusal(feed.format)
-                return None
+        found = self._keeper.receptions.of(self.wanted, feed.format)
+        if isinstance(found, Report) and not self.takes(sends):
+            if self._keeper.concern_each_other(feed.format, self.wanted):
+                self._note_refusal(feed, found)
+            return None
+        reception = None if isinstance(found, Report) else found
         delivery = _links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
             reception.decode if reception else _no_records,
@@ -225,15 +226,18 @@ class Sink(Generic[T]):
         self._choose_link()
         return delivery
 
-    def refusal_of(self, sender: Format) -> Report | None:
+    def refusal_of(self, feed: Feed) -> Report | None:
         """Why a source's events cannot be taken; None: they can be, or are none of this sink's business."""
-        return self._refusals.get(sender.token)
+        return self._refusals.get(feed)
 
-    def _note_refusal(self, sender: Format) -> None:
-        self._refusals.pop(sender.token, None)
+    def forget_refusal(self, feed: Feed) -> None:
+        """The source is gone: nobody waits in vain for it."""
+        self._refusals.pop(feed, None)
+
+    def _note_refusal(self, feed: Feed, report: Report) -> None:
         if len(self._refusals) == _MAX_REFUSALS:
             del self._refusals[next(iter(self._refusals))]
-        self._refusals[sender.token] = self.wanted.compare(sender)
+        self._refusals[feed] = report
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference."""
@@ -303,7 +307,7 @@ class Sink(Generic[T]):
         if self._keeper.failure_hook is not None:
             try:
                 self._keeper.failure_hook(self, error)
-            except Exception:
+            except Exception:  # noqa: BLE001 - likewise
                 log.exception("on_failure failed")
 
 

@@ -58,7 +58,8 @@ class Source(Generic[T]):
         self.name = name
         self.backlog = backlog
         self.delay_ns = delay_ns
-        self.unreachable: deque[str] = deque(maxlen=_MAX_ANSWERS)
+        self.unreachable: deque[tuple[object, str]] = deque(maxlen=_MAX_ANSWERS)  # by whom, and why
+        self._has_refusals = False
         self.is_closed = False
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}
@@ -108,7 +109,7 @@ class Source(Generic[T]):
             msg = f"Expected {what}, got a source that is closed"
             raise ClosedError(msg)
         if self.unreachable and self.sinks < sinks:
-            msg = f"Expected {what}, got {self.sinks} and this answer: {self.unreachable[0]}"
+            msg = f"Expected {what}, got {self.sinks} and this answer: {self.unreachable[0][1]}"
             raise IncompatibleError(msg)
 
     def flush(self, timeout_s: float | None = 10.0) -> None:
@@ -184,7 +185,19 @@ class Source(Generic[T]):
         else:
             self.outlet.converting += (delivery,)
 
+    def note_unreachable(self, who: object, text: str) -> bool:
+        """A sink, or one of another process, cannot take the events; whether that is news."""
+        self.unreachable.append((who, text))
+        is_first, self._has_refusals = not self._has_refusals, True
+        return is_first
+
+    def forget_unreachable(self, who: object) -> None:
+        """It is gone, or takes them now."""
+        for answer in [answer for answer in self.unreachable if answer[0] is who]:
+            self.unreachable.remove(answer)
+
     def remove_local(self, sink: Sink[Any]) -> None:
+        self.forget_unreachable(sink)
         delivery = self._local.pop(sink, None)
         if delivery is not None:
             with suppress(ClosedError):  # then it has let go of all

@@ -1,0 +1,91 @@
+"""Waiting for sources and sinks: who has left is forgotten, and who is closed says so."""
+
+from __future__ import annotations
+
+import pytest
+
+import echo_core as echo
+from tests.echo_core.channel_events import Other, Plain
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.test_conformance import LIMIT_S, Collector, opened
+
+Pair = tuple[echo.Node, echo.Node]
+
+
+def _refused(sink: echo.Sink[Other]) -> None:
+    with pytest.raises(echo.IncompatibleError):
+        sink.wait_matched(1, LIMIT_S)
+
+
+def _wait_for_closed(notices: Collector, sources: int) -> None:
+    while sum(isinstance(notice, echo.SourceClosed) for notice in notices.events) < sources:
+        notices.wait(len(notices.events) + 1)
+
+
+def test_a_closed_sink_is_not_waited_for(make_node: MakeNode) -> None:
+    sink = make_node().create_channel("x").sink(Plain)
+    sink.close()
+    with pytest.raises(echo.ClosedError):
+        sink.wait_matched()
+
+
+def test_a_sink_forgets_sources_that_are_gone(pair: Pair) -> None:
+    """They kept it from waiting for one that it can be reached from."""
+    here, there = opened(pair)
+    sink = there.sink(Other)
+    first, second = here.source(Plain), here.source(Plain)
+    _refused(sink)
+    notices = Collector()
+    there.watch(notices)
+    first.close()
+    _wait_for_closed(notices, 1)
+    assert any(sink.refusals)  # the second one is as bad
+    second.close()
+    _wait_for_closed(notices, 2)
+    assert not sink.refusals
+    with pytest.raises(echo.TimedOutError):
+        sink.wait_matched(1, 0.0)
+    here.source(Other)
+    sink.wait_matched(1, LIMIT_S)
+
+
+def test_a_source_forgets_sinks_of_who_has_left(pair: Pair) -> None:
+    here, there = opened(pair)
+    source = here.source(Plain)
+    there.sink(Other)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(1, LIMIT_S)
+    notices = Collector()
+    here.watch(notices)
+    there.close()
+    if not pair[0].joins_in_process:
+        while not any(isinstance(notice, echo.PeerLeft) for notice in notices.events):
+            notices.wait(len(notices.events) + 1)
+    with pytest.raises(echo.TimedOutError):
+        source.wait_matched(1, 0.0)
+
+
+def test_a_source_forgets_sinks_elsewhere_that_are_gone(pair: Pair) -> None:
+    here, there = opened(pair)
+    source = here.source(Plain)
+    refusing = there.sink(Other)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(1, LIMIT_S)
+    refusing.close()
+    aside, away = opened(pair)  # what goes over the link later is heard later
+    aside.sink(Plain)
+    away.source(Plain).wait_matched(1, LIMIT_S)
+    with pytest.raises(echo.TimedOutError):
+        source.wait_matched(1, 0.0)
+
+
+def test_a_source_forgets_what_a_sink_of_this_process_has_answered(make_node: MakeNode) -> None:
+    channel = make_node().create_channel("x")
+    source, sink = channel.source(Plain), channel.sink(Other)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched()
+    sink.close()
+    channel.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    with pytest.raises(echo.TimedOutError):
+        source.wait_matched(2, 0.0)
