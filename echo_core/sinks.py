@@ -2,7 +2,8 @@
 
 Handlers run on the thread that reads the sender's link, those of events from this process on the thread that
 submits; a sink with a thread of its own has a queue before it, and so has one without a handler. Whoever
-waits for such a queue reads the link in person, if only one feeds it.
+waits for such a queue reads the link in person, if only one feeds it, and with it what comes for others: an
+interrupt (Ctrl-C) that hits in another sink's handler is then raised by the wait.
 """
 
 from __future__ import annotations

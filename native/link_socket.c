@@ -28,6 +28,9 @@ struct socket_wire {
 /* A read that waits at least so long has the kernel watch the time: one system call instead of two. */
 #define KERNEL_TIMEOUT_NS 20000000
 
+/* A wait that cannot be nudged is no longer than that. */
+#define UNNUDGED_NS 5000000
+
 static struct socket_wire *socket_of(struct wire *wire)
 {
     return (struct socket_wire *)(void *)wire;
@@ -95,8 +98,8 @@ static int socket_await_bytes(struct wire *wire, int64_t timeout_ns)
     int ready;
 
     descriptors[1].fd = nudges_of(socket_of(wire));
-    if (descriptors[1].fd < 0)
-        return descriptors[1].fd;
+    if (descriptors[1].fd < 0) /* there is none to be had: nobody can nudge, so look around often */
+        return wait_for(descriptors, 1, timeout_ns < 0 || timeout_ns > UNNUDGED_NS ? UNNUDGED_NS : timeout_ns);
     ready = wait_for(descriptors, 2, timeout_ns);
     if (ready <= 0)
         return ready;

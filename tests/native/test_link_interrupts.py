@@ -168,3 +168,33 @@ def test_leader_notices_a_signal_that_interrupts_no_system_call(peer: tuple[Sock
     with pytest.raises(KeyboardInterrupt):
         queue.get(PATIENCE_NS)
     assert time.monotonic() - begin < 10
+
+
+def test_run_sleeps_where_no_descriptor_is_left_to_nudge_it_by() -> None:
+    program = (
+        "import os, resource, socket, threading, time\n"
+        "from tests.native.link_ends import *\n"
+        "from tests.native.test_link_frames import frame_bytes\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        "follower = unbounded_queue()\n"
+        "link.follow(follower)\n"
+        "events = []\n"
+        "sink(link, events.append)\n"
+        "highest = max(int(fd) for fd in os.listdir('/proc/self/fd'))\n"
+        "for _ in range(highest): os.dup(other.fileno())\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))\n"
+        "runner = Runner(link)\n"
+        "begin = time.process_time()\n"
+        "threading.Event().wait(0.5)\n"
+        "spent = time.process_time() - begin\n"
+        "other.sendall(frame_bytes(64, b'event'))\n"
+        "eventually(lambda: events)\n"
+        "link.shut()\n"
+        "runner.end()\n"
+        "print(events, spent < 0.06)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[b'event'] True\n", "")
