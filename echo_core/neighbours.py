@@ -32,7 +32,7 @@ from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
 from echo_core.transports.handshake_words import Feature, Identity
 from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Refusal, word_of
+from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
 Transport = Literal["process", "shm", "unix", "tcp"]
@@ -410,7 +410,7 @@ class Neighbours:
     def release_if_unused(self, peer: Peer) -> None:
         """A link that carries no channel any more is ended."""
         if not peer.is_used and not any(peer in held.peers for held in self._node.memberships):
-            peer.say_goodbye("no channel is left on the link")
+            peer.say_goodbye("no channel is left on the link", Farewell.UNUSED)
 
     def peer_ended(self, peer: Peer, reason: str, error: EchoError | None) -> None:
         if self._peers.get(peer.node_id) is peer:

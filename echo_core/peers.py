@@ -466,10 +466,10 @@ class Peer:
         on_end, self._on_end = self._on_end, _nothing
         on_end()
 
-    def say_goodbye(self, reason: str) -> None:
+    def say_goodbye(self, reason: str, code: Farewell = Farewell.CLOSING) -> None:
         """The last frame; the other side closes then, or `end_if_overdue` does."""
         self._farewell = self._farewell or reason
-        self._command(lambda: self._protocol.bye(Farewell.CLOSING, reason))
+        self._command(lambda: self._protocol.bye(code, reason))
         self._goodbye_at = time.monotonic()
 
     def discard(self, reason: str) -> None:

@@ -38,7 +38,6 @@ class Farewell(enum.IntEnum):
 
     CLOSING = 1
     UNUSED = 2
-    BROKEN_RULE = 3
 
 
 # --- the messages ---

@@ -81,9 +81,9 @@ class HostilePeer:
             self.connection.sendall(changed)
         self.is_cut = self.is_cut or len(changed) < len(data)
 
-    def shake_hands(self) -> None:
+    def shake_hands(self, own: Identity | None = None) -> None:
         """Errors of the other side's are raised, or end the connection."""
-        initiator = Initiator(identity(self.node_id), self.id.uid, self.id.key, admit=lambda _: None)
+        initiator = Initiator(own or identity(self.node_id), self.id.uid, self.id.key, admit=lambda _: None)
         while True:
             self.send(initiator.bytes_to_send())
             if self.is_cut:

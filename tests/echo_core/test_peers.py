@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import socket
 import sys
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from typing import Any
 
 import pytest
 
 import echo_core as echo
+from echo_core import _links
 from echo_core.channel_ids import ChannelId
 from echo_core.transports import limits, messages
+from echo_core.transports.handshake_words import Feature
 from echo_core.transports.proofs import Purpose, prove
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Story
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.hostile_peer import HostilePeer
+from tests.echo_core.hostile_peer import HostilePeer, identity
 
 LIMIT_S = 30.0
 
@@ -115,3 +119,30 @@ def test_a_member_that_does_not_say_all_is_given_up(
         next(said for said in silent.messages() if isinstance(said, messages.Leave))
         until(lambda: second.statistics().peers == 1)
         second.source()
+
+
+def test_a_link_that_carries_nothing_ends_with_that_reason(make_node: MakeNode) -> None:
+    channel = make_node(transports=["tcp"]).create_channel("test", Plain)
+    with HostilePeer.linked(channel.id, "tcp") as peer:
+        peer.say(peer.join(), messages.Declared(0, "", ()), messages.Leave(0))
+        said = [said for said in peer.messages() if isinstance(said, messages.Bye)]
+        assert [bye.code for bye in said] == [messages.Farewell.UNUSED]
+
+
+@pytest.mark.parametrize("shares_pool", [True, False])
+def test_memory_is_shared_as_the_page_says(make_node: MakeNode, *, shares_pool: bool) -> None:
+    """Two bytes and descriptors from each side; a pool is offered, or none."""
+    channel = make_node(transports=["shm"]).create_channel("test", Plain)
+    own = replace(identity(), features=Feature.SHARED_MEMORY)
+    pool = _links.Pool(block_bytes=1 << 16, blocks=1)
+    ring = _links.ring_memory(1 << 16)
+    with HostilePeer.connected(channel.id, "unix") as peer:
+        peer.shake_hands(own)
+        descriptors = [ring, pool.fileno()] if shares_pool else [ring]
+        socket.send_fds(peer.connection, [bytes([shares_pool, 0])], descriptors)
+        memo, received, _, _ = socket.recv_fds(peer.connection, 2, 2)
+        assert memo == bytes([1, 0])
+        assert len(received) == 1
+        for descriptor in (ring, *received):
+            os.close(descriptor)
+    pool.close()
