@@ -76,6 +76,6 @@ def test_closed_outlet_keeps_nothing() -> None:
     for name, value in {"pool": pool, "routes": (), "direct": (), "converting": ()}.items():
         with pytest.raises(ClosedError, match="source"):
             setattr(outlet, name, value)
-    assert outlet.pool is None
-    assert [outlet.routes, outlet.direct, outlet.converting] == [(), (), ()]
+    kept = [getattr(outlet, name) for name in ("pool", "routes", "direct", "converting")]
+    assert kept == [None, (), (), ()]
     pool.close()
