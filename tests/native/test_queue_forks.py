@@ -35,7 +35,7 @@ def close_or_put(it: Queue) -> bool:
 
 
 def take(it: Queue) -> bool:
-    return it.get(0) == 0
+    return bool(it.get(0) == 0)
 
 
 def test_what_a_child_puts_is_not_shown_to_its_parent() -> None:
