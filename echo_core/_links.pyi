@@ -116,7 +116,7 @@ class Route:
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame behind the route's events; a closed route still takes it."""
     def close(self) -> None:
-        """Further events are dropped and counted, as is one whose submit waits for room; what is queued is sent.
+        """Further events are dropped and counted, so is one whose submit waits; what is queued is sent.
 
         No frame of the stream's events, and no gap, follows what is sent after this.
         """
@@ -271,10 +271,10 @@ class Block:
 class Mapping:
     """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it.
 
-    WireError: it is no memory that can be trusted, or its blocks are more than `max_bytes`, which so bounds a loan.
+    WireError: it is no memory that can be trusted, or larger than `max_bytes`, which so bounds a loan.
     """
 
-    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = 1 << 40) -> Mapping: ...
+    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = ...) -> Mapping: ...
     def open(self, payload: bytes, /) -> tuple[int, Loan]:
         """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
 

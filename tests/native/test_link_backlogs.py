@@ -279,7 +279,9 @@ def test_submit_that_blocks_ends_with_its_route(size: int, peer: tuple[SocketWir
     assert len(events_of(frames)) == route.events
 
 
-def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(peer: tuple[SocketWire, Peer]) -> None:
+def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(
+    peer: tuple[SocketWire, Peer],
+) -> None:
     wire, far = peer
     link = link_over(wire)
     outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
