@@ -326,6 +326,8 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
         if (outbox->large == NULL)
             echo_outbox_end(outbox, END_MEMORY, 0);
     }
+    if (has_work(outbox) && outbox->end == END_NOT) /* it may be the last that is put for long */
+        echo_writer_call(outbox, ticks_now() + outbox->delay);
     outbox->sent_frames += begun;
     return (int)begun;
 }

@@ -187,6 +187,8 @@ static int put_and_unlock(struct put *put)
         lane->events += put->events;
     else
         echo_lane_drop_newest(lane, put->events, put->frame);
+    if (done == AGAIN) /* an attempt may have written a part of what others have put */
+        echo_outbox_pump(outbox, 1);
     echo_outbox_unlock(outbox);
     if (done == REFUSED)
         return raise_backlog(lane);

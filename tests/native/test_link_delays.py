@@ -36,3 +36,13 @@ def test_thread_that_writes_rests_while_another_waits_for_room(peer: tuple[Socke
     with pytest.raises(BacklogError):
         repeat(outlet.submit, numbered(0))
     assert time.process_time() - begin < 0.12
+
+
+def test_rest_of_a_large_frame_is_written_though_nothing_follows(peer: tuple[SocketWire, Peer]) -> None:
+    """Nothing else has started or called the thread that writes."""
+    wire, far = peer
+    link = link_over(wire)
+    outlet, _ = source(link)
+    outlet.submit(numbered(0, 1 << 20))
+    assert link.queued_bytes > 0
+    assert next(far.frames()) == (64, numbered(0, 1 << 20))
