@@ -144,7 +144,7 @@ class Peer:
         return sum(error is None for error in self._joined.values())
 
     def leave(self, membership: Membership) -> None:
-        """No more of a channel: what its sources could not send in time is dropped, and counted."""
+        """No more of a channel: LEAVE goes behind what its sources have queued."""
         uid = membership.id.uid
         for outgoing in self._outgoing.on_channel(uid):
             self._forget(outgoing)
@@ -218,7 +218,7 @@ class Peer:
             self._outgoing.remove(outgoing)
 
     def _forget(self, outgoing: Outgoing) -> None:
-        """Nothing more goes to that stream, not even what is queued."""
+        """Nothing more goes to that stream but what is queued."""
         self._outgoing.remove(outgoing)
         if outgoing.route is not None:
             outgoing.route.close()
