@@ -100,7 +100,9 @@ class Peer:
         try:
             self._protocol.join(uid)
         except LinkError as error:
-            self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
+            is_known = self._node.membership_of(uid) is membership
+            code = Refusal.BUSY if is_known else Refusal.UNKNOWN_CHANNEL
+            self._joined[uid] = RefusedError(str(error), code=word_of(code))
         if uid not in self._joined:
             self._asked.add(uid)
         self._send_frames()
