@@ -255,6 +255,8 @@ class Neighbours:
 
     def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
         try:
+            if self.membership_of(membership.id.uid) is not membership:  # closed while this waited
+                return
             self.join(membership, node_id, addresses, self._place.transports, self._bounds.connect_s)
         except Exception as error:  # noqa: BLE001 - a peer has told of it; the thread has others to link to
             if self._node.is_closed:

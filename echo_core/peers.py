@@ -101,7 +101,9 @@ class Peer:
         try:
             self._protocol.join(uid)
         except LinkError as error:
-            self._joined[uid] = RefusedError(str(error), code=word_of(Refusal.BUSY))
+            is_known = self._node.membership_of(uid) is membership
+            code = Refusal.BUSY if is_known else Refusal.UNKNOWN_CHANNEL
+            self._joined[uid] = RefusedError(str(error), code=word_of(code))
         if uid not in self._joined:
             self._asked.add(uid)
         self._send_frames()
@@ -149,10 +151,6 @@ class Peer:
         uid = membership.id.uid
         for outgoing in self._outgoing.on_channel(uid):
             self._forget(outgoing)
-        self._incoming = {
-            stream: remote for stream, remote in self._incoming.items() if remote.membership is not membership
-        }
-        self._queued.intersection_update(self._incoming.values())
         self._joined.pop(uid, None)
         self._asked.discard(uid)
         self._command(lambda: self._protocol.leave(uid))
@@ -266,6 +264,12 @@ class Peer:
             self._queued.discard(remote)
         self._command(lambda: self._protocol.attach(remote.stream, len(remote.sinks)))
 
+    def forget(self, remote: RemoteSource) -> None:
+        """Its source is closed, or the channel left."""
+        self._incoming.pop(remote.stream, None)
+        self._queued.discard(remote)
+        self.link.unbind(remote.stream)
+
     def report_unreachable(self, stream: int, text: str) -> None:
         self._command(lambda: self._protocol.report_unreachable(stream, text))
 
@@ -297,9 +301,8 @@ class Peer:
             self._incoming[notice.stream].inlet.sequence = notice.sequence
 
     def _closed(self, notice: notices.StreamClosed) -> None:
-        remote = self._incoming.pop(notice.stream, None)
+        remote = self._incoming.get(notice.stream)
         if remote is not None:
-            self._queued.discard(remote)
             remote.membership.remove_remote(remote)
 
     def _format(self, metadata: bytes) -> Format:

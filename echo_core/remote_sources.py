@@ -18,6 +18,8 @@ class Peer(Protocol):
 
     def attach(self, remote: RemoteSource) -> None: ...
 
+    def forget(self, remote: RemoteSource) -> None: ...
+
     def report_unreachable(self, stream: int, text: str) -> None: ...
 
     def report_drops_of(self, remote: RemoteSource) -> None: ...
@@ -115,7 +117,7 @@ class RemoteSource:
             sink.release(self)
         self._sinks.clear()
         self.inlet.deliveries = ()
-        self.peer.link.unbind(self.stream)
+        self.peer.forget(self)
 
     def _tell(self) -> None:
         self.inlet.deliveries = tuple(self._sinks.values())
