@@ -52,6 +52,7 @@ class _Outgoing:
     uid: bytes
     stream: int
     route: _links.Route | None = None
+    flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
 
 class Peer:
@@ -204,6 +205,7 @@ class Peer:
             self._protocol.start(outgoing.stream, sequence)
             self._send_frames(behind=route)
             is_begun = source.outlet.add_route(route, sequence)
+        outgoing.flushed_at = sequence
         return route
 
     def _forget(self, outgoing: _Outgoing) -> None:
@@ -219,6 +221,7 @@ class Peer:
             outgoing = next((out for out in self._outgoing.values() if out.source is source), None)
             if outgoing is None or outgoing.route is None or self.is_ended:
                 return
+            sequence = source.outlet.sequence
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
             uid = outgoing.uid
@@ -230,6 +233,7 @@ class Peer:
         with books.changing():
             if number in self._flushed:
                 self._flushed.remove(number)
+                outgoing.flushed_at = max(outgoing.flushed_at, sequence)
             elif self._protocol.is_shared(uid):
                 raise self._lost()
 
@@ -414,10 +418,13 @@ class Peer:
 
     def _end(self, error: EchoError | None) -> None:
         self.is_ended = True
+        is_lost = not self._farewell
         if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
             error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in [*self._outgoing.values(), *self._withdrawn]:
+            if is_lost and outgoing.route is not None:
+                outgoing.source.note_lost_route(outgoing.flushed_at, self._farewell)
             self._forget(outgoing)
         self._node.peer_ended(self, self._farewell, error)
         self._incoming.clear()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import echo_core as echo
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -54,3 +56,59 @@ def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -
         source.submit(Plain(i, 0.0))
     assert [event.id for event in collector.wait(100)] == list(range(100))
     assert here.statistics().links[0].writes - before <= 2
+
+
+def test_a_flush_says_that_a_link_was_lost_with_events(make_node: MakeNode) -> None:
+    """Once: what is submitted since then is another matter."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
+    may_end = threading.Event()
+    opened.sink(Plain, lambda _: may_end.wait(LIMIT_S))
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    _lose_links(here, notices)
+    may_end.set()
+    with pytest.raises(echo.LinkError, match="not known to have arrived"):
+        source.flush(LIMIT_S)
+    source.flush(LIMIT_S)
+
+
+def test_a_flush_has_nothing_to_say_of_a_link_that_had_nothing_to_lose(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    sink = there.open_channel(channel.id).sink(Plain)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    source.flush(LIMIT_S)
+    _lose_links(here, notices)
+    source.flush(LIMIT_S)
+    assert sink.get(LIMIT_S) == Plain(1, 1.0)
+
+
+def test_who_says_goodbye_has_lost_nothing(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    there.open_channel(channel.id).sink(Plain)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    there.close()
+    _wait_for_end(notices)
+    source.flush(LIMIT_S)
+
+
+def _lose_links(node: echo.Node, notices: Collector) -> None:
+    for peer in node._neighbours._peers.copy().values():
+        peer.link.shut()
+    _wait_for_end(notices)
+
+
+def _wait_for_end(notices: Collector) -> None:
+    while not any(isinstance(notice, echo.PeerLeft) for notice in notices.events):
+        notices.wait(len(notices.events) + 1)
