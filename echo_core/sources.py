@@ -119,7 +119,11 @@ class Source(Generic[T]):
         if self.is_closed:
             msg = f"Expected a source that is open, that of `{self.format.name}` has been closed"
             raise ClosedError(msg)
-        self._keeper.flush(self, timeout_s)
+        try:
+            self._keeper.flush(self, timeout_s)
+        except LinkError:
+            self._lost_route = ""  # it is said here
+            raise
         with books.changing():
             lost, self._lost_route = self._lost_route, ""
         if lost:

@@ -76,6 +76,30 @@ def test_a_flush_says_that_a_link_was_lost_with_events(make_node: MakeNode) -> N
     source.flush(LIMIT_S)
 
 
+def test_a_flush_that_is_under_way_says_so_once(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def stop(event: Plain) -> None:
+        has_begun.set()
+        may_end.wait(LIMIT_S)
+
+    there.open_channel(channel.id).sink(Plain, stop)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    assert has_begun.wait(LIMIT_S)
+    losing = threading.Thread(target=_lose_links, args=(here, notices))
+    losing.start()
+    with pytest.raises(echo.LinkError):
+        source.flush(LIMIT_S)
+    losing.join(LIMIT_S)
+    may_end.set()
+    source.flush(LIMIT_S)
+
+
 def test_a_flush_has_nothing_to_say_of_a_link_that_had_nothing_to_lose(make_node: MakeNode) -> None:
     here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
     channel = here.create_channel("x", Plain)
