@@ -80,11 +80,6 @@ class Place:
     advertised_host: str
     spin_ns: int
 
-    def __post_init__(self) -> None:
-        if "tcp" in self.transports and self.listens_at.is_everywhere and not self.advertised_host:
-            msg = f"Expected an advertised_host, since nobody can be reached at {self.listens_at.host}"
-            raise ChannelError(msg, hint="name the host as others know it")
-
     @property
     def shares_memory(self) -> bool:
         return "shm" in self.transports

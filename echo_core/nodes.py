@@ -70,6 +70,9 @@ class Node:
             advertised_host=advertised_host,
             spin_ns=nanoseconds(spin_s),
         )
+        if self._place.is_exposed and self._place.listens_at.is_everywhere and not advertised_host:
+            msg = f"Expected an advertised_host, since nobody can be reached at {host}"
+            raise ChannelError(msg, hint="name the host as others know it")
         self._limits = limits or Limits()
         self._neighbours = Neighbours(self, self._place, self._limits)
         self._memberships: dict[bytes, Membership] = {}

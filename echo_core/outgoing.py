@@ -18,6 +18,7 @@ class Outgoing:
     stream: int
     route: _links.Route | None = None
     is_flowing: bool = False
+    flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
 
 class OutgoingSources:

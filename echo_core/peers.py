@@ -214,6 +214,7 @@ class Peer:
             self._protocol.start(outgoing.stream, sequence)
             self._send_frames()  # behind all that an earlier route of the stream has queued
             is_begun = source.outlet.add_route(route, sequence)
+        outgoing.flushed_at = sequence
         return route
 
     def _released(self, stream: int) -> None:
@@ -239,6 +240,7 @@ class Peer:
             outgoing = self._outgoing.of_source(source)
             if outgoing is None or outgoing.route is None or not outgoing.is_flowing or self.is_ended:
                 return
+            sequence = source.outlet.sequence
             number = self._protocol.flush()
             self._send_frames(behind=outgoing.route)
             uid = outgoing.uid
@@ -250,6 +252,7 @@ class Peer:
         with books.changing():
             if number in self._flushed:
                 self._flushed.remove(number)
+                outgoing.flushed_at = max(outgoing.flushed_at, sequence)
             elif self._protocol.is_shared(uid):
                 raise self._lost()
 
@@ -455,10 +458,13 @@ class Peer:
 
     def _end(self, error: EchoError | None) -> None:
         self.is_ended = True
+        is_lost = not self._farewell
         if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
             error = None
         self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
         for outgoing in self._outgoing.all():
+            if is_lost and outgoing.route is not None:
+                outgoing.source.note_lost_route(outgoing.flushed_at, self._farewell)
             self._forget(outgoing)
         for source, route in self._ending:  # what was queued is dropped now, and counted
             source.remove_route(route)

@@ -13,7 +13,7 @@ import numpy as np
 from echo_core import _links
 from echo_core.backlog import Backlog
 from echo_core.bookkeeping import books
-from echo_core.errors import ClosedError, FormatError, IncompatibleError
+from echo_core.errors import ClosedError, FormatError, IncompatibleError, LinkError
 from echo_core.formats.format import Format
 from echo_core.sinks import Sink
 from echo_core.statistics import SourceStatistics
@@ -60,6 +60,7 @@ class Source(Generic[T]):
         self.delay_ns = delay_ns
         self.unreachable: deque[tuple[object, str]] = deque(maxlen=_MAX_ANSWERS)  # by whom, and why
         self._has_refusals = False
+        self._lost_route = ""  # why, since the last flush
         self.is_closed = False
         self._keeper = keeper
         self._local: dict[Sink[Any], _links.Delivery] = {}
@@ -113,11 +114,25 @@ class Source(Generic[T]):
             raise IncompatibleError(msg)
 
     def flush(self, timeout_s: float | None = 10.0) -> None:
-        """Blocks until every other process has handed all events so far to its handlers and queues."""
+        """Blocks until every other process has handed all events so far to its handlers and queues.
+
+        LinkError, once: a link was lost since the last flush, with events that may not have arrived.
+        """
         if self.is_closed:
             msg = f"Expected a source that is open, that of `{self.format.name}` has been closed"
             raise ClosedError(msg)
-        self._keeper.flush(self, timeout_s)
+        try:
+            self._keeper.flush(self, timeout_s)
+        except LinkError:
+            self._lost_route = ""  # it is said here
+            raise
+        with books.changing():
+            lost, self._lost_route = self._lost_route, ""
+        if lost:
+            msg = (
+                f"Expected all events of `{self.name}` to arrive, some are not known to have arrived: {lost}"
+            )
+            raise LinkError(msg)
 
     @property
     def sinks(self) -> int:
@@ -222,6 +237,11 @@ class Source(Generic[T]):
         """Nobody takes events at its end; what it has queued is still sent."""
         with suppress(ClosedError):  # then it has let go of all
             self.outlet.routes = _without(self.outlet.routes, route)
+
+    def note_lost_route(self, flushed: int, reason: str) -> None:
+        """A link is gone, and nobody knows of more than so many events that they came to its end."""
+        if self.outlet.sequence > flushed:
+            self._lost_route = reason
 
     def remove_route(self, route: _links.Route) -> None:
         self.pause(route)

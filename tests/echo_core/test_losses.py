@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.transports import messages
@@ -102,3 +104,83 @@ def test_what_a_peer_that_is_gone_did_not_take_counts_as_dropped(make_node: Make
         assert (before.queued_events, before.dropped) == (100, 1)
     until(lambda: source.statistics().queued_events == 0)
     assert source.statistics().dropped == 101
+
+
+def test_a_flush_says_that_a_link_was_lost_with_events(make_node: MakeNode) -> None:
+    """Once: what is submitted since then is another matter."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
+    may_end = threading.Event()
+    opened.sink(Plain, lambda _: may_end.wait(LIMIT_S))
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    _lose_links(here, notices)
+    may_end.set()
+    with pytest.raises(echo.LinkError, match="not known to have arrived"):
+        source.flush(LIMIT_S)
+    source.flush(LIMIT_S)
+
+
+def test_a_flush_that_is_under_way_says_so_once(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def stop(event: Plain) -> None:
+        has_begun.set()
+        may_end.wait(LIMIT_S)
+
+    there.open_channel(channel.id).sink(Plain, stop)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    assert has_begun.wait(LIMIT_S)
+    losing = threading.Thread(target=_lose_links, args=(here, notices))
+    losing.start()
+    with pytest.raises(echo.LinkError):
+        source.flush(LIMIT_S)
+    losing.join(LIMIT_S)
+    may_end.set()
+    source.flush(LIMIT_S)
+
+
+def test_a_flush_has_nothing_to_say_of_a_link_that_had_nothing_to_lose(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    sink = there.open_channel(channel.id).sink(Plain)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    source.flush(LIMIT_S)
+    _lose_links(here, notices)
+    source.flush(LIMIT_S)
+    assert sink.get(LIMIT_S) == Plain(1, 1.0)
+
+
+def test_who_says_goodbye_has_lost_nothing(make_node: MakeNode) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    there.open_channel(channel.id).sink(Plain)
+    notices, source = Collector(), channel.source()
+    channel.watch(notices)
+    source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    there.close()
+    _wait_for_end(notices)
+    source.flush(LIMIT_S)
+
+
+def _lose_links(node: echo.Node, notices: Collector) -> None:
+    for peer in node._neighbours._peers.copy().values():
+        peer.link.shut()
+    _wait_for_end(notices)
+
+
+def _wait_for_end(notices: Collector) -> None:
+    while not any(isinstance(notice, echo.PeerLeft) for notice in notices.events):
+        notices.wait(len(notices.events) + 1)
