@@ -50,8 +50,14 @@ static int take_gap(const struct link *link, const struct frame *frame)
     if (object == NULL)
         return -1;
     events = le64toh(load_uint64_t(frame->payload + 8));
-    if (object != Py_None) {
-        inlet = (struct inlet *)(void *)object;
+    inlet = object != Py_None ? (struct inlet *)(void *)object : NULL;
+    if (inlet != NULL && events > UINT64_MAX - inlet->sequence) {
+        echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
+                   (unsigned long long)inlet->sequence, (unsigned long long)events);
+        Py_DECREF(object);
+        return -1;
+    }
+    if (inlet != NULL) {
         inlet->sequence += events;
         inlet->lost += events;
     }

@@ -131,6 +131,17 @@ def test_gap_is_counted(peer: tuple[SocketWire, Peer]) -> None:
     assert (inlet.events, inlet.lost, inlet.sequence) == (2, 1000, 1002)
 
 
+def test_gap_that_no_source_can_have_ends_the_link(peer: tuple[SocketWire, Peer]) -> None:
+    """The count would begin anew."""
+    wire, far = peer
+    link = link_over(wire)
+    inlet = sink(link, lambda event: None)
+    far.socket.sendall(frame_bytes(64, b"") + frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, 2**64 - 1)))
+    with pytest.raises(WireError, match="gap after event 1"):
+        link.run()
+    assert inlet.lost == 0
+
+
 def test_stream_that_was_unbound_is_skipped(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
