@@ -425,14 +425,23 @@ class Neighbours:
         """Where it can be reached, from the first channel on."""
         with books.changing():
             if self._door is None:
-                listeners = [sockets.listen(address) for address in self._wanted_addresses()]
-                self.addresses = tuple(
-                    sockets.bound_address(listener, advertised_host=self._place.advertised_host)
-                    for listener in listeners
-                )
-                self._door = Doorkeeper(self, self._node.name)
-                self._door.start(listeners)
+                self._open_door()
             return self.addresses
+
+    def _open_door(self) -> None:
+        """All listeners or none, also where it is interrupted."""
+        with contextlib.ExitStack() as unfinished:
+            listeners = [
+                unfinished.enter_context(sockets.listen(address)) for address in self._wanted_addresses()
+            ]
+            door = Doorkeeper(self, self._node.name)
+            self.addresses = tuple(
+                sockets.bound_address(listener, advertised_host=self._place.advertised_host)
+                for listener in listeners
+            )
+            self._door = door
+            unfinished.pop_all()  # from here on they are the doorkeeper's to close
+            door.start(listeners)
 
     def _wanted_addresses(self) -> list[Address]:
         addresses: list[Address] = []

@@ -45,6 +45,9 @@ def listen(address: Address) -> socket.socket:
         listener.close()
         msg = f"Expected to listen at {address}: {error.strerror or error}"
         raise LinkError(msg) from error
+    except BaseException:  # an interrupt
+        listener.close()
+        raise
     return listener
 
 
@@ -75,7 +78,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
         connection.close()
         msg = f"Expected a process that listens at {address}: {getattr(error, 'strerror', None) or error}"
         raise LinkError(msg) from error
-    except LinkError:
+    except BaseException:  # LinkError, or an interrupt
         connection.close()
         raise
     return connection

@@ -18,6 +18,7 @@ from echo_core.channel_ids import ChannelId
 from echo_core.neighbours import Transport
 from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
+from tests.echo_core.census import census
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector
@@ -78,6 +79,17 @@ def test_a_node_listens_where_its_transports_say(make_node: MakeNode) -> None:
         found = [parse_address(text) for text in node.addresses]
         assert [type(address) for address in found] == kinds
         assert all(address.is_loopback for address in found if isinstance(address, TcpAddress))
+
+
+def test_a_port_that_is_taken_leaves_no_other_listener(make_node: MakeNode) -> None:
+    """And the node may be tried again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        node = make_node(port=taken.getsockname()[1])
+        before = census()
+        with pytest.raises(echo.LinkError, match="Expected to listen at tcp"):
+            node.create_channel("x")
+        assert census() == before
+    assert len(node.create_channel("x").id) > 0
 
 
 def test_listening_elsewhere_is_warned_of(make_node: MakeNode) -> None:
