@@ -15,17 +15,22 @@ from tests.native.link_ends import KIND_GAP, PATIENCE_NS, Peer, counted, link_ov
 
 @pytest.fixture
 def full_route() -> Iterator[tuple[Route, Peer]]:
-    """Nobody reads what it sends until the test does. A signal interrupts soon: while a submission waits."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
+    """Nobody reads what it sends until the test does. A signal interrupts while a submission waits."""
     one, other = socket.socketpair()
     other.settimeout(30)
     link = link_over(SocketWire(one.detach()))
+    route = source(link, max_events=1)[1]
+    signals_when_full: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        """Not at the first signal that finds the backlog full: the submission that waits may not have begun."""
+        signals_when_full.extend([number] * route.queued_events)
+        if len(signals_when_full) >= 3:
+            raise KeyboardInterrupt
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    yield source(link, max_events=1)[1], Peer(other)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    yield route, Peer(other)
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
     link.shut()
