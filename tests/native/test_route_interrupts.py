@@ -23,7 +23,7 @@ def full_route() -> Iterator[tuple[Route, Peer]]:
     signals_when_full: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        """Not at the first signal that finds the backlog full: the submission that waits may not have begun."""
+        """Not at the first signal that finds the backlog full: the submission may not wait yet."""
         signals_when_full.extend([number] * route.queued_events)
         if len(signals_when_full) >= 3:
             raise KeyboardInterrupt
