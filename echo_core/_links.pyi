@@ -168,6 +168,9 @@ class Delivery:
     def events(self) -> int:
         """How many have come to this sink, failures included."""
     @property
+    def bytes(self) -> int:
+        """Of their records, in the sender's layout; 0 for events that vary in size and came by reference."""
+    @property
     def failures(self) -> int:
         """How many of them ended in an exception."""
     @property

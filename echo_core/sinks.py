@@ -83,7 +83,7 @@ class Sink(Generic[T]):
         self._queue = _queue(backlog) if own_thread or handler is None else None
         self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
         self._refusals: dict[Feed, Report] = {}
-        self._past = [0, 0, 0]  # events, failures, lost: of feeds that are gone
+        self._past = [0, 0, 0, 0]  # events, failures, lost, bytes: of feeds that are gone
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
         self.is_closed = False
@@ -144,11 +144,12 @@ class Sink(Generic[T]):
     def statistics(self) -> SinkStatistics:
         with books.changing():
             feeds = list(self._feeds.items())
-        events, failures, lost = self._past
+        events, failures, lost, size_bytes = self._past
         made = {id(reception): reception for _, (_, reception) in feeds if reception is not None}.values()
         queue = self._queue
         return SinkStatistics(
             events=events + sum(delivery.events for _, (delivery, _) in feeds),
+            size_bytes=size_bytes + sum(delivery.bytes for _, (delivery, _) in feeds),
             lost=lost + sum(feed.lost for feed, _ in feeds),
             dropped=queue.dropped if queue else 0,
             failures=failures + sum(delivery.failures for _, (delivery, _) in feeds),
@@ -252,6 +253,7 @@ class Sink(Generic[T]):
             self._past[0] += held[0].events
             self._past[1] += held[0].failures
             self._past[2] += feed.lost
+            self._past[3] += held[0].bytes
             self._feeds_by_link[feed.link] -= 1
             if not self._feeds_by_link[feed.link]:
                 del self._feeds_by_link[feed.link]

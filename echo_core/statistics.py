@@ -22,11 +22,13 @@ class SourceStatistics:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatistics:
-    """`lost` never came: sources had dropped it. `dropped` came and found no room. `compiled` and
+    """`size_bytes` are those of records as they came; what varies in size and came by reference has none.
+    `lost` never came: sources had dropped it. `dropped` came and found no room. `compiled` and
     `interpreted` say how records were decoded that feed it now: by decoders which all sinks of the node share
     that take the same from the same format, so they may count more than came to this one."""
 
     events: int
+    size_bytes: int
     lost: int
     dropped: int
     failures: int

@@ -27,6 +27,7 @@ struct delivery {
     int is_queue;           /* what target is */
     int is_array;           /* 1: all records of a batch become one object */
     uint64_t events;        /* handed to the target, or lost on the way for an error */
+    uint64_t bytes;         /* of their records, in the sender's layout */
     uint64_t failures;      /* exceptions reported */
     uint64_t dropped;       /* for want of room in the queue */
 };
@@ -114,6 +115,7 @@ static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_s
     PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
 
     delivery->events++;
+    delivery->bytes += (uint64_t)size;
     return event != NULL ? deliver(delivery, event, size) : refuse(delivery);
 }
 
@@ -223,6 +225,7 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
     array = call_one(delivery->decode, buffer);
     Py_DECREF(buffer);
     delivery->events += (uint64_t)(total / delivery->record_size);
+    delivery->bytes += (uint64_t)total;
     return array != NULL ? deliver(delivery, array, total) : refuse(delivery);
 }
 
@@ -240,6 +243,7 @@ int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
     struct delivery *delivery = (struct delivery *)self;
 
     delivery->events++;
+    delivery->bytes += (uint64_t)size;
     return deliver(delivery, Py_NewRef(event), size);
 }
 
@@ -338,6 +342,8 @@ static PyMethodDef delivery_methods[] = {
 static PyMemberDef delivery_members[] = {
     {"events", T_ULONGLONG, offsetof(struct delivery, events), READONLY,
      PyDoc_STR("How many have come to this sink, failures included.")},
+    {"bytes", T_ULONGLONG, offsetof(struct delivery, bytes), READONLY,
+     PyDoc_STR("Of their records, in the sender's layout; 0 for events that vary in size and came by reference.")},
     {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
      PyDoc_STR("How many of them ended in an exception.")},
     {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,

@@ -386,6 +386,7 @@ def test_statistics_count_what_happened(pair: Pair) -> None:
     collector.wait(100)
     sent, received = source.statistics(), sink.statistics()
     assert (sent.events, sent.dropped, received.events, received.lost) == (100, 0, 100, 0)
+    assert received.size_bytes == 100 * echo.format_of(Plain).size_bytes
     assert (received.sources, sent.local_sinks + sent.remote_sinks) == (1, 1)
     assert here.statistics().sources == 1
 
