@@ -208,14 +208,18 @@ class Peer:
             delay_ns=source.delay_ns,
             max_payload=self._max_payload,
         )
-        is_begun = False
-        while not is_begun:
-            sequence = source.outlet.sequence
-            self._protocol.start(outgoing.stream, sequence)
-            self._send_frames()  # behind all that an earlier route of the stream has queued
-            is_begun = source.outlet.add_route(route, sequence)
+        sequence = self._tell_start(outgoing)
+        while not (source.outlet.add_route(route, sequence) or source.is_closed):
+            sequence = self._tell_start(outgoing)
         outgoing.flushed_at = sequence
         return route
+
+    def _tell_start(self, outgoing: Outgoing) -> int:
+        """The number of the next event, which goes behind all that is queued."""
+        sequence = outgoing.source.outlet.sequence
+        self._protocol.start(outgoing.stream, sequence)
+        self._send_frames()
+        return sequence
 
     def _released(self, stream: int) -> None:
         outgoing = self._outgoing.of_stream(stream)

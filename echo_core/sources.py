@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Source(Generic[T]):
         dtype = self.format.dtype
         pool = self.outlet.pool
         room = pool.loan(count * dtype.itemsize) if pool is not None else None
-        return np.empty(count, dtype) if room is None else np.frombuffer(room, dtype, count)  # type: ignore[call-overload]
+        return np.empty(count, dtype) if room is None else np.frombuffer(cast("Any", room), dtype, count)
 
     def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:
         """Blocks until so many sinks, here and elsewhere, take this source's events.

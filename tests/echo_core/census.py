@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import pytest
 
+import echo_core as echo
+from echo_core.peers import Peer
+
 LIMIT_S = 30.0
 _OF_NODES = ("echo-door-", "echo-link-", "echo-meet-", "echo-sink-")
 
@@ -61,7 +64,7 @@ def _writers() -> int:
 
 def _descriptors() -> tuple[str, ...]:
     """Without eventfds: a link makes its own when a thread first waits for it, and shows as a socket too."""
-    found = []
+    found: list[str] = []
     for number in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{number}")
@@ -100,3 +103,8 @@ def _beyond(one: Census, other: Census) -> str:
     descriptors = Counter(one.descriptors) - Counter(other.descriptors)
     writers, mappings = one.writers - other.writers, one.mappings - other.mappings
     return f"{dict(threads)}, {dict(descriptors)}, {writers} writers, {mappings} mappings"
+
+
+def peers_of(node: echo.Node) -> list[Peer]:
+    """The other ends of a node's links, for a test that cuts one."""
+    return list(node._neighbours._peers.values())  # pyright: ignore[reportPrivateUsage]

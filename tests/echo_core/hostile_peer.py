@@ -13,7 +13,7 @@ from typing import Any, Self
 import echo_core as echo
 from echo_core.channel_ids import ChannelId
 from echo_core.transports import messages, sockets
-from echo_core.transports.addresses import TcpAddress, UnixAddress
+from echo_core.transports.addresses import UnixAddress
 from echo_core.transports.frames import scan, write_frame
 from echo_core.transports.handshake import Initiator
 from echo_core.transports.handshake_words import Identity
@@ -42,9 +42,8 @@ def identity(node_id: bytes | None = None) -> Identity:
 
 def connect(channel_id: str, transport: str) -> socket.socket:
     """A bare connection to the creator of a channel."""
-    kind = UnixAddress if transport == "unix" else TcpAddress
     addresses = ChannelId.parse(channel_id).addresses
-    address = next(address for address in addresses if isinstance(address, kind))
+    address = next(it for it in addresses if isinstance(it, UnixAddress) == (transport == "unix"))
     return sockets.connect(address, LIMIT_S)
 
 

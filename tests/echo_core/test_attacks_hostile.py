@@ -119,7 +119,7 @@ def test_messages_that_are_kept_are_kept_in_bounds(victim: Victim, transport: st
 def test_sources_that_no_sink_can_take_are_kept_in_bounds(victim: Victim, transport: str) -> None:
     """Each is refused with a report, and closed again."""
     other = frame(messages.Format(1, echo.format_of(Other).metadata))
-    sink = next(iter(victim.channel._membership.sinks))
+    sink = next(iter(victim.channel._membership.sinks))  # pyright: ignore[reportPrivateUsage]
 
     def refused(i: int) -> bytes:
         offered = frame(messages.Source(STREAM + 1, 0, 1, "other")) + frame(messages.Closed(STREAM + 1))

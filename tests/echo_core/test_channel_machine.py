@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import echo_core as echo
-from tests.echo_core.census import until
+from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 
 LIMIT_S = 30.0
 WATCHDOG_S = 60.0
+SLOW_AND_LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 TRANSPORTS: list[list[Any]] = [  # all can reach all
     ["tcp"],
     ["unix", "tcp"],
@@ -56,7 +57,7 @@ class ModelSource:
 
 
 @contextmanager
-def watched() -> Iterator[None]:
+def watched() -> Generator[None]:
     """Says where every thread is when something hangs."""
     faulthandler.dump_traceback_later(WATCHDOG_S, exit=True)
     try:
@@ -224,10 +225,10 @@ class Channels(RuleBasedStateMachine):
     @rule(node=st.integers(0, 2))
     def kill_links(self, node: int) -> None:
         """As if the network had gone: events that were under way are lost, and nobody is linked any more."""
-        peers = list(self.nodes[node]._neighbours._peers.values())
+        peers = peers_of(self.nodes[node])
         for peer in peers:
             peer.link.shut()
-        until(lambda: not any(peer in self.nodes[node]._neighbours._peers.values() for peer in peers))
+        until(lambda: not set(peers) & set(peers_of(self.nodes[node])))
         self._forget_everything()
 
     def _forget_everything(self) -> None:
@@ -283,7 +284,7 @@ TestChannels.settings = settings(
     max_examples=25,
     stateful_step_count=25,
     deadline=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=SLOW_AND_LARGE,
 )
 
 
@@ -309,6 +310,6 @@ def test_long_lives_of_channels() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     thorough = settings(
-        max_examples=300, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=300, stateful_step_count=60, deadline=None, suppress_health_check=SLOW_AND_LARGE
     )
     run_state_machine_as_test(Channels, settings=thorough)

@@ -45,7 +45,11 @@ def test_a_hook_that_fails_too_stops_no_handler(
 def test_a_full_queue_before_a_thread_is_reported_and_ends_the_sink(make_node: MakeNode) -> None:
     """The policy "error" has nobody to raise it to."""
     told = Collector()
-    node = make_node(on_failure=lambda sink, error: told((sink, error)))
+
+    def tell(*failure: object) -> None:
+        told(failure)
+
+    node = make_node(on_failure=tell)
     channel = node.create_channel("x", Plain)
     may_end = threading.Event()
     backlog = echo.Backlog(events=3, when_full="error")

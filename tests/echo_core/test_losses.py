@@ -9,7 +9,7 @@ import pytest
 import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.transports import messages
-from tests.echo_core.census import until
+from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
@@ -176,7 +176,7 @@ def test_who_says_goodbye_has_lost_nothing(make_node: MakeNode) -> None:
 
 
 def _lose_links(node: echo.Node, notices: Collector) -> None:
-    for peer in node._neighbours._peers.copy().values():
+    for peer in peers_of(node):
         peer.link.shut()
     _wait_for_end(notices)
 

@@ -18,7 +18,7 @@ from echo_core.channel_ids import ChannelId
 from echo_core.neighbours import Transport
 from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
-from tests.echo_core.census import census
+from tests.echo_core.census import census, peers_of
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector
@@ -307,7 +307,7 @@ def test_a_channel_that_has_lost_all_others_is_joined_again_when_it_is_opened(ma
     channel = here.create_channel("x", Plain)
     first = there.open_channel(channel.id)
     source = first.source(Plain)
-    for peer in there._neighbours._peers.values():
+    for peer in peers_of(there):
         peer.link.shut()
     books.wait_for(lambda: not here.statistics().links, LIMIT_S, lambda: "no link")
     books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
