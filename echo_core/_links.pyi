@@ -25,6 +25,8 @@ class Wire:
         """Whether write would take something."""
     def nudge(self) -> None:
         """Ends an await_bytes that is under way, or the next one."""
+    def rouse(self) -> None:
+        """Has all that wait look again whether they still must: the peer may have forgotten them."""
     def shut(self) -> None:
         """Ends both directions; what was written before can still be read."""
     def close(self) -> None:
@@ -76,6 +78,8 @@ class Link:
     def unfollow(self, queue: Queue) -> None: ...
     def drain(self, timeout_ns: int) -> bool:
         """Whether all that was sent has been given to the system in time."""
+    def rouse(self) -> None:
+        """Has all that wait look again; to be called from time to time, for a peer may have forgotten them."""
     def shut(self) -> None:
         """Ends it in both directions, at once; `run` returns."""
     def abandon(self) -> None:

@@ -255,6 +255,18 @@ static PyObject *link_unfollow(PyObject *self, PyObject *queue)
     Py_RETURN_NONE;
 }
 
+static PyObject *link_rouse(PyObject *self, PyObject *ignored)
+{
+    struct link *link = link_of(self);
+
+    (void)ignored;
+    if (echo_link_check(link) != 0)
+        return NULL;
+    if (link->wire->operations->rouse != NULL)
+        link->wire->operations->rouse(link->wire);
+    Py_RETURN_NONE;
+}
+
 static PyObject *link_shut(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
@@ -299,6 +311,8 @@ PyMethodDef echo_link_methods[] = {
     {"drain", link_drain, METH_O,
      PyDoc_STR(
          "drain($self, timeout_ns, /)\n--\n\nWhether all that was sent was given to the system in time.")},
+    {"rouse", link_rouse, METH_NOARGS,
+     PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again; to be called from time to time.")},
     {"shut", link_shut, METH_NOARGS,
      PyDoc_STR("shut($self, /)\n--\n\nEnds it in both directions, at once; `run` returns.")},
     {"abandon", link_abandon, METH_NOARGS,

@@ -317,6 +317,14 @@ static void ring_nudge(struct wire *wire)
     echo_signal_raise(&ring->in.direction->bytes_signal);
 }
 
+static void ring_rouse(struct wire *wire)
+{
+    struct ring *ring = (struct ring *)wire;
+
+    echo_signal_raise(&ring->in.direction->bytes_signal);
+    echo_signal_raise(&ring->out.direction->room_signal);
+}
+
 static void ring_shut(struct wire *wire)
 {
     struct ring *ring = (struct ring *)wire;
@@ -347,6 +355,7 @@ static const struct wire_operations ring_operations = {
     .read = ring_read,
     .await_bytes = ring_await_bytes,
     .nudge = ring_nudge,
+    .rouse = ring_rouse,
     .shut = ring_shut,
     .abandon = ring_free,
     .free = ring_free,

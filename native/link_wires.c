@@ -144,6 +144,18 @@ static PyObject *wire_nudge(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
+static PyObject *wire_rouse(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    struct wire *wire = enter(self);
+
+    if (wire == NULL)
+        return NULL;
+    if (wire->operations->rouse != NULL)
+        wire->operations->rouse(wire);
+    leave(self);
+    Py_RETURN_NONE;
+}
+
 static PyObject *wire_shut(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     struct wire *wire = enter(self);
@@ -183,6 +195,7 @@ static PyMethodDef wire_methods[] = {
     {"await_room", wire_await_room, METH_VARARGS,
      PyDoc_STR("await_room($self, timeout_ns=-1, /)\n--\n\nWhether write would take something.")},
     {"nudge", wire_nudge, METH_NOARGS, PyDoc_STR("nudge($self, /)\n--\n\nEnds an await_bytes.")},
+    {"rouse", wire_rouse, METH_NOARGS, PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again.")},
     {"shut", wire_shut, METH_NOARGS, PyDoc_STR("shut($self, /)\n--\n\nEnds both directions.")},
     {"close", wire_close, METH_NOARGS, PyDoc_STR("close($self, /)\n--\n\nEnds and frees the wire.")},
     {NULL, NULL, 0, NULL}};

@@ -54,7 +54,7 @@ static inline size_t frame_bytes(size_t payload)
 
 /* --- wires: bytes from process to process, in order; link_socket.c, link_ring.c; no Python ---
  *
- * One thread at a time writes, one at a time reads; shut and nudge come from any. Times are nanoseconds;
+ * One thread at a time writes, one at a time reads; shut, nudge and rouse come from any. Times are nanoseconds;
  * a negative one is for ever.
  */
 struct wire;
@@ -78,6 +78,9 @@ struct wire_operations {
     int (*await_bytes)(struct wire *wire, int64_t timeout_ns);
     /* Ends an await_bytes that is under way, or the next one. Does not block. */
     void (*nudge)(struct wire *wire);
+    /* Has all that wait look again whether they still must. To be called from time to time, for the peer may
+     * have forgotten somebody. Does not block. NULL: a peer can do no such thing. */
+    void (*rouse)(struct wire *wire);
     /* From now on both directions are at their end; whoever waits returns. The other side will notice. May be
      * called twice. Does not block. */
     void (*shut)(struct wire *wire);

@@ -146,6 +146,7 @@ static void step(struct wire *wire, struct input *input)
         break;
     case 12:
         wire->operations->nudge(wire);
+        wire->operations->rouse(wire);
         break;
     case 13: /* for ever, where something is to be had */
         if (has_bytes(wire))

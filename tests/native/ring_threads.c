@@ -132,7 +132,7 @@ static void run(int64_t spin_ns)
         threads[2 + side] = start(read_all, sides[side]);
     }
     for (int i = 0; i < 200; i++)
-        sides[i % 2]->operations->nudge(sides[i % 2]);
+        (i % 3 == 0 ? sides[0]->operations->nudge : sides[0]->operations->rouse)(sides[i % 2]);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     last = start(read_to_the_end, sides[0]);

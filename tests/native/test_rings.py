@@ -253,6 +253,18 @@ def test_nudge_does_not_end_a_read(pair: tuple[RingWire, RingWire, mmap.mmap]) -
     assert received == [b"x"]
 
 
+def test_who_was_forgotten_is_roused(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+    """By a peer that was killed, or lies, between the count of its bytes and the call that wakes."""
+    one, _, memory = pair
+    received: list[bytes] = []
+    thread = started(lambda: received.append(one.read(10)))
+    await_sleeper(memory, 1, BYTES_SIGNAL)
+    put_number(memory, place_of(1, WRITTEN), 3)
+    one.rouse()
+    thread.join()
+    assert received == [bytes(3)]
+
+
 def test_signal_of_the_system_ends_a_wait() -> None:
     """Its handler runs, and what it raises comes out."""
     one, other, memory = ends()

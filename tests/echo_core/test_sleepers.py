@@ -1,0 +1,45 @@
+"""A reader that sleeps in shared memory, and is not woken as it should be."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain
+from tests.echo_core.conftest import MakeNode
+
+# As native/link_ring.c has it: two directions, each with the signal on which its reader sleeps.
+SIGNALS = (256 + 256, 256 + 512 + 256)
+SLEEPING = 1
+
+
+def signals() -> Iterator[ctypes.c_uint32]:
+    """Of all rings that are mapped here."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        found = re.match(r"([0-9a-f]+)-[0-9a-f]+ rw-s 00000000 .*memfd:echo_core ring", line)
+        if found:
+            yield from (ctypes.c_uint32.from_address(int(found[1], 16) + place) for place in SIGNALS)
+
+
+def are_asleep() -> bool:
+    """Both readers; each ring is mapped twice, since both nodes are in this process."""
+    found = list(signals())
+    return len(found) == 4 and all(signal.value & SLEEPING for signal in found)
+
+
+def test_reader_that_the_peer_has_forgotten_gets_its_events(make_node: MakeNode) -> None:
+    """The peer finds no mark that somebody sleeps, as one that is killed before it wakes; the node looks."""
+    here, there = make_node(transports=["shm"]), make_node(transports=["shm"])
+    channel = here.create_channel("test", Plain)
+    received: list[Plain] = []
+    _sink = there.open_channel(channel.id).sink(Plain, received.append)
+    source = channel.source()
+    source.wait_matched(1, 30.0)
+    until(are_asleep)
+    for signal in signals():
+        signal.value &= ~SLEEPING
+    source.submit(Plain(1, 0.0))
+    until(lambda: received == [Plain(1, 0.0)])
