@@ -19,7 +19,7 @@ SUITES = {
     "formats": "bench.formats",
     "memory": "bench.memory",
 }
-TRANSPORT_SUITES = ("channels", "fanout", "inprocess", "latency", "throughput")
+TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "throughput")
 """They have options of their own: `python -m bench latency --help`."""
 
 

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.transport import channels, choice, fanout, inprocess, latency, throughput
+from bench.transport import breakdown, channels, choice, fanout, inprocess, latency, throughput
 from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
 from bench.transport.plot import as_svg
 
 SUITES: dict[str, Callable[[Options], Outcome]] = {
+    "breakdown": breakdown.measure,
     "channels": channels.measure,
     "fanout": fanout.measure,
     "inprocess": inprocess.measure,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.transport.placement import Placement
+from bench.transport.statistics import Trips
 
 _NATIVE = Path(__file__).parent / "native"
 _LIMIT_S = 60
@@ -35,10 +36,10 @@ def _build(sources: list[Path], built: Path) -> None:
     unfinished.replace(built)
 
 
-def round_trips(carrier: str, n: int, placement: Placement, *, budget_s: float, most: int) -> list[int]:
-    """Nanoseconds of each."""
-    times_ns: list[int] = _run("rtt", carrier, n, budget_s, *_cores(placement), most)["times_ns"]
-    return times_ns
+def round_trips(carrier: str, n: int, placement: Placement, *, budget_s: float, most: int) -> Trips:
+    """Once warm."""
+    found = _run("rtt", carrier, n, budget_s, *_cores(placement), most)
+    return Trips(found["began_ns"], found["times_ns"])
 
 
 def messages_per_s(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import queue
+import time
 from collections.abc import Callable
 from typing import Any
 
 from bench.transport import loops
 from bench.transport.endpoint import End, Part, Peer, Role
+from bench.transport.statistics import Trips
 from bench.transport.tcp_bytes import received_bytes
 from bench.transport.worker import Station
 
@@ -16,15 +18,16 @@ _WAIT_S = 30.0
 _WARM_NS = 150_000_000
 
 
-def ask(station: Station, *, peer: Peer, n: int, budget_s: float, most: int) -> Any:
-    """Nanoseconds of each round trip, once warm: code is compiled by then."""
+def ask(station: Station, *, peer: Peer, n: int, budget_s: float, most: int) -> Trips:
+    """Round trips, once warm: code is compiled by then."""
     end = _new_end(peer, Role(Part.PING, station.index, 1), n)
     ask_for = _handled(station, end) if end.calls_handlers else _awaited(station, end)
     ask_for(_WARM_NS, most)
-    times_ns = ask_for(int(budget_s * 1e9), most)
+    began_ns = time.perf_counter_ns()
+    trips = Trips(began_ns, ask_for(int(budget_s * 1e9), most))
     _send_last(end)
     _part(station, end)
-    return times_ns
+    return trips
 
 
 def _awaited(station: Station, end: End) -> Callable[[int, int], Any]:

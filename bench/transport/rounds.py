@@ -84,8 +84,8 @@ def latency_of(peer: Peer, n: int, placement: Placement, budget_s: float) -> Con
             Task(measuring.ask, asked, placement),
             Task(measuring.answer, {"peer": peer, "n": n}, placement),
         ]
-        times_ns, _ = session.run(tasks, launcher=peer.launcher)
-        return Times.of(times_ns)
+        trips, _ = session.run(tasks, launcher=peer.launcher)
+        return Times.of(trips.times_ns)
 
     return Contender(peer.name, measure, is_ours=peer.is_ours)
 
@@ -94,7 +94,8 @@ def latency_of_floor(carrier: str, n: int, placement: Placement, budget_s: float
     """The same in C."""
 
     def measure() -> Times:
-        return Times.of(floors.round_trips(carrier, n, placement, budget_s=budget_s, most=MOST))
+        trips = floors.round_trips(carrier, n, placement, budget_s=budget_s, most=MOST)
+        return Times.of(trips.times_ns)
 
     return Contender(f"floor {carrier}", measure)
 

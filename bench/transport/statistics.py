@@ -35,6 +35,19 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Trips:
+    """Round trips one after the other: when the first began, and what each took."""
+
+    began_ns: int
+    times_ns: Sequence[int]
+
+    @property
+    def ended_ns(self) -> int:
+        """Nearly: what lies between two round trips is left out."""
+        return self.began_ns + sum(self.times_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class Bin:
     """How many times of all lie from `low_us` up to `high_us`."""
 

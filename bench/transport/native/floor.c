@@ -3,7 +3,8 @@
  *   floor rtt    CARRIER PARTICLES SECONDS FIRST_CPU OTHER_CPU MOST
  *   floor stream CARRIER PARTICLES SECONDS FIRST_CPU OTHER_CPU STRIDE RECEIVERS
  *
- * CARRIER: tcp, unix, shm-spin, shm-futex; for streams also tcp-gathered, unix-gathered. PARTICLES: 0 is a
+ * CARRIER: tcp, unix, shm-spin, shm-futex, shm-timed (whose waits have a limit, as those of a program that must not
+ * hang); for streams also tcp-gathered, unix-gathered. PARTICLES: 0 is a
  * particle alone, else a batch of so many behind a header. *_CPU: where the first process and the others run;
  * -1: anywhere. MOST: round trips. STRIDE: messages between two looks at the clock. Every message is checked for
  * its place in the order; exit code 3: a wrong one came. What is allocated lives as long as the process.
@@ -149,7 +150,7 @@ static struct carrier *new_carrier(const struct task *task)
     int is_tcp = !strncmp(task->carrier, "tcp", 3);
 
     if (!strncmp(task->carrier, "shm", 3))
-        return ring_carrier(!strcmp(task->carrier, "shm-futex"), message_bytes(task), task->receivers);
+        return ring_carrier(task->carrier, message_bytes(task), task->receivers);
     return socket_carrier(is_tcp, strstr(task->carrier, "gathered") != NULL, message_bytes(task), task->receivers);
 }
 
@@ -194,7 +195,7 @@ static void measure_round_trips(const struct task *task, long most)
 {
     struct carrier *there = new_carrier(task), *back = new_carrier_back(task, there);
     int64_t *times_ns = calloc(most, sizeof *times_ns);
-    int64_t warm_ns, stop_ns;
+    int64_t warm_ns, began_ns;
     void *message = new_message(task);
     long count = 0;
     pid_t child = fork();
@@ -207,13 +208,13 @@ static void measure_round_trips(const struct task *task, long most)
     warm_ns = now_ns() + task->budget_ns / 4;
     while (now_ns() < warm_ns)
         ask(task, there, back, message, 0);
-    stop_ns = now_ns() + task->budget_ns;
-    for (; count < most && now_ns() < stop_ns; count++)
+    began_ns = now_ns();
+    for (; count < most && now_ns() - began_ns < task->budget_ns; count++)
         times_ns[count] = ask(task, there, back, message, count);
     set_step(message, END);
     there->put(there, message);
     await(child);
-    printf("{\"times_ns\": [");
+    printf("{\"began_ns\": %ld, \"times_ns\": [", (long)began_ns);
     for (long i = 0; i < count; i++)
         printf(i ? ",%ld" : "%ld", (long)times_ns[i]);
     printf("]}\n");

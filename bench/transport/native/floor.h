@@ -26,8 +26,9 @@ struct carrier *socket_carrier(int is_tcp, int gathers, size_t size, int receive
  * with what goes back, which two connections would do in packets of their own. */
 struct carrier *socket_carrier_back(const struct carrier *there);
 
-/* A ring of 64 slots in shared memory. `sleeps`: waits in the kernel, else by looking again and again. */
-struct carrier *ring_carrier(int sleeps, size_t size, int receivers);
+/* A ring of 64 slots in shared memory. `name`: shm-spin looks again and again, shm-futex sleeps in the kernel, and
+ * shm-timed has the kernel end each sleep after a second. */
+struct carrier *ring_carrier(const char *name, size_t size, int receivers);
 
 /* Ends the process with errno's text. */
 _Noreturn void fail(const char *what);

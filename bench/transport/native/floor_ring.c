@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SLOTS = 64 };
@@ -31,13 +32,16 @@ struct ring {
     size_t slot_bytes;                  /* a multiple of 64, so that no two slots share a cache line */
     size_t size;                        /* of a message */
     int sleeps, receivers;
+    const struct timespec *limit;       /* of one sleep; NULL: none */
     uint32_t position;                  /* own: messages written, or messages taken */
     uint32_t seen_tails[MOST_RECEIVERS]; /* own: saves a look at the reader's cache line while there is room */
 };
 
-static void futex(_Atomic uint32_t *word, int operation, uint32_t value)
+static const struct timespec one_second = {.tv_sec = 1};
+
+static void futex(_Atomic uint32_t *word, int operation, uint32_t value, const struct timespec *limit)
 {
-    syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+    syscall(SYS_futex, word, operation, value, limit, NULL, 0);
 }
 
 static void await_room(struct ring *ring, int reader)
@@ -59,7 +63,7 @@ static void wake_sleepers(struct ring *ring)
     for (int i = 0; i < ring->receivers; i++)
         sleepers += atomic_load(&ring->shared->cursors[i].is_asleep);
     if (sleepers > 0)
-        futex(&ring->shared->head, FUTEX_WAKE, ring->receivers);
+        futex(&ring->shared->head, FUTEX_WAKE, ring->receivers, NULL);
 }
 
 static void put(struct carrier *carrier, const void *message)
@@ -87,7 +91,7 @@ static void await_message(struct ring *ring, struct cursor *cursor)
     while (atomic_load_explicit(&ring->shared->head, memory_order_acquire) == ring->position) {
         if (ring->sleeps) {
             atomic_store(&cursor->is_asleep, 1);
-            futex(&ring->shared->head, FUTEX_WAIT, ring->position);
+            futex(&ring->shared->head, FUTEX_WAIT, ring->position, ring->limit);
             atomic_store(&cursor->is_asleep, 0);
         } else if (ring->receivers > 1)
             sched_yield(); /* there may be more of us than cores */
@@ -106,7 +110,7 @@ static const void *take(struct carrier *carrier, int receiver)
     return ring->slots + ring->position++ % SLOTS * ring->slot_bytes;
 }
 
-struct carrier *ring_carrier(int sleeps, size_t size, int receivers)
+struct carrier *ring_carrier(const char *name, size_t size, int receivers)
 {
     struct ring *ring = calloc(1, sizeof *ring);
 
@@ -115,7 +119,8 @@ struct carrier *ring_carrier(int sleeps, size_t size, int receivers)
     ring->shared = shared_memory(sizeof *ring->shared);
     ring->slots = shared_memory(ring->slot_bytes * SLOTS);
     ring->size = size;
-    ring->sleeps = sleeps;
+    ring->sleeps = strcmp(name, "shm-spin") != 0;
+    ring->limit = strcmp(name, "shm-timed") == 0 ? &one_second : NULL;
     ring->receivers = receivers;
     return &ring->carrier;
 }

@@ -1,0 +1,139 @@
+"""Where the time goes: what each part of the system takes of a round trip, and of a message one way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.transport import floors, measuring, profiles, session
+from bench.transport.choice import ours
+from bench.transport.endpoint import Peer
+from bench.transport.outcome import Options, Outcome, Table
+from bench.transport.placement import Placement
+from bench.transport.profiles import Part, Profile, Sample
+from bench.transport.rounds import stride
+from bench.transport.statistics import Trips
+from bench.transport.worker import Station, Task
+
+_MOST = 10_000_000  # round trips: as many as the time allows
+_FUNCTIONS = 8
+_COMMAND_LENGTH = 15  # of a program's name, as the kernel keeps it
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """Round trips on one core: nobody runs but the two processes, so their parts make up the whole."""
+
+    what: str
+    n: int
+    floor: str
+    ours: tuple[str, ...]
+
+
+TRIPS = (
+    Trip("TCP, a particle alone", 0, "tcp", ("echo-tcp/record", "echo-tcp/dataclass")),
+    Trip("TCP, batch of 1", 1, "tcp", ("echo-tcp/array",)),
+    Trip("TCP, batch of 1000", 1000, "tcp", ("echo-tcp/array", "echo-tcp/batch")),
+    Trip("Unix socket, a particle alone", 0, "unix", ("echo-unix/record", "echo-unix/dataclass")),
+    Trip("shared memory, a particle alone", 0, "shm-futex", ("echo-shm/record", "echo-shm/dataclass")),
+)
+STREAMS = ("echo-tcp/dataclass", "echo-tcp/record")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What one took for each of `count` messages: in all, and by the processes' samples."""
+
+    name: str
+    total_ns: float
+    count: int
+    samples: Sequence[Sample]
+
+    def cells(self) -> list[str]:
+        """The parts, what is none of them, and all."""
+        parts_ns = profiles.nanoseconds(self.samples)
+        rest_ns = self.total_ns - sum(parts_ns.values())
+        return [f"{each / self.count:.0f}" for each in (*parts_ns.values(), rest_ns, self.total_ns)]
+
+
+def measure(options: Options) -> Outcome:
+    """Round trips beside their floors, then streams, each with its costliest functions."""
+    outcome = Outcome()
+    reason = profiles.unavailable()
+    if reason is not None:
+        outcome.tables.append(Table("nothing was measured", ("reason",), [(reason,)]))
+        return outcome
+    budget_s = 0.5 if options.quick else 4.0
+    for trip in TRIPS:
+        columns = [_floor(trip, budget_s), *(_round_trips(it, trip.n, budget_s) for it in ours(trip.ours))]
+        _report(outcome, f"ns of a round trip: {trip.what}, one core", columns)
+    for peer in ours(STREAMS):
+        _report(outcome, f"ns of a message one way: {peer.name}, two cores", _stream(peer, budget_s))
+    return outcome
+
+
+def _floor(trip: Trip, budget_s: float) -> Column:
+    program = floors.program()
+    with Profile() as profile:
+        trips = floors.round_trips(trip.floor, trip.n, Placement.ONE_CORE, budget_s=budget_s, most=_MOST)
+    name = program.name[:_COMMAND_LENGTH]
+    return _column(f"floor {trip.floor}", trips, profile, [name])
+
+
+def _round_trips(peer: Peer, n: int, budget_s: float) -> Column:
+    asked = {"peer": peer, "n": n, "budget_s": budget_s, "most": _MOST}
+    tasks = [
+        _task(measuring.ask, asked, Placement.ONE_CORE),
+        _task(measuring.answer, {"peer": peer, "n": n}, Placement.ONE_CORE),
+    ]
+    with Profile() as profile:
+        (asker, trips), (answerer, _) = session.run(tasks)
+    return _column(peer.name, trips, profile, [asker, answerer])
+
+
+def _column(name: str, trips: Trips, profile: Profile, processes: Sequence[int | str]) -> Column:
+    samples = [it for process in processes for it in profile.of(process, trips.began_ns, trips.ended_ns)]
+    return Column(name, trips.ended_ns - trips.began_ns, len(trips.times_ns), samples)
+
+
+def _stream(peer: Peer, budget_s: float) -> list[Column]:
+    """What the sender takes, and what the receiver does; the slower one has no time left."""
+    its = {"peer": peer, "n": 0, "receivers": 1}
+    tasks = [
+        _task(measuring.send, its | {"budget_s": budget_s, "stride": stride(0)}, Placement.ANYWHERE),
+        _task(measuring.count, its, Placement.ANYWHERE),
+    ]
+    with Profile() as profile:
+        (sender, (began_ns, sent)), (receiver, (ended_ns, _, _)) = session.run(tasks)
+    return [
+        Column(name, ended_ns - began_ns, sent, profile.of(process, began_ns, ended_ns))
+        for name, process in (("sender", sender), ("receiver", receiver))
+    ]
+
+
+def _task(call: Callable[..., Any], arguments: dict[str, Any], placement: Placement) -> Task:
+    return Task(do, {"call": call, "arguments": arguments}, placement)
+
+
+def do(station: Station, *, call: Callable[..., Any], arguments: dict[str, Any]) -> tuple[int, Any]:
+    """A task: the number of the process that does another one, and what came out."""
+    return os.getpid(), call(station, **arguments)
+
+
+def _report(outcome: Outcome, heading: str, columns: Sequence[Column]) -> None:
+    names = [*(part.value for part in Part), "neither process runs", "in all"]
+    lines = list(zip(names, *(column.cells() for column in columns), strict=True))
+    outcome.tables.append(Table(heading, ("", *(column.name for column in columns)), lines))
+    for column in columns:
+        lines = [
+            _functions(column, part) for part in (Part.KERNEL, Part.LINKS, Part.INTERPRETER, Part.OBJECTS)
+        ]
+        lines = [line for line in lines if line[1]]
+        outcome.tables.append(Table(f"{heading}: functions of {column.name}", ("", "ns"), lines))
+
+
+def _functions(column: Column, part: Part) -> tuple[str, str]:
+    found = profiles.costliest(column.samples, part, _FUNCTIONS)
+    return part.value, ", ".join(f"{symbol} {ns / column.count:.0f}" for symbol, ns in found)

@@ -1,0 +1,156 @@
+"""Where a process spends its time: samples by perf, and which part of the system each of them hit."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+SAMPLES_PER_S = 4999  # in step with nothing; many more would slow down what they measure
+_PERIOD_NS = 1e9 / SAMPLES_PER_S
+_WHAT = ("-a", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S))
+_LIMIT_S = 60
+_LINE = re.compile(r"\s*(.+?)\s+(\d+)\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+) \((.*)\)$")
+
+
+class Part(enum.Enum):
+    """A reader's parts of the system, in the order in which a report has them."""
+
+    KERNEL = "kernel, and the way into it"
+    LOCKS = "locks: the GIL's, the outbox's"
+    INTERPRETER = "interpreter: handlers, loops"
+    OBJECTS = "Python objects: made, freed"
+    NUMPY = "numpy"
+    CODEC = "encoding, decoding (C)"
+    LINKS = "links (C)"
+    REST = "copies, clock and all else"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a process was at, at one moment."""
+
+    at_ns: int
+    pid: int
+    command: str
+    symbol: str
+    library: str
+
+    @property
+    def part(self) -> Part:
+        return part_of(self.library, self.symbol)
+
+
+class Profile:
+    """What all processors are at while it is open, and can be asked for once it is closed.
+
+    Whole processors are sampled, which takes a privilege: sampling processes makes each change between them
+    slower by microseconds.
+    """
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = str(Path(self._folder.name, "samples"))
+        (told, tell), (hear, say) = os.pipe(), os.pipe()
+        control = ["--delay=-1", f"--control=fd:{told},{say}"]
+        clock = ["-k", "CLOCK_MONOTONIC"]  # Python's perf_counter_ns, and the floor's
+        command = ["perf", "record", "-q", *_WHAT, *control, *clock, "-o", self._path]
+        self._recorder = subprocess.Popen(command, pass_fds=[told, say], stdout=subprocess.DEVNULL)
+        os.close(told)
+        os.close(say)
+        self._orders, self._answers = os.fdopen(tell, "wb", 0), os.fdopen(hear, "rb")
+        self._order(b"enable\n")
+        return self
+
+    def _order(self, order: bytes) -> None:
+        self._orders.write(order)
+        self._answers.readline()  # nothing, if it has ended
+
+    def __exit__(self, *_: object) -> None:
+        with self._folder, self._orders, self._answers:
+            self._order(b"stop\n")
+            self._recorder.wait(_LIMIT_S)
+            command = ["perf", "script", "-i", self._path, "-F", "comm,pid,time,ip,sym,dso", "--ns"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
+        self._samples = list(_parse(done.stdout.splitlines()))
+
+    def of(self, process: int | str, began_ns: int, ended_ns: int) -> list[Sample]:
+        """What a process, given by its number, or those of a name were at in that time."""
+        return [
+            sample
+            for sample in self._samples
+            if began_ns <= sample.at_ns < ended_ns and process in (sample.pid, sample.command)
+        ]
+
+
+def unavailable() -> str | None:
+    """Why perf cannot be used here; None: it can."""
+    command = ["perf", "record", "-q", *_WHAT, "-o", "/dev/null", "true"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"perf does not run here: {error}"
+    return None
+
+
+def _parse(lines: Iterable[str]) -> Iterator[Sample]:
+    for line in lines:
+        found = _LINE.match(line)
+        if found:
+            command, pid, seconds, fraction, symbol, library = found.groups()
+            at_ns = int(seconds) * 10**9 + int(fraction)
+            yield Sample(at_ns, int(pid), command, symbol, library)
+
+
+def nanoseconds(samples: Iterable[Sample]) -> dict[Part, float]:
+    """What each part took."""
+    counts = Counter(sample.part for sample in samples)
+    return {part: counts[part] * _PERIOD_NS for part in Part}
+
+
+def costliest(samples: Iterable[Sample], part: Part, most: int) -> list[tuple[str, float]]:
+    """The functions of a part that took most, with their nanoseconds."""
+    counts = Counter(sample.symbol for sample in samples if sample.part is part)
+    return [(symbol, count * _PERIOD_NS) for symbol, count in counts.most_common(most)]
+
+
+# -----------------------------------------------------------------------
+# Parts
+
+_BY_LIBRARY = (
+    (re.compile(r"\[kernel|\[guest|^\[(?!vdso|unknown)"), Part.KERNEL),
+    (re.compile(r"_links\."), Part.LINKS),
+    (re.compile(r"_(records|objects|code|routines)\.|^//anon|^\[unknown\]|memfd:"), Part.CODEC),
+    (re.compile(r"numpy|multiarray|openblas"), Part.NUMPY),
+)
+# C libraries have functions of several parts.
+_LOCKS = re.compile(r"pthread_|lll_|_gil$|PyEval_(Save|Restore)Thread|PyThread_|PyThreadState_|sem_")
+_CALLS = re.compile(r"^_*(libc_)?(GI_)*_*(syscall|send|recv|sendmsg|recvmsg|ppoll|poll|read|write)(64)?$")
+_INTERPRETER_LIBRARY = re.compile(r"python3")
+_OBJECTS = re.compile(
+    r"alloc|free|_new$|_New|GC_|gc_|From(Double|Long|Unsigned|Size|Ssize|String|SizeT)|Free|Dealloc|clear_slots",
+    re.IGNORECASE,
+)
+
+
+@functools.cache
+def part_of(library: str, symbol: str) -> Part:
+    """By the library that a sample hit, and in those that do many things by the function."""
+    for pattern, part in _BY_LIBRARY:
+        if pattern.search(library):
+            return part
+    if _LOCKS.search(symbol):
+        return Part.LOCKS
+    if _CALLS.search(symbol):
+        return Part.KERNEL
+    if _INTERPRETER_LIBRARY.search(library):
+        return Part.OBJECTS if _OBJECTS.search(symbol) else Part.INTERPRETER
+    return Part.REST
