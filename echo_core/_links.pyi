@@ -79,7 +79,7 @@ class Link:
     def drain(self, timeout_ns: int) -> bool:
         """Whether all that was sent has been given to the system in time."""
     def rouse(self) -> None:
-        """Has all that wait look again; to be called from time to time, for a peer may have forgotten them."""
+        """Has all that wait look again: a peer may have forgotten them. To be called from time to time."""
     def shut(self) -> None:
         """Ends it in both directions, at once; `run` returns."""
     def abandon(self) -> None:
@@ -158,11 +158,12 @@ class Delivery:
     def __new__(
         cls,
         target: Callable[[Any], object] | Queue,
-        decode: Callable[[Any], Any],
+        decode: Callable[..., Any],
         on_error: Callable[[BaseException], object],
         *,
         record_size: int = 0,
         is_array: bool = False,
+        dtype: Any = None,
     ) -> Delivery: ...
     def hand(self, records: Any, /) -> None:
         """As if a frame with these records had come."""
@@ -219,6 +220,7 @@ class Outlet:
         encode: Callable[[Any], bytes],
         *,
         record_size: int = 0,
+        dtype: Any = None,
         max_payload: int = 1048576,
     ) -> Outlet: ...
     routes: tuple[Route, ...]
@@ -233,6 +235,8 @@ class Outlet:
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""
+    def submit_array(self, array: Any, /) -> None:
+        """The records of an array of exactly that dtype, side by side or not."""
     def close(self) -> None: ...
     @property
     def sequence(self) -> int:

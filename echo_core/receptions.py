@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,10 +51,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Reception:
-    """`decode` takes one record; or for arrays, as many as there are."""
+    """`decode` takes one record; or for arrays as many as there are, and the dtype if there is one here."""
 
-    decode: Callable[[Any], Any]
+    decode: Callable[..., Any]
     report: Report
+    dtype: np.dtype[Any] | None = None
 
     @property
     def compiled(self) -> int:
@@ -109,6 +109,6 @@ class Receptions:
     @staticmethod
     def _make(wanted: Wanted, sender: Format, report: Report) -> Reception:
         if wanted.is_array and report.is_same:  # whole records are all that a Delivery hands over
-            return Reception(partial(np.frombuffer, dtype=sender.dtype), report)
+            return Reception(np.frombuffer, report, sender.dtype)
         make = array_decoder if wanted.is_array else decoder
         return Reception(make(wanted.class_for(sender), sender=sender, lossy=wanted.is_lossy), report)

@@ -222,6 +222,7 @@ class Sink(Generic[T]):
             self._failed,
             record_size=feed.format.size_bytes if feed.format.is_fixed else 0,
             is_array=self.wanted.is_array,
+            dtype=reception.dtype if reception else None,
         )
         self._feeds[feed] = delivery, reception
         self._feeds_by_link[feed.link] += 1

@@ -42,6 +42,9 @@ class Source(Generic[T]):
     submit: Callable[[T], None]
     """Sends one event: to sinks of this process before it returns, to others without waiting for them."""
 
+    submit_array: Callable[[np.ndarray[Any, Any]], None]
+    """Sends the records of a numpy structured array, one event each, without a Python object for any."""
+
     def __init__(
         self,
         keeper: Keeper,
@@ -68,20 +71,18 @@ class Source(Generic[T]):
         self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
         self._past_dropped = 0
         self._past_dropped_at_sinks = 0
-        record_size = format_.size_bytes if format_.is_fixed else 0
-        self.outlet = _links.Outlet(cls, encode or _no_events, record_size=record_size)
+        self.outlet = _links.Outlet(
+            cls,
+            encode or _no_events,
+            record_size=format_.size_bytes if format_.is_fixed else 0,
+            dtype=format_.dtype if format_.is_fixed else None,
+        )
         self.outlet.pool = keeper.pool
         self.submit = self.outlet.submit
+        self.submit_array = self.outlet.submit_array
 
     # -----------------------------------------------------------------------
     # What components call
-
-    def submit_array(self, array: np.ndarray[Any, Any]) -> None:
-        """Sends the records of a numpy structured array, one event each, without a Python object for any."""
-        if array.dtype != self.format.dtype:
-            msg = f"Expected an array of {self.format.dtype}, got one of {array.dtype}"
-            raise FormatError(msg, path=self.format.name)
-        self.outlet.submit_records(array if array.flags.c_contiguous else np.ascontiguousarray(array))
 
     def submit_records(self, records: Any) -> None:
         """Sends records of fixed size that lie side by side in a buffer, in this source's own layout."""

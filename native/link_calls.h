@@ -18,4 +18,13 @@ static inline PyObject *call_one(PyObject *callable, PyObject *argument)
     return PyObject_Vectorcall(callable, args + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
 
+/* As call_one, with a second argument unless that is NULL. */
+static inline PyObject *call_with(PyObject *callable, PyObject *argument, PyObject *second)
+{
+    PyObject *args[3] = {NULL, argument, second};
+    size_t count = second != NULL ? 2 : 1;
+
+    return PyObject_Vectorcall(callable, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+}
+
 #endif

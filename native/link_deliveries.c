@@ -20,6 +20,7 @@ struct delivery {
     PyObject ob_base;       /* spelled out: PyObject_HEAD hides it */
     PyObject *target;       /* owned; a Queue, or called with each event */
     PyObject *decode;       /* owned; from a record, or if is_array from a buffer of records */
+    PyObject *dtype;        /* owned; what decode takes besides a buffer. NULL: nothing */
     PyObject *on_error;     /* owned; called with each exception */
     struct raw_call raw;    /* of decode */
     PyTypeObject *span_type; /* borrowed from the module, which its type holds */
@@ -222,7 +223,7 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
         buffer = join(records, count, total);
     if (buffer == NULL)
         return -1;
-    array = call_one(delivery->decode, buffer);
+    array = call_with(delivery->decode, buffer, delivery->dtype);
     Py_DECREF(buffer);
     delivery->events += (uint64_t)(total / delivery->record_size);
     delivery->bytes += (uint64_t)total;
@@ -278,11 +279,11 @@ static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", NULL};
-    PyObject *target, *decode, *on_error;
+    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype", NULL};
+    PyObject *target, *decode, *on_error, *dtype = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$np:Delivery", names, &target, &decode, &on_error,
-                                     &delivery->record_size, &delivery->is_array))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npO:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array, &dtype))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -290,6 +291,7 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     }
     delivery->target = Py_NewRef(target);
     delivery->decode = Py_NewRef(decode);
+    delivery->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     delivery->on_error = Py_NewRef(on_error);
     return 0;
 }
@@ -317,6 +319,7 @@ static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(delivery->target);
     Py_VISIT(delivery->decode);
+    Py_VISIT(delivery->dtype);
     Py_VISIT(delivery->on_error);
     return 0;
 }
@@ -328,6 +331,7 @@ static void delivery_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     Py_XDECREF(delivery->target);
     Py_XDECREF(delivery->decode);
+    Py_XDECREF(delivery->dtype);
     Py_XDECREF(delivery->on_error);
     free_instance(self);
 }
@@ -351,7 +355,7 @@ static PyMemberDef delivery_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot delivery_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},

@@ -10,12 +10,12 @@
 
 static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"event_class", "encode", "record_size", "max_payload", NULL};
-    PyObject *event_class, *encode;
+    static char *names[] = {"event_class", "encode", "record_size", "dtype", "max_payload", NULL};
+    PyObject *event_class, *encode, *dtype = Py_None;
 
     outlet->max_payload = MAX_PAYLOAD;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nn:Outlet", names, &event_class, &encode,
-                                     &outlet->record_size, &outlet->max_payload))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOn:Outlet", names, &event_class, &encode,
+                                     &outlet->record_size, &dtype, &outlet->max_payload))
         return -1;
     if (event_class != Py_None && !PyType_Check(event_class)) {
         PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);
@@ -27,6 +27,7 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
     }
     outlet->event_class = event_class != Py_None ? (PyTypeObject *)Py_NewRef(event_class) : NULL;
     outlet->encode = Py_NewRef(encode);
+    outlet->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     return echo_raw_call_of(encode, &outlet->raw);
 }
 
@@ -76,6 +77,7 @@ static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(outlet->event_class);
     Py_VISIT(outlet->encode);
+    Py_VISIT(outlet->dtype);
     Py_VISIT(outlet->routes);
     Py_VISIT(outlet->direct);
     Py_VISIT(outlet->converting);
@@ -98,6 +100,7 @@ static void outlet_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     Py_XDECREF((PyObject *)outlet->event_class);
     Py_XDECREF(outlet->encode);
+    Py_XDECREF(outlet->dtype);
     Py_XDECREF(outlet->routes);
     Py_XDECREF(outlet->direct);
     Py_XDECREF(outlet->converting);
@@ -232,6 +235,9 @@ static PyMethodDef outlet_methods[] = {
     {"submit_records", echo_outlet_submit_records, METH_O,
      PyDoc_STR("submit_records($self, records, /)\n--\n\n"
                "Records of fixed size side by side, in the source's layout.")},
+    {"submit_array", echo_outlet_submit_array, METH_O,
+     PyDoc_STR("submit_array($self, array, /)\n--\n\n"
+               "The records of a numpy structured array, one event each, without a Python object for any.")},
     {"add_route", outlet_add_route, METH_VARARGS,
      PyDoc_STR("add_route($self, route, sequence, /)\n--\n\n"
                "From now on events take this route too, if the next one is number `sequence`; whether it is.")},
@@ -253,7 +259,7 @@ static PyGetSetDef outlet_properties[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot outlet_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, max_payload=1048576)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, dtype=None, max_payload=1048576)\n--\n\n"
                           "Where the events of one source leave.")},
     {Py_tp_new, outlet_new},
     {Py_tp_dealloc, outlet_dealloc},

@@ -299,40 +299,99 @@ static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer
     return send_to_all(outlet, submission) != 0 ? -1 : hand_buffer(outlet, records, submission);
 }
 
-static int open_records(const struct outlet *outlet, PyObject *records, Py_buffer *view)
+/* 0: the view is open. 1: the records do not lie side by side. -1 with an exception. */
+static int open_view(PyObject *records, Py_buffer *view)
 {
-    if (PyObject_GetBuffer(records, view, PyBUF_SIMPLE) != 0) {
-        if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
-            return -1;
-        PyErr_Clear(); /* TypeError, BufferError, and numpy's ValueError */
-        echo_raise("FormatError", "Expected a contiguous buffer of records, got %R", Py_TYPE(records));
-        return -1;
-    }
-    if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
+    if (PyObject_GetBuffer(records, view, PyBUF_SIMPLE) == 0)
         return 0;
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyErr_Clear(); /* TypeError, BufferError, and numpy's ValueError */
+    return 1;
+}
+
+static int is_whole(const struct outlet *outlet, const Py_buffer *view)
+{
+    if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
+        return 1;
     if (outlet->record_size == 0)
         echo_raise("FormatError", "Expected events, got records side by side: those of this source vary in size");
     else
         echo_raise("FormatError", "Expected records of %zd bytes each, got %zd bytes", outlet->record_size, view->len);
+    return 0;
+}
+
+/* Closes the view. */
+static PyObject *submit_and_close(struct outlet *outlet, PyObject *records, Py_buffer *view)
+{
+    struct submission submission = {.events = 0};
+    int status = is_whole(outlet, view) ? enter() : -1;
+
+    if (status == 0) {
+        status = submit_view(outlet, records, view, &submission);
+        leave();
+    }
     PyBuffer_Release(view);
-    return -1;
+    return conclude(&submission, status);
 }
 
 PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
 {
     struct outlet *outlet = (struct outlet *)self;
-    struct submission submission = {.events = 0};
     Py_buffer view;
     int status;
 
-    if (!is_outlet_open(outlet) || open_records(outlet, records, &view) != 0)
+    if (!is_outlet_open(outlet))
         return NULL;
-    status = enter();
-    if (status == 0) {
-        status = submit_view(outlet, records, &view, &submission);
-        leave();
-    }
-    PyBuffer_Release(&view);
-    return conclude(&submission, status);
+    status = open_view(records, &view);
+    if (status == 0)
+        return submit_and_close(outlet, records, &view);
+    if (status > 0)
+        echo_raise("FormatError", "Expected a contiguous buffer of records, got %R", Py_TYPE(records));
+    return NULL;
 }
 
+/* --- submit_array --- */
+
+static int has_dtype(const struct outlet *outlet, PyObject *array)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)outlet));
+    PyObject *dtype = PyObject_GetAttr(array, state->dtype_word);
+    int is_it = dtype == outlet->dtype;
+
+    if (dtype == NULL)
+        return 0;
+    if (!is_it && outlet->dtype != NULL)
+        is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
+    if (is_it == 0 && outlet->dtype != NULL)
+        echo_raise("FormatError", "Expected an array of %R, got one of %R", outlet->dtype, dtype);
+    else if (is_it == 0)
+        echo_raise("FormatError", "Expected events, got an array: the records of this source vary in size");
+    Py_DECREF(dtype);
+    return is_it > 0;
+}
+
+static PyObject *submit_copy(PyObject *self, PyObject *array)
+{
+    PyObject *copy = PyObject_CallMethod(array, "copy", NULL), *result;
+
+    if (copy == NULL)
+        return NULL;
+    result = echo_outlet_submit_records(self, copy);
+    Py_DECREF(copy);
+    return result;
+}
+
+PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    Py_buffer view;
+    int status;
+
+    if (!is_outlet_open(outlet) || !has_dtype(outlet, array))
+        return NULL;
+    status = open_view(array, &view);
+    if (status > 0)
+        return submit_copy(self, array);
+    return status == 0 ? submit_and_close(outlet, array, &view) : NULL;
+}

@@ -13,6 +13,7 @@ struct outlet {
     PyObject *encode;          /* owned */
     struct raw_call raw;       /* of encode */
     Py_ssize_t record_size;    /* of one record; 0: records vary */
+    PyObject *dtype;           /* owned; numpy's of one record. NULL: arrays are not taken */
     Py_ssize_t max_payload;    /* of a frame of several records */
     PyObject *routes;          /* owned tuple of Route */
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
@@ -36,6 +37,7 @@ static inline int is_outlet_open(const struct outlet *outlet)
 /* METH_O. May run any code. */
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);
 PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
+PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
 
 #pragma GCC visibility pop
 

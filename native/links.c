@@ -204,37 +204,38 @@ static int module_exec(PyObject *module)
 
     pthread_once(&forks, watch_forks);
     pthread_once(&clock, echo_clock_start);
-    if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
+    state->dtype_word = PyUnicode_InternFromString("dtype");
+    if (state->dtype_word == NULL || add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
         add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
         add_types(module, entries, COUNT_OF(entries), NULL) != 0)
         return -1;
     return 0;
 }
 
-/* All members of the state are types. */
-static PyTypeObject **types_of(PyObject *module, size_t *count)
+/* All members of the state are objects. */
+static PyObject **objects_of(PyObject *module, size_t *count)
 {
-    *count = sizeof(struct module_state) / sizeof(PyTypeObject *);
+    *count = sizeof(struct module_state) / sizeof(PyObject *);
     return PyModule_GetState(module);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     size_t count;
-    PyTypeObject **types = types_of(module, &count);
+    PyObject **objects = objects_of(module, &count);
 
     for (size_t i = 0; i < count; i++)
-        Py_VISIT(types[i]);
+        Py_VISIT(objects[i]);
     return 0;
 }
 
 static int module_clear(PyObject *module)
 {
     size_t count;
-    PyTypeObject **types = types_of(module, &count);
+    PyObject **objects = objects_of(module, &count);
 
     for (size_t i = 0; i < count; i++)
-        Py_CLEAR(types[i]);
+        Py_CLEAR(objects[i]);
     return 0;
 }
 

@@ -281,6 +281,7 @@ struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
         *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
         *mapping_type, *loan_type;
+    PyObject *dtype_word; /* "dtype", interned */
 };
 
 #pragma GCC visibility pop

@@ -130,10 +130,10 @@ def test_a_length_before_each_message_is_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("carrier", ["tcp", "unix", "shm-futex", "shm-timed", "shm-spin"])
 def test_the_floor_is_as_fast_as_a_machine_can_be(carrier: str) -> None:
-    """Faster than a millisecond, and not faster than light through a cache."""
+    """Faster than a millisecond, and not faster than light."""
     placement = Placement.TWO_CORES if carrier == "shm-spin" else Placement.ONE_CORE
     times = Times.of(floors.round_trips(carrier, 0, placement, budget_s=0.02, most=1000).times_ns)
-    assert 0.1 < times.us(0.5) < 1000
+    assert 0.01 < times.us(0.5) < 1000
 
 
 @pytest.mark.slow
