@@ -57,13 +57,18 @@ _GENERATOR = (
 
 
 class Conversion:
-    """One sender's records to one receiver's. `call` is what components call."""
+    """One sender's records to one receiver's. `call` is what components call.
 
-    def __init__(self, sender: Format, receiver: Format, *, lossy: bool = False) -> None:
+    `keeps`: the two lay out their records alike, and one that was verified is the result as it is, with what
+    its padding holds; bytes are not copied.
+    """
+
+    def __init__(self, sender: Format, receiver: Format, *, lossy: bool = False, keeps: bool = False) -> None:
         compare(sender, receiver, lossy=lossy).raise_if_refused()
         self.sender = sender
         self.receiver = receiver
         self.lossy = lossy
+        self.keeps = keeps
         self.plan = plan(sender.layout, receiver.layout)
         self.verification = verification(sender.layout)
         if self.plan.local:
@@ -95,7 +100,7 @@ class Conversion:
     def _one(self, data: bytes) -> bytes:
         try:
             interpreter.verify(self.verification, data)
-            return interpreter.convert(self.plan, data)
+            return data if self.keeps else interpreter.convert(self.plan, data)
         except (WireError, ConversionError):
             self._explain(data)
             raise
@@ -160,6 +165,8 @@ class Conversion:
         if self.is_fixed:
             sizes = self.sender.size_bytes, self.receiver.size_bytes
             self.routine.install_fixed(addresses["convert_many"], *sizes, loaded)
+        elif self.keeps:
+            self.routine.install_verified(addresses["verify"], loaded)
         else:
             verify, measure, convert = (addresses[name] for name in ("verify", "measure", "convert"))
             self.routine.install_variable(verify, measure, convert, loaded)

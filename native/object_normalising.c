@@ -6,11 +6,55 @@
  */
 #include "objects.h"
 
+/* memset to 0, inlined: gaps are small. */
+static inline void clear(uint8_t *bytes, Py_ssize_t size)
+{
+    static const uint64_t zero;
+
+    for (; size >= 8; bytes += 8, size -= 8)
+        memcpy(bytes, &zero, 8);
+    if (size >= 4) {
+        memcpy(bytes, &zero, 4);
+        memcpy(bytes + size - 4, &zero, 4);
+        return;
+    }
+    for (; size > 0; size--)
+        *bytes++ = 0;
+}
+
+/* The bits of a little-endian number that come before the first byte of 0. */
+static inline uint64_t before_zero(uint64_t bytes)
+{
+    uint64_t marks = (bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080);
+
+    return marks == 0 ? UINT64_MAX : ((marks & -marks) >> 7) - 1; /* the lowest mark is no carry */
+}
+
+/* ASCII of at most 16 bytes in 16, the commonest place. 0: it is no ASCII, and nothing has changed. */
+static inline int normalise_sixteen(uint8_t *bytes)
+{
+    uint64_t low, high, mask;
+
+    memcpy(&low, bytes, 8);
+    memcpy(&high, bytes + 8, 8);
+    mask = before_zero(low);
+    low &= mask;
+    high &= mask == UINT64_MAX ? before_zero(high) : 0;
+    if ((low | high) & UINT64_C(0x8080808080808080))
+        return 0;
+    memcpy(bytes, &low, 8);
+    memcpy(bytes + 8, &high, 8);
+    return 1;
+}
+
 static int normalise_chars(uint8_t *bytes, Py_ssize_t size)
 {
-    Py_ssize_t i, length = text_length(bytes, size);
+    Py_ssize_t i, length;
     PyObject *text;
 
+    if (size == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && normalise_sixteen(bytes))
+        return 1;
+    length = text_length(bytes, size);
     memset(bytes + length, 0, (size_t)(size - length));
     for (i = 0; i < length && bytes[i] < 0x80; i++)
         ;
@@ -50,11 +94,11 @@ static int normalise_record(const struct value *record, uint8_t *bytes, int stri
     Py_ssize_t i;
 
     for (i = 0; i < record->gap_count; i++)
-        memset(bytes + record->gaps[i].at, 0, (size_t)record->gaps[i].size);
-    for (i = 0; i < record->count; i++) {
-        const struct value *value = record->fields[i].value;
+        clear(bytes + record->gaps[i].at, record->gaps[i].size);
+    for (i = 0; i < record->bound_count; i++) {
+        const struct member *field = record->bound[i];
 
-        if (!value->is_free && !echo_value_normalise(value, bytes + record->fields[i].at, strict))
+        if (!echo_value_normalise(field->value, bytes + field->at, strict))
             return 0;
     }
     return 1;

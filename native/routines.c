@@ -42,7 +42,8 @@ struct program {
     uint64_t target_size;        /* bytes of one fixed target record, at least 1 */
     verify_record *verify;       /* this and the two below: NULL in a program of fixed records */
     measure_record *measure;     /* called only for a record that verify has passed */
-    convert_record *convert;     /* likewise, into as many bytes as measure said */
+    convert_record *convert;     /* likewise, into as many bytes as measure said. Both NULL, but not verify: a
+                                  * verified record is the result as it is */
 };
 
 /* The bytes of an argument. */
@@ -57,7 +58,8 @@ struct view {
 /* One call, from arguments to result; lives on the stack. */
 struct call {
     const struct program *program; /* held by the caller */
-    struct view source;            /* the first argument; open for the whole call */
+    PyObject *argument;            /* borrowed; the first one */
+    struct view source;            /* its bytes; open for the whole call */
     uint8_t *copy;                 /* owned, PyMem; NULL unless the source could change under verify */
     uint64_t count;                /* fixed records in the source */
     uint64_t size;                 /* bytes of the result; at most PY_SSIZE_T_MAX */
@@ -203,7 +205,10 @@ static int copy_verify_measure(struct call *call)
         memcpy(call->copy, call->source.bytes, call->source.size);
     if (call->program->verify(record_of(call), call->source.size) != 0)
         return -1;
-    call->size = call->program->measure(record_of(call)); /* UINT64_MAX is found by fits_python */
+    if (call->program->measure != NULL)
+        call->size = call->program->measure(record_of(call)); /* UINT64_MAX is found by fits_python */
+    else
+        call->size = call->source.size;
     return 0;
 }
 
@@ -241,7 +246,10 @@ static int32_t run_native(const struct call *call)
 
     if (program->fixed != NULL)
         return program->fixed(call->source.bytes, call->target, call->count);
-    return program->convert(record_of(call), call->target);
+    if (program->convert != NULL)
+        return program->convert(record_of(call), call->target);
+    memcpy(call->target, record_of(call), call->size);
+    return 0;
 }
 
 /* Releases the GIL if the call does: the views, the copy and the program are held by then. */
@@ -257,10 +265,21 @@ static enum outcome convert(const struct call *call)
     return status == 0 ? GOOD : UNUSUAL;
 }
 
+/* Bytes that are the result already are it, and are not copied. */
+static int is_result(const struct call *call)
+{
+    return call->program->verify != NULL && call->program->convert == NULL && call->source.is_immutable;
+}
+
 static enum outcome convert_to_new_bytes(struct call *call)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)call->size);
+    PyObject *bytes;
 
+    if (is_result(call)) {
+        call->result = Py_NewRef(call->argument);
+        return GOOD;
+    }
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)call->size);
     if (bytes == NULL)
         return outcome_of_exception();
     call->target = (uint8_t *)PyBytes_AsString(bytes);
@@ -315,6 +334,7 @@ static enum outcome run_program(struct call *call, PyObject *source, PyObject *t
 
     if (outcome != GOOD)
         return outcome;
+    call->argument = source;
     call->copy = NULL;
     call->without_gil = call->source.size > GIL_RELEASE_BYTES;
     outcome = measure_and_convert(call, target);
@@ -452,6 +472,24 @@ static PyObject *routine_install_variable(PyObject *self, PyObject *args, PyObje
     Py_RETURN_NONE;
 }
 
+static PyObject *routine_install_verified(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"verify", "keep_alive", NULL};
+    uintptr_t verify;
+    PyObject *keep_alive;
+    struct program *program;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O:install_verified", names, address_from, &verify,
+                                     &keep_alive))
+        return NULL;
+    program = program_new(keep_alive);
+    if (program == NULL)
+        return NULL;
+    program->verify = (verify_record *)verify;
+    publish((struct routine *)self, program);
+    Py_RETURN_NONE;
+}
+
 static PyObject *routine_clear(PyObject *self, PyObject *unused)
 {
     (void)unused;
@@ -538,6 +576,9 @@ static PyMethodDef routine_methods[] = {
     {"install_variable", (PyCFunction)(void (*)(void))routine_install_variable, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("install_variable($self, /, verify, measure, convert, keep_alive)\n--\n\n"
                "From now on calls run native code that verifies and converts one record of any size.")},
+    {"install_verified", (PyCFunction)(void (*)(void))routine_install_verified, METH_VARARGS | METH_KEYWORDS,
+     PyDoc_STR("install_verified($self, /, verify, keep_alive)\n--\n\n"
+               "From now on calls run native code that verifies one record of any size, which is then the result.")},
     {"clear", routine_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallback.")},
     {NULL, NULL, 0, NULL}};

@@ -118,10 +118,10 @@ def _no_code(generic: GenericCodec[Any], reason: str) -> CompileError:
     return CompileError(msg, hint=reason)
 
 
-def _conversion(generic: GenericCodec[Any]) -> Conversion:
+def _conversion(generic: GenericCodec[Any], *, keeps: bool = False) -> Conversion:
     """What verifies a sender's records and makes them ours."""
     try:
-        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy)
+        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy, keeps=keeps)
     except IncompatibleError as error:  # a default that only the class can make
         raise _no_code(generic, str(error)) from None
 
@@ -204,8 +204,8 @@ class _NativeEvents:
         return {"decode": decoder.call, "decode_many": decoder.call_many}
 
     def _holding(self) -> Callable[[Data], Any]:
-        """What has variable parts is verified and converted at once, and read when a field is."""
-        conversion = _conversion(self.generic)
+        """What has variable parts is verified at once, and converted unless it is ours, and read later."""
+        conversion = _conversion(self.generic, keeps=self.generic.report.is_same)
         conversion.begin(self.tier)
         return record_types.holding_decoder(self.generic.cls, conversion.call).call
 

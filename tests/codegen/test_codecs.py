@@ -292,3 +292,24 @@ def test_factory_makes_a_default_for_each_event() -> None:
     first, second = decode(encode(FIRST)), decode(encode(FIRST))
     first.tags.append("mine")
     assert second.tags == ["new"]
+
+
+# ---------------------------------------------------------------------------------------------------
+# Records that are ours already
+
+
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+def test_a_record_of_our_own_layout_goes_on_as_it_came(tier: Any) -> None:
+    """The same bytes, with what their padding holds, until a field is given a value."""
+    codec = echo.codec(Version1, tier=tier)
+    data = codec.encode(Version1(1, 2.0, "abc", Mode.BUSY, [Cell(1, 2), Cell(3, 4)]))
+    name = data.index(b"abc\0") + 4
+    data = data[:name] + b"behind"[:4] + data[name + 4 :]
+    event = codec.decode(data)
+    assert codec.encode(event) == data
+    assert tier == "auto" or codec.encode(event) is data
+    assert event == codec.generic.decode(data)
+    event.id = 7
+    assert codec.encode(event) == codec.encode(Version1(7, 2.0, "abc", Mode.BUSY, [Cell(1, 2), Cell(3, 4)]))
+    with pytest.raises(WireError):
+        codec.decode(data[:-1])

@@ -404,6 +404,34 @@ def test_padding_of_structured_arrays_does_not_travel() -> None:
     assert b"\xff" not in data[data.index(b"a\0") - 10 :][:30]
 
 
+@echo.event
+class Tagged:
+    tag: echo.Chars[16]
+    other: echo.Chars[5]
+    number: int
+
+
+@dataclasses.dataclass
+class Tags:
+    tagged: echo.Array[Tagged, ...]
+
+
+def test_texts_in_structured_arrays_end_at_their_first_nul() -> None:
+    """Wherever that is, and whatever stands around it; what is not UTF-8 is refused."""
+    walker, generic = demand_walker(Tags), generic_codec(Tags)
+    source = random.Random(16)
+    choices = [b"\0", b"a", b"\x7f", b"\x80", b"\xc3\xa9", b"\xff"]
+    refused = 0
+    for _ in range(2000):
+        weights = [source.random() ** 4 * likely for likely in (1, 1, 1, 0.02, 0.1, 0.02)]
+        texts = np.frombuffer(b"".join(source.choices(choices, weights, k=64))[:64], "u1")
+        array = texts.copy().view(format_of(Tagged).dtype)
+        expected = outcome(generic.encode, Tags(array))
+        assert outcome(walker.encode, Tags(array)) == expected
+        refused += not isinstance(expected, bytes)
+    assert 500 < refused < 1500
+
+
 # ---------------------------------------------------------------------------------------------------
 # Classes
 

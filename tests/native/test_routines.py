@@ -505,6 +505,54 @@ def test_variable_record_in_bytes_is_not_copied(variable: Subject, library: ctyp
     assert set(records_seen(library)) == {ctypes.cast(ctypes.c_char_p(source), ctypes.c_void_p).value}
 
 
+# --- records that are the result as they are ---
+
+
+@pytest.fixture(name="verified")
+def fixture_verified(empty: Subject, library: ctypes.CDLL) -> Subject:
+    """Passes on a record with a length byte."""
+    empty.routine.install_verified(address(library, "verify"), library)
+    number(library, "overwritten").value = 0
+    return empty
+
+
+def test_verified_bytes_are_the_result_themselves(verified: Subject) -> None:
+    """No copy, for they cannot change."""
+    record = b"\x03abc"
+    assert verified.routine.call(record) is record
+    assert verified.routine.compiled == 1
+
+
+def test_verified_record_that_may_change_is_copied_before(verified: Subject, library: ctypes.CDLL) -> None:
+    """What was verified is what is passed on."""
+    source = bytearray(b"\x03abc")
+    number(library, "overwritten").value = address_of(source)
+    assert verified.routine.call(source) == b"\x03abc"
+    assert source[0] == 255
+
+
+def test_verified_record_is_written_to_a_target(verified: Subject) -> None:
+    """Which must be large enough, and apart from it."""
+    target = bytearray(b"........")
+    assert verified.routine.call(b"\x03abc", target) == 4
+    assert target == b"\x03abc...."
+    assert verified.leaves_to_fallback(b"\x03abc", bytearray(3))
+
+
+@pytest.mark.parametrize("source", [b"", b"\x03ab", b"\x03abcd", 5])
+def test_record_that_is_not_verified_is_not_passed_on(verified: Subject, source: Any) -> None:
+    """The fallback says why."""
+    assert verified.leaves_to_fallback(source)
+    assert verified.leaves_to_fallback(source, bytearray(16))
+
+
+def test_verify_is_needed(empty: Subject) -> None:
+    """Without it nothing may be read."""
+    with pytest.raises(ValueError, match="address of a native function, got 0"):
+        empty.routine.install_verified(0, None)
+    assert not empty.routine.is_compiled
+
+
 # --- threads ---
 
 
