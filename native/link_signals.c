@@ -13,7 +13,7 @@
  *
  * A peer that was killed between the change and the call leaves a sleeper behind, and so can one that puts an
  * old value back. So no sleep with a deadline is longer than MAX_SLEEP_NS, and one without is broken off from
- * time to time by who owns the wire (`rouse`): a sleep that the kernel has to time costs 0.3 us more.
+ * time to time by who owns the wire (`rouse`): a sleep that the kernel has to time costs 0.2 us more.
  */
 #define _GNU_SOURCE
 #include "link_signals.h"
