@@ -39,7 +39,29 @@ TRIPS = (
     Trip("Unix socket, a particle alone", 0, "unix", ("echo-unix/record", "echo-unix/dataclass")),
     Trip("shared memory, a particle alone", 0, "shm-futex", ("echo-shm/record", "echo-shm/dataclass")),
 )
-STREAMS = ("echo-tcp/dataclass", "echo-tcp/record")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Messages one way, to as many receivers."""
+
+    peer: str
+    n: int = 0
+    receivers: int = 1
+
+    @property
+    def heading(self) -> str:
+        size = f"batch of {self.n}" if self.n else "a particle alone"
+        many = f", {self.receivers} receivers" if self.receivers > 1 else ""
+        return f"ns of a message one way: {self.peer}, {size}{many}, two cores"
+
+
+FLOWS = (
+    Flow("echo-tcp/dataclass"),
+    Flow("echo-tcp/record"),
+    Flow("echo-tcp/batch", n=1000),
+    Flow("echo-tcp/dataclass", receivers=4),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +91,8 @@ def measure(options: Options) -> Outcome:
     for trip in TRIPS:
         columns = [_floor(trip, budget_s), *(_round_trips(it, trip.n, budget_s) for it in ours(trip.ours))]
         _report(outcome, f"ns of a round trip: {trip.what}, one core", columns)
-    for peer in ours(STREAMS):
-        _report(outcome, f"ns of a message one way: {peer.name}, two cores", _stream(peer, budget_s))
+    for flow in FLOWS:
+        _report(outcome, flow.heading, _flow(flow, budget_s))
     return outcome
 
 
@@ -98,18 +120,19 @@ def _column(name: str, trips: Trips, profile: Profile, processes: Sequence[int |
     return Column(name, trips.ended_ns - trips.began_ns, len(trips.times_ns), samples)
 
 
-def _stream(peer: Peer, budget_s: float) -> list[Column]:
-    """What the sender takes, and what the receiver does; the slower one has no time left."""
-    its = {"peer": peer, "n": 0, "receivers": 1}
-    tasks = [
-        _task(measuring.send, its | {"budget_s": budget_s, "stride": stride(0)}, Placement.ANYWHERE),
-        _task(measuring.count, its, Placement.ANYWHERE),
-    ]
+def _flow(flow: Flow, budget_s: float) -> list[Column]:
+    """What the sender takes, and what each receiver does; the slowest has no time left."""
+    its = {"peer": ours([flow.peer])[0], "n": flow.n, "receivers": flow.receivers}
+    sending = its | {"budget_s": budget_s, "stride": stride(flow.n)}
+    tasks = [_task(measuring.send, sending, Placement.ANYWHERE)]
+    tasks += [_task(measuring.count, its, Placement.ANYWHERE) for _ in range(flow.receivers)]
     with Profile() as profile:
-        (sender, (began_ns, sent)), (receiver, (ended_ns, _, _)) = session.run(tasks)
+        (sender, (began_ns, sent)), *counted = session.run(tasks)
+    ended_ns = max(ended for _, (ended, _, _) in counted)
+    processes = {"sender": sender, **{f"receiver {i}": pid for i, (pid, _) in enumerate(counted, 1)}}
     return [
         Column(name, ended_ns - began_ns, sent, profile.of(process, began_ns, ended_ns))
-        for name, process in (("sender", sender), ("receiver", receiver))
+        for name, process in processes.items()
     ]
 
 
@@ -123,14 +146,11 @@ def do(station: Station, *, call: Callable[..., Any], arguments: dict[str, Any])
 
 
 def _report(outcome: Outcome, heading: str, columns: Sequence[Column]) -> None:
-    names = [*(part.value for part in Part), "neither process runs", "in all"]
+    names = [*(part.value for part in Part), "not running", "in all"]
     lines = list(zip(names, *(column.cells() for column in columns), strict=True))
     outcome.tables.append(Table(heading, ("", *(column.name for column in columns)), lines))
     for column in columns:
-        lines = [
-            _functions(column, part) for part in (Part.KERNEL, Part.LINKS, Part.INTERPRETER, Part.OBJECTS)
-        ]
-        lines = [line for line in lines if line[1]]
+        lines = [line for line in (_functions(column, part) for part in Part) if line[1]]
         outcome.tables.append(Table(f"{heading}: functions of {column.name}", ("", "ns"), lines))
 
 

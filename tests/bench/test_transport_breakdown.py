@@ -88,12 +88,12 @@ def test_without_perf_the_reason_is_all_there_is(monkeypatch: pytest.MonkeyPatch
 def test_a_round_trip_is_broken_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts and what is none of them make up the whole."""
     monkeypatch.setattr(breakdown, "TRIPS", breakdown.TRIPS[-1:])
-    monkeypatch.setattr(breakdown, "STREAMS", breakdown.STREAMS[-1:])
+    monkeypatch.setattr(breakdown, "FLOWS", [breakdown.Flow("echo-tcp/record", receivers=2)])
     outcome = breakdown.measure(Options(quick=True))
-    trip, *_, stream = [table for table in outcome.tables if "functions" not in table.heading]
+    trip, flow = [table for table in outcome.tables if "functions" not in table.heading]
     assert trip.columns == ("", "floor shm-futex", "echo-shm/record", "echo-shm/dataclass")
-    assert stream.columns == ("", "sender", "receiver")
-    for table in (trip, stream):
+    assert flow.columns == ("", "sender", "receiver 1", "receiver 2")
+    for table in (trip, flow):
         for column in range(1, len(table.columns)):
             *parts, whole = [float(line[column]) for line in table.lines]
             assert sum(parts) == pytest.approx(whole, abs=len(parts))
