@@ -20,7 +20,7 @@ LIMIT_S = 30.0
 
 _PREFACE = """
 import contextlib, faulthandler, os, signal, sys, threading, time
-faulthandler.dump_traceback_later(12, exit=True)
+faulthandler.dump_traceback_later(25, exit=True)  # before who waits for it gives up
 import echo_core as echo
 from tests.echo_core.channel_events import Plain
 def say(*words):
