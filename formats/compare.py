@@ -213,7 +213,8 @@ class _Comparison:
     def _types(self, sender: Type, receiver: Type) -> _Finding:
         match sender, receiver:
             case Nullable(), Nullable():
-                return self._types(sender.element, receiver.element)
+                finding = self._types(sender.element, receiver.element)
+                return finding if finding != _SAME else self._strides(sender, receiver, "optionals")
             case _, Nullable():
                 widened = _Finding(Verdict.WIDENED, ("always present at the sender",))
                 return _strongest([widened, self._types(sender, receiver.element)])
@@ -225,7 +226,7 @@ class _Comparison:
                     [self._shapes(sender, receiver), self._types(sender.element, receiver.element)]
                 )
             case Record(), Record():
-                return self._strides(sender, receiver)  # its fields have entries of their own
+                return self._strides(sender, receiver, "records")  # its fields have entries of their own
             case (
                 Scalar() | Enumeration() | Text() | Blob(),
                 Scalar() | Enumeration() | Text() | Blob(),
@@ -234,10 +235,11 @@ class _Comparison:
             case _:
                 return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
 
-    def _strides(self, sender: Record, receiver: Record) -> _Finding:
+    def _strides(self, sender: Type, receiver: Type, what: str) -> _Finding:
+        """What lies alike may still be padded otherwise, where the alignment is another."""
         if sender.size == receiver.size:
             return _SAME
-        return _Finding(Verdict.MOVED, (f"records of {sender.size} bytes, not {receiver.size}",))
+        return _Finding(Verdict.MOVED, (f"{what} of {sender.size} bytes, not {receiver.size}",))
 
     def _shapes(self, sender: Array | Sequence, receiver: Array | Sequence) -> _Finding:
         if len(sender.shape) != len(receiver.shape):
