@@ -106,7 +106,7 @@ class Doorkeeper:
         Nothing is unregistered: the parent's selector is the same one. Nor is the lock taken, which a thread
         that is not here may hold.
         """
-        for key in list(self._selector.get_map().values()):
+        for key in list((self._selector.get_map() or {}).values()):  # there is none once it is closed
             assert isinstance(key.fileobj, socket.socket)
             key.fileobj.close()
         for listener in self._deaf:
@@ -120,12 +120,15 @@ class Doorkeeper:
     # The thread
 
     def _run(self) -> None:
+        next_tick = time.monotonic()
         while not self._is_closing:
             for key, _ in self._selector.select(_TICK_S):
                 key.data()
-            self._listen_again()
-            self._turn_late_guests_away()
-            self._house.tick()
+            if time.monotonic() >= next_tick:  # not for every word that somebody says
+                next_tick = time.monotonic() + _TICK_S
+                self._listen_again()
+                self._turn_late_guests_away()
+                self._house.tick()
         self._clear()
 
     def _clear(self) -> None:
