@@ -59,22 +59,26 @@ _GENERATOR = (
 class Conversion:
     """One sender's records to one receiver's. `call` is what components call.
 
-    `keeps`: the two lay out their records alike, and one that was verified is the result as it is, with what
-    its padding holds; bytes are not copied.
+    `keeps`: the two lay out their records alike, and one with variable parts is the result as it is, and
+    its padding with it, once it is verified; bytes are not copied.
     """
 
     def __init__(self, sender: Format, receiver: Format, *, lossy: bool = False, keeps: bool = False) -> None:
-        compare(sender, receiver, lossy=lossy).raise_if_refused()
+        report = compare(sender, receiver, lossy=lossy)
+        report.raise_if_refused()
+        if keeps and not report.is_same:
+            msg = f"Expected records of `{receiver.name}`'s own layout to keep, got others of `{sender.name}`"
+            raise FormatError(msg)
         self.sender = sender
         self.receiver = receiver
         self.lossy = lossy
-        self.keeps = keeps
         self.plan = plan(sender.layout, receiver.layout)
         self.verification = verification(sender.layout)
         if self.plan.local:
             msg = f"Expected defaults that travel, got one that only its class can make: {self.plan.local}"
             raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
         self.is_fixed = self.plan.is_fixed and not self.verification.operations
+        self.keeps = keeps and not self.is_fixed
         self._is_waiting = False
         self.routine = Routine(self.interpret)
         self.call: Converter = self.routine.call

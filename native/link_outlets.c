@@ -321,11 +321,11 @@ static int is_whole(const struct outlet *outlet, const Py_buffer *view)
     return 0;
 }
 
-/* Closes the view. */
+/* Closes the view. Opening it may have run any code. */
 static PyObject *submit_and_close(struct outlet *outlet, PyObject *records, Py_buffer *view)
 {
     struct submission submission = {.events = 0};
-    int status = is_whole(outlet, view) ? enter() : -1;
+    int status = is_outlet_open(outlet) && is_whole(outlet, view) ? enter() : -1;
 
     if (status == 0) {
         status = submit_view(outlet, records, view, &submission);
@@ -353,6 +353,20 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
 
 /* --- submit_array --- */
 
+static void refuse_dtype(const struct outlet *outlet, PyObject *dtype)
+{
+    PyObject *name;
+
+    if (outlet->dtype == NULL) {
+        echo_raise("FormatError", "Expected events, got an array: the records of this source vary in size");
+        return;
+    }
+    name = outlet->event_class != NULL ? PyType_GetName(outlet->event_class) : PyUnicode_FromString("records");
+    if (name != NULL)
+        echo_raise("FormatError", "Expected an array of %S, got one of %S - at `%S`", outlet->dtype, dtype, name);
+    Py_XDECREF(name);
+}
+
 static int has_dtype(const struct outlet *outlet, PyObject *array)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)outlet));
@@ -363,10 +377,8 @@ static int has_dtype(const struct outlet *outlet, PyObject *array)
         return 0;
     if (!is_it && outlet->dtype != NULL)
         is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
-    if (is_it == 0 && outlet->dtype != NULL)
-        echo_raise("FormatError", "Expected an array of %R, got one of %R", outlet->dtype, dtype);
-    else if (is_it == 0)
-        echo_raise("FormatError", "Expected events, got an array: the records of this source vary in size");
+    if (is_it == 0)
+        refuse_dtype(outlet, dtype);
     Py_DECREF(dtype);
     return is_it > 0;
 }

@@ -22,8 +22,9 @@ int64_t echo_deadline_after(int64_t timeout_ns);
 /* Looks until it is over: 1; 0: not within spin_ns, nor before the deadline. */
 int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int64_t deadline_ns);
 
-/* Sleeps until it is over: 1; 0: time is up; -EINTR: a signal of the system came. `is_over` looks at what is
- * published before echo_signal_wake, and must be sequentially consistent in that. */
+/* Sleeps until it is over: 1; 0: time is up; -EINTR: a signal of the system came (one with SA_RESTART ends only a
+ * sleep with a deadline). `is_over` looks at what is published before echo_signal_wake, and must be sequentially
+ * consistent in that. */
 int echo_signal_sleep(_Atomic uint32_t *signal, int (*is_over)(void *), void *subject, int64_t deadline_ns);
 
 #pragma GCC visibility pop

@@ -205,7 +205,9 @@ static int module_exec(PyObject *module)
     pthread_once(&forks, watch_forks);
     pthread_once(&clock, echo_clock_start);
     state->dtype_word = PyUnicode_InternFromString("dtype");
-    if (state->dtype_word == NULL || add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
+    if (state->dtype_word == NULL)
+        return -1;
+    if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
         add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
         add_types(module, entries, COUNT_OF(entries), NULL) != 0)
         return -1;

@@ -296,7 +296,7 @@ static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
     return finish(&decoder->codec, outcome, result, decoder->codec.fallback, data);
 }
 
-/* An event of a sender's record, which is converted first. */
+/* An event of a sender's record, which is verified first, and made ours unless it is. */
 static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
 {
     PyObject *result, *ours = call_with(decoder->convert, data);

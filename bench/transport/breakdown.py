@@ -66,18 +66,24 @@ FLOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one took for each of `count` messages: in all, and by the processes' samples."""
+    """What `count` messages took: in all, and by the samples, each of which stands for a period."""
 
     name: str
     total_ns: float
     count: int
     samples: Sequence[Sample]
+    period_ns: float
 
     def cells(self) -> list[str]:
-        """The parts, what is none of them, and all."""
-        parts_ns = profiles.nanoseconds(self.samples)
-        rest_ns = self.total_ns - sum(parts_ns.values())
-        return [f"{each / self.count:.0f}" for each in (*parts_ns.values(), rest_ns, self.total_ns)]
+        """Nanoseconds of a message: the parts, what is none of them, and all."""
+        parts_ns = [self.period_ns * hits for hits in profiles.counts(self.samples).values()]
+        return [
+            f"{each / self.count:.0f}" for each in (*parts_ns, self.total_ns - sum(parts_ns), self.total_ns)
+        ]
+
+    def functions(self, part: Part) -> str:
+        found = profiles.costliest(self.samples, part, _FUNCTIONS)
+        return ", ".join(f"{symbol} {self.period_ns * hits / self.count:.0f}" for symbol, hits in found)
 
 
 def measure(options: Options) -> Outcome:
@@ -90,9 +96,10 @@ def measure(options: Options) -> Outcome:
     budget_s = 0.5 if options.quick else 4.0
     for trip in TRIPS:
         columns = [_floor(trip, budget_s), *(_round_trips(it, trip.n, budget_s) for it in ours(trip.ours))]
-        _report(outcome, f"ns of a round trip: {trip.what}, one core", columns)
+        heading = f"ns of a round trip: {trip.what}, one core"
+        _report(outcome, heading, columns, others="other programs on that core")
     for flow in FLOWS:
-        _report(outcome, flow.heading, _flow(flow, budget_s))
+        _report(outcome, flow.heading, _flow(flow, budget_s), others="it waits, or others run")
     return outcome
 
 
@@ -117,7 +124,7 @@ def _round_trips(peer: Peer, n: int, budget_s: float) -> Column:
 
 def _column(name: str, trips: Trips, profile: Profile, processes: Sequence[int | str]) -> Column:
     samples = [it for process in processes for it in profile.of(process, trips.began_ns, trips.ended_ns)]
-    return Column(name, trips.ended_ns - trips.began_ns, len(trips.times_ns), samples)
+    return Column(name, trips.ended_ns - trips.began_ns, len(trips.times_ns), samples, profile.period_ns)
 
 
 def _flow(flow: Flow, budget_s: float) -> list[Column]:
@@ -131,7 +138,7 @@ def _flow(flow: Flow, budget_s: float) -> list[Column]:
     ended_ns = max(ended for _, (ended, _, _) in counted)
     processes = {"sender": sender, **{f"receiver {i}": pid for i, (pid, _) in enumerate(counted, 1)}}
     return [
-        Column(name, ended_ns - began_ns, sent, profile.of(process, began_ns, ended_ns))
+        Column(name, ended_ns - began_ns, sent, profile.of(process, began_ns, ended_ns), profile.period_ns)
         for name, process in processes.items()
     ]
 
@@ -145,15 +152,11 @@ def do(station: Station, *, call: Callable[..., Any], arguments: dict[str, Any])
     return os.getpid(), call(station, **arguments)
 
 
-def _report(outcome: Outcome, heading: str, columns: Sequence[Column]) -> None:
-    names = [*(part.value for part in Part), "not running", "in all"]
+def _report(outcome: Outcome, heading: str, columns: Sequence[Column], *, others: str) -> None:
+    """`others`: whose time is none of the columns'."""
+    names = [*(part.value for part in Part), others, "in all"]
     lines = list(zip(names, *(column.cells() for column in columns), strict=True))
     outcome.tables.append(Table(heading, ("", *(column.name for column in columns)), lines))
     for column in columns:
-        lines = [line for line in (_functions(column, part) for part in Part) if line[1]]
+        lines = [(part.value, column.functions(part)) for part in Part if column.functions(part)]
         outcome.tables.append(Table(f"{heading}: functions of {column.name}", ("", "ns"), lines))
-
-
-def _functions(column: Column, part: Part) -> tuple[str, str]:
-    found = profiles.costliest(column.samples, part, _FUNCTIONS)
-    return part.value, ", ".join(f"{symbol} {ns / column.count:.0f}" for symbol, ns in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import os
@@ -15,10 +16,8 @@ from pathlib import Path
 from typing import Self
 
 SAMPLES_PER_S = 4999  # in step with nothing; many more would slow down what they measure
-_PERIOD_NS = 1e9 / SAMPLES_PER_S
-_WHAT = ("-a", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S))
 _LIMIT_S = 60
-_LINE = re.compile(r"\s*(.+?)\s+(\d+)\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+) \((.*)\)$")
+_LINE = re.compile(r"\s*(.+?)\s+(\d+)\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+?) \(([^()]*(?: \(deleted\))?)\)$")
 
 
 class Part(enum.Enum):
@@ -56,31 +55,44 @@ class Profile:
     slower by microseconds.
     """
 
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+
     def __enter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory()
-        self._path = str(Path(self._folder.name, "samples"))
-        (told, tell), (hear, say) = os.pipe(), os.pipe()
-        control = ["--delay=-1", f"--control=fd:{told},{say}"]
-        clock = ["-k", "CLOCK_MONOTONIC"]  # Python's perf_counter_ns, and the floor's
-        command = ["perf", "record", "-q", *_WHAT, *control, *clock, "-o", self._path]
-        self._recorder = subprocess.Popen(command, pass_fds=[told, say], stdout=subprocess.DEVNULL)
-        os.close(told)
-        os.close(say)
-        self._orders, self._answers = os.fdopen(tell, "wb", 0), os.fdopen(hear, "rb")
-        self._order(b"enable\n")
+        with contextlib.ExitStack() as unfinished:
+            folder = unfinished.enter_context(tempfile.TemporaryDirectory())
+            self._path = str(Path(folder, "samples"))
+            (told, tell), (hear, say) = os.pipe(), os.pipe()
+            self._orders = unfinished.enter_context(os.fdopen(tell, "wb", 0))
+            self._answers = unfinished.enter_context(os.fdopen(hear, "rb"))
+            self._recorder = _start(told, say, self._path)
+            unfinished.callback(self._end)
+            self._order(b"enable\n")
+            self._unfinished = unfinished.pop_all()
         return self
 
     def _order(self, order: bytes) -> None:
         self._orders.write(order)
-        self._answers.readline()  # nothing, if it has ended
+        if not self._answers.readline():
+            msg = f"perf ended with {self._recorder.wait(_LIMIT_S)}"
+            raise OSError(msg)
 
-    def __exit__(self, *_: object) -> None:
-        with self._folder, self._orders, self._answers:
-            self._order(b"stop\n")
-            self._recorder.wait(_LIMIT_S)
-            command = ["perf", "script", "-i", self._path, "-F", "comm,pid,time,ip,sym,dso", "--ns"]
-            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
-        self._samples = list(_parse(done.stdout.splitlines()))
+    def _end(self) -> None:
+        self._recorder.kill()
+        self._recorder.wait()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._unfinished:
+            if kind is None:
+                self._order(b"stop\n")
+                self._recorder.wait(_LIMIT_S)
+                self._samples = list(_parse(_script(self._path)))
+
+    @property
+    def period_ns(self) -> float:
+        """From one sample of a processor to the next, as it really was."""
+        ordered = sorted(sample.at_ns for sample in self._samples)
+        return (ordered[-1] - ordered[0]) * (os.cpu_count() or 1) / len(ordered)
 
     def of(self, process: int | str, began_ns: int, ended_ns: int) -> list[Sample]:
         """What a process, given by its number, or those of a name were at in that time."""
@@ -91,13 +103,35 @@ class Profile:
         ]
 
 
+def _start(told: int, say: int, path: str) -> subprocess.Popen[bytes]:
+    """Samples nothing before it is told to."""
+    control = ["--delay=-1", f"--control=fd:{told},{say}"]
+    clock = ["-k", "CLOCK_MONOTONIC"]  # Python's perf_counter_ns, and the floor's
+    what = ["-a", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S)]
+    command = ["perf", "record", "-q", *what, *control, *clock, "-o", path]
+    try:
+        return subprocess.Popen(
+            command, pass_fds=[told, say], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    finally:
+        os.close(told)
+        os.close(say)
+
+
+def _script(path: str) -> list[str]:
+    command = ["perf", "script", "-i", path, "-F", "comm,pid,time,ip,sym,dso", "--ns"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
+    return done.stdout.splitlines()
+
+
+@functools.cache
 def unavailable() -> str | None:
     """Why perf cannot be used here; None: it can."""
-    command = ["perf", "record", "-q", *_WHAT, "-o", "/dev/null", "true"]
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=_LIMIT_S)
+        with Profile():
+            pass
     except (OSError, subprocess.SubprocessError) as error:
-        return f"perf does not run here: {error}"
+        return f"perf does not sample processors here: {error}"
     return None
 
 
@@ -110,16 +144,15 @@ def _parse(lines: Iterable[str]) -> Iterator[Sample]:
             yield Sample(at_ns, int(pid), command, symbol, library)
 
 
-def nanoseconds(samples: Iterable[Sample]) -> dict[Part, float]:
-    """What each part took."""
-    counts = Counter(sample.part for sample in samples)
-    return {part: counts[part] * _PERIOD_NS for part in Part}
+def counts(samples: Iterable[Sample]) -> dict[Part, int]:
+    """How many hit each part."""
+    found = Counter(sample.part for sample in samples)
+    return {part: found[part] for part in Part}
 
 
-def costliest(samples: Iterable[Sample], part: Part, most: int) -> list[tuple[str, float]]:
-    """The functions of a part that took most, with their nanoseconds."""
-    counts = Counter(sample.symbol for sample in samples if sample.part is part)
-    return [(symbol, count * _PERIOD_NS) for symbol, count in counts.most_common(most)]
+def costliest(samples: Iterable[Sample], part: Part, most: int) -> list[tuple[str, int]]:
+    """The functions of a part that were hit most, and how often."""
+    return Counter(sample.symbol for sample in samples if sample.part is part).most_common(most)
 
 
 # -----------------------------------------------------------------------

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import echo_core as echo
+from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.plain.records import read, write
-from echo_core.errors import FormatError
+from echo_core.errors import EchoError, FormatError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import Verdict, compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import Array, Field, Kind, Nullable, Record, Scalar, Sequence, Type
+from tests.formats.samples import Particle
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
 LONG = Scalar(Kind.INT, 8)
@@ -43,11 +47,31 @@ def test_the_bytes_of_a_format_that_is_the_same_mean_the_same(data: st.DataObjec
     record = dataclasses.replace(record, alignment=layout.record.alignment)
     try:
         sender = Format.from_metadata(Format(dataclasses.replace(layout, record=record)).metadata)
-    except FormatError:  # a field would not be aligned
+    except EchoError:  # a field would not be aligned, or not fit
         assume(False)
     assume(compare(sender, Format(layout)).is_same)
     message = write(data.draw(plain_values(sender.layout)), sender.layout)
     assert comparable(read(message, layout)) == comparable(read(message, sender.layout))
+
+
+@echo.event
+class Old:
+    name: str
+
+
+@echo.event
+class New:
+    name: str
+    age: int = 0
+
+
+def test_records_that_are_not_the_same_are_not_kept() -> None:
+    """A receiver would read what the sender never wrote."""
+    with pytest.raises(FormatError, match="own layout to keep, got others of `Old`"):
+        Conversion(echo.format_of(Old), echo.format_of(New), keeps=True)
+    assert Conversion(echo.format_of(Old), echo.format_of(Old), keeps=True).keeps
+    fixed = echo.format_of(Particle)
+    assert not Conversion(fixed, fixed, keeps=True).keeps  # which is a copy anyway
 
 
 def test_optionals_that_are_padded_otherwise_are_moved() -> None:
