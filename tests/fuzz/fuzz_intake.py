@@ -109,9 +109,9 @@ def take(link: Link, queue: Queue, peer: socket.socket, sent: bytes, *, is_led: 
         sent = sent[len(pieces) * PIECE_BYTES :]
     peer.sendall(sent)
     peer.shutdown(socket.SHUT_WR)
-    while is_led and link.is_open:
-        queue.get(0)
-    link.run()
+    while is_led and queue.get(0) is not None:
+        pass
+    link.run()  # a control frame is left to it, with all that follows
 
 
 def one(data: bytes) -> None:
