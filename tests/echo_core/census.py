@@ -92,13 +92,12 @@ def until(is_met: Callable[[], bool], what: str = "it", limit_s: float = LIMIT_S
         os.sched_yield()
 
 
-def demand_as_before(before: Census) -> None:
-    """Fails where something is left, once threads have had the time to end."""
+def left_behind(before: Census) -> str:
+    """What is there and was not, or was there and is not, once threads have had the time to end."""
     limit = time.monotonic() + LIMIT_S
     while (now := census()) != before and time.monotonic() < limit:
         os.sched_yield()
-    if now != before:
-        pytest.fail(f"left behind: {_beyond(now, before)}; missing: {_beyond(before, now)}", pytrace=False)
+    return "" if now == before else f"left: {_beyond(now, before)}; missing: {_beyond(before, now)}"
 
 
 def _beyond(one: Census, other: Census) -> str:

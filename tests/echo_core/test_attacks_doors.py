@@ -14,7 +14,7 @@ from echo_core.channel_ids import ChannelId
 from echo_core.transports import limits, sockets
 from echo_core.transports.handshake import Initiator, Responder
 from echo_core.transports.handshake_words import Hello, Identity, read_words, write_words
-from tests.echo_core.census import demand_as_before, settled_census, until
+from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, HostilePeer, connect, identity
 from tests.echo_core.victims import Victim
@@ -94,11 +94,12 @@ def test_slow_strangers_hold_up_nobody(
         victim.demand_delivery()
     for stranger in strangers:
         stranger.settimeout(LIMIT_S)
-        _read_to_the_end(stranger)
+        _read_to_the_end(stranger)  # which comes from the other side
         stranger.close()
     victim.demand_only_the_good_link()
-    demand_as_before(before)
-    HostilePeer.linked(victim.id, transport).close()  # the door is open again
+    assert left_behind(before) == ""
+    with HostilePeer.linked(victim.id, transport) as guest:
+        assert guest.secret  # the door is open again
 
 
 def _read_to_the_end(connection: socket.socket) -> None:

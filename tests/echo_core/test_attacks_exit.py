@@ -8,7 +8,7 @@ import signal
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import demand_as_before, settled_census
+from tests.echo_core.census import left_behind, settled_census
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.processes import Actor
 
@@ -40,7 +40,7 @@ def test_every_order_of_closing_leaves_nothing(number: int, order: tuple[str, ..
         held[name].close()  # type: ignore[attr-defined]
     other.close()
     del node, other, here, there, source, sink, held
-    demand_as_before(before)
+    assert left_behind(before) == ""
 
 
 ENDINGS = {

@@ -15,7 +15,7 @@ import echo_core as echo
 from echo_core.transports import limits, messages
 from echo_core.transports.frames import HEADER, Kind, write_frame
 from echo_core.transports.messages import Message
-from tests.echo_core.census import Census, demand_as_before, resident_bytes, settled_census, until
+from tests.echo_core.census import Census, left_behind, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Other, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
@@ -94,7 +94,7 @@ def flood(
         peer.shut_sending()
         reader.join()
     victim.demand_only_the_good_link()
-    demand_as_before(before)
+    assert left_behind(before) == ""
     assert resident_bytes() - memory < memory_bytes
 
 
@@ -165,7 +165,7 @@ def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transpo
         with pytest.raises(ConnectionError):
             _ask_for_ever(peer)
         victim.demand_only_the_good_link()
-    demand_as_before(before)
+    assert left_behind(before) == ""
     assert resident_bytes() - memory < MEMORY_BYTES
 
 
@@ -208,5 +208,5 @@ def test_a_hundred_links_leave_nothing(victim: Victim, transport: str) -> None:
             before = settled_census()
     victim.demand_only_the_good_link()
     assert before is not None
-    demand_as_before(before)
+    assert left_behind(before) == ""
     until(lambda: victim.channel.statistics().peers == 0)

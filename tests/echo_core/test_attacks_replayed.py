@@ -12,7 +12,7 @@ import echo_core as echo
 from echo_core.errors import EchoError
 from echo_core.transports import limits, messages
 from echo_core.transports.frames import write_frame
-from tests.echo_core.census import demand_as_before, resident_bytes, settled_census, until
+from tests.echo_core.census import left_behind, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, Change, HostilePeer, unchanged
@@ -119,7 +119,7 @@ def attack(victim: Victim, transport: str, changes: list[Change]) -> None:
     victim.demand_delivery()
     victim.demand_only_the_good_link()
     gc.collect()
-    demand_as_before(before)
+    assert left_behind(before) == ""
     assert resident_bytes() - memory < MEMORY_BYTES
 
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import demand_as_before, settled_census, until
+from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import LIMIT_S, Actor
@@ -92,7 +92,7 @@ def kill_senders(survivor: Survivor, times: int) -> None:
         assert sink.statistics().sources == 0
         before = before or settled_census()
     assert before is not None
-    demand_as_before(before)
+    assert left_behind(before) == ""
 
 
 def kill_receivers(survivor: Survivor, times: int) -> None:
@@ -108,7 +108,7 @@ def kill_receivers(survivor: Survivor, times: int) -> None:
         survivor.demand_departures(i + 1)
         before = before or settled_census()
     assert before is not None
-    demand_as_before(before)
+    assert left_behind(before) == ""
 
 
 def _submit(source: echo.Source[Plain]) -> bool:
