@@ -1,13 +1,15 @@
-"""Links for tests, which are shut whatever happens."""
+"""Links, rings and pools for tests, which are closed whatever happens; and an interrupt."""
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
 
 from echo_core._links import (
+    Pool,
     SocketWire,
 )
 from tests.native.link_ends import (
@@ -16,6 +18,9 @@ from tests.native.link_ends import (
     link_over,
     wires,
 )
+from tests.native.pools import BLOCK_BYTES, BLOCKS
+from tests.native.queues import raise_interrupted
+from tests.native.rings import Sides, sides
 
 
 @pytest.fixture(params=["tcp", "unix", "ring"])
@@ -41,3 +46,31 @@ def peer() -> Iterator[tuple[SocketWire, Peer]]:
     other.settimeout(30)
     yield SocketWire(one.detach()), Peer(other)
     other.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Sides]:
+    """Sides that are closed in the end."""
+    one, other, memory = sides()
+    yield one, other, memory
+    one.close()
+    other.close()
+    memory.close()
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    """Of eight blocks."""
+    pool = Pool(block_bytes=BLOCK_BYTES, blocks=BLOCKS)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """Interrupts whatever the test waits for, soon."""
+    before = signal.signal(signal.SIGALRM, raise_interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)

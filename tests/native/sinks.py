@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import echo_core as echo
+from echo_core._links import Delivery, Outlet
 
 
 @dataclass
@@ -80,3 +81,11 @@ class Sink:
 
     def on_error(self, error: BaseException) -> None:
         self.errors.append(error)
+
+
+def outlet_of(codec: echo.Codec[Any], cls: type[Any]) -> Outlet:
+    return Outlet(cls, codec.encode, record_size=record_size(codec))
+
+
+def deliver(sink: Any, codec: echo.Codec[Any], **options: Any) -> Delivery:
+    return Delivery(sink, codec.decode, sink.on_error, record_size=record_size(codec), **options)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import socket
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -16,21 +13,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import (
-    BLOCK,
-    DROP_NEWEST,
-    ERROR,
-    Delivery,
-    Inlet,
-    Link,
-    Mapping,
-    Outlet,
-    Pool,
-    Queue,
-    Route,
-    SocketWire,
-)
-from echo_core.errors import BacklogError, ClosedError, EncodeError, FormatError
+from echo_core._links import DROP_NEWEST, Delivery, Outlet, Queue
+from echo_core.errors import ClosedError, EncodeError, FormatError
 from tests.native.sinks import (
     EVENTS,
     Native,
@@ -39,19 +23,13 @@ from tests.native.sinks import (
     Sink,
     Slotted,
     class_of,
+    deliver,
     event_names,
+    outlet_of,
     record_size,
 )
 
 Tier = Literal["interpreted", "compiled"]
-
-
-def outlet_of(codec: echo.Codec[Any], cls: type[Any]) -> Outlet:
-    return Outlet(cls, codec.encode, record_size=record_size(codec))
-
-
-def deliver(sink: Any, codec: echo.Codec[Any], **options: Any) -> Delivery:
-    return Delivery(sink, codec.decode, sink.on_error, record_size=record_size(codec), **options)
 
 
 # ---------------------------------------------------------------------------
@@ -438,216 +416,3 @@ def test_outlets_let_go_of_everything() -> None:
         del outlet
         sink.events.clear()
     assert [sys.getrefcount(it) for it in watched] == before
-
-
-# ---------------------------------------------------------------------------
-# Routes
-
-PATIENCE = 20_000_000_000  # a wait that takes as long has failed
-STREAM = 64
-
-
-def ignore(*_: object) -> None: ...
-
-
-@dataclass
-class Lane:
-    """A source's way over a link of its own, and what arrives at the other end of it."""
-
-    route: Route
-    arrivals: Queue
-    inlet: Inlet
-
-
-def link_over(end: socket.socket, **shared: Any) -> Link:
-    limits: dict[str, Any] = {"max_payload": 1 << 20, "control_bytes": 1 << 20, "delay_ns": 100_000}
-    return Link(SocketWire(end.detach()), ignore, stall_ns=PATIENCE, **limits, **shared)
-
-
-@pytest.fixture
-def lane() -> Iterator[Callable[..., Lane]]:
-    """Makes lanes. Nobody reads if `is_read` is False: the backlog fills. Batches in `pool` are lent."""
-    links: list[Link] = []
-    threads: list[threading.Thread] = []
-
-    def make(
-        size: int, decode: Any = bytes, *, is_read: bool = True, pool: Pool | None = None, **limits: int
-    ) -> Lane:
-        here, there = socket.socketpair()
-        holder = 0 if pool is None else pool.attach()
-        mapping = None if pool is None else Mapping(pool.fileno(), holder)
-        ours, theirs = link_over(here, pool=pool, holder=holder), link_over(there, mapping=mapping)
-        links.extend((ours, theirs))
-        arrivals = Queue(max_events=1 << 20, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
-        inlet = Inlet(record_size=size)
-        inlet.deliveries = (Delivery(arrivals, decode, print, record_size=size),)
-        theirs.bind(STREAM, inlet)
-        if is_read:
-            threads.append(threading.Thread(target=theirs.run, daemon=True))
-            threads[-1].start()
-        backlog = {
-            "max_events": 1 << 20,
-            "max_bytes": 1 << 30,
-            "policy": BLOCK,
-            "timeout_ns": PATIENCE,
-            **limits,
-        }
-        return Lane(Route(ours, STREAM, **backlog), arrivals, inlet)
-
-    yield make
-    for link in links:
-        link.shut()
-    for thread in threads:
-        thread.join(20)
-
-
-@pytest.mark.parametrize("event", EVENTS, ids=event_names)
-def test_an_event_is_encoded_once_for_all_routes(lane: Callable[..., Lane], event: Any) -> None:
-    """And reaches the sinks in the process as well."""
-    cls = class_of(event)
-    codec = echo.codec(cls, tier="compiled")
-    outlet, sink = outlet_of(codec, cls), Sink()
-    lanes = [lane(record_size(codec), codec.decode) for _ in range(3)]
-    outlet.routes = tuple(each.route for each in lanes)
-    outlet.direct = outlet.converting = (deliver(sink, codec),)
-    outlet.submit(event)
-    assert [each.arrivals.get(PATIENCE) for each in lanes] == [event] * 3
-    assert sink.events == [event, event]
-    assert (outlet.sequence, outlet.bytes) == (1, len(codec.encode(event)))
-
-
-def test_records_are_split_into_frames_at_the_borders_of_records(lane: Callable[..., Lane]) -> None:
-    """No frame is larger than the limit, and none holds half a record."""
-    outlet = Outlet(None, bytes, record_size=24, max_payload=100)
-    one = lane(24)
-    outlet.routes = (one.route,)
-    records = [bytes([i]) * 24 for i in range(50)]
-    outlet.submit_records(b"".join(records))
-    assert [one.arrivals.get(PATIENCE) for _ in records] == records
-    assert (one.inlet.sequence, one.route.events, outlet.sequence) == (50, 50, 50)
-    assert one.route.link.sent_frames == 13
-
-
-def test_a_record_above_the_limit_of_a_frame_goes_by_itself(lane: Callable[..., Lane]) -> None:
-    """It cannot be split."""
-    outlet = Outlet(None, bytes, record_size=24, max_payload=8)
-    one = lane(24)
-    outlet.routes = (one.route,)
-    outlet.submit_records(bytes(72))
-    assert [one.arrivals.get(PATIENCE) for _ in range(3)] == [bytes(24)] * 3
-
-
-def test_a_full_backlog_keeps_an_event_from_nobody_else(lane: Callable[..., Lane]) -> None:
-    """Its error is raised when all others have been served."""
-    size = 512 * 1024
-    full = lane(size, is_read=False, policy=ERROR, max_events=1)
-    free = lane(size)
-    sink = Sink()
-    outlet = Outlet(bytes, bytes, record_size=size)
-    outlet.routes = (full.route, free.route)
-    outlet.direct = outlet.converting = (Delivery(sink, bytes, sink.on_error),)
-    event, submitted = bytes(size), 0
-    with pytest.raises(BacklogError):  # noqa: PT012 - how much the system takes before is its own affair
-        while submitted < 1000:
-            submitted += 1
-            outlet.submit(event)
-    assert outlet.sequence == submitted
-    assert [free.arrivals.get(PATIENCE) for _ in range(submitted)] == [event] * submitted
-    assert len(sink.events) == 2 * submitted
-
-
-def test_what_a_handler_submits_follows_its_event_on_every_route(lane: Callable[..., Lane]) -> None:
-    """Order is kept although it is submitted in the middle."""
-    outlet = Outlet(int, lambda n: bytes([n]), record_size=1)
-    one = lane(1)
-
-    def count_down(n: int) -> None:
-        if n > 0:
-            outlet.submit(n - 1)
-
-    outlet.routes = (one.route,)
-    outlet.direct = (Delivery(count_down, bytes, print),)
-    outlet.submit(100)
-    assert [one.arrivals.get(PATIENCE) for _ in range(101)] == [bytes([n]) for n in range(100, -1, -1)]
-
-
-def test_a_lost_link_is_nothing_to_the_source(lane: Callable[..., Lane]) -> None:
-    """Its departure is told elsewhere; here the route counts what it drops."""
-    outlet = Outlet(None, bytes, record_size=1)
-    lost, alive = lane(1), lane(1)
-    outlet.routes = (lost.route, alive.route)
-    lost.route.link.shut()
-    outlet.submit_records(b"abc")
-    assert [alive.arrivals.get(PATIENCE) for _ in range(3)] == [b"a", b"b", b"c"]
-    assert lost.route.dropped == 3
-
-
-def test_a_large_batch_is_written_to_the_pool_once_for_all_routes(lane: Callable[..., Lane]) -> None:
-    """Readers have it in place; a link that shares no pool gets its bytes, and so does a small batch."""
-    pool = Pool(block_bytes=1 << 16, blocks=4)
-    outlet = Outlet(None, bytes, record_size=8)
-    outlet.pool = pool
-    lent = [lane(8, memoryview, pool=pool) for _ in range(2)]
-    sent = lane(8, memoryview)
-    for each in (*lent, sent):
-        batches = Delivery(each.arrivals, memoryview, print, record_size=8, is_array=True)
-        each.inlet.deliveries = (batches,)
-    outlet.routes = tuple(each.route for each in (*lent, sent))
-    for size, used in ((32 * 1024, 1), (32 * 1024 - 8, 0)):
-        data = bytes(range(256)) * 128
-        outlet.submit_records(data[:size])
-        views = [each.arrivals.get(PATIENCE) for each in lent]
-        assert pool.used == used
-        assert views == [data[:size]] * 2
-        del views
-        rest = size
-        while rest:
-            view = sent.arrivals.get(PATIENCE)
-            assert view == data[size - rest : size - rest + len(view)]
-            rest -= len(view)
-    assert pool.used == 0
-
-
-def test_a_batch_that_is_in_the_pool_already_is_not_copied(lane: Callable[..., Lane]) -> None:
-    """It was written where it is read, and needs no frames of its size."""
-    pool = Pool(block_bytes=1 << 16, blocks=4)
-    outlet = Outlet(None, bytes, record_size=8, max_payload=1024)
-    outlet.pool = pool
-    one = lane(8, memoryview, pool=pool)
-    one.inlet.deliveries = (Delivery(one.arrivals, memoryview, print, record_size=8, is_array=True),)
-    outlet.routes = (one.route,)
-    block: Any = pool.loan(64 * 1024)
-    array = np.frombuffer(block, np.uint8)
-    array[:] = 7
-    outlet.submit_records(array)
-    view = one.arrivals.get(PATIENCE)
-    assert pool.used == 1
-    assert view == bytes([7]) * 65536
-    del array, view, block
-    assert pool.used == 0
-
-
-def test_where_no_block_is_free_the_bytes_are_sent(lane: Callable[..., Lane]) -> None:
-    """A pool is a short cut, not a limit."""
-    pool = Pool(block_bytes=1 << 16, blocks=1)
-    held = pool.loan(1)
-    outlet = Outlet(None, bytes, record_size=1 << 16)
-    outlet.pool = pool
-    one = lane(1 << 16, pool=pool)
-    outlet.routes = (one.route,)
-    outlet.submit_records(bytes(1 << 16))
-    assert one.arrivals.get(PATIENCE) == bytes(1 << 16)
-    assert held is not None
-
-
-def test_events_lent_by_another_process_are_made_from_a_copy(lane: Callable[..., Lane]) -> None:
-    """Nothing is verified where a peer may still write."""
-    pool = Pool(block_bytes=1 << 16, blocks=2)
-    codec = echo.codec(Slotted, tier="compiled")
-    outlet = outlet_of(codec, Slotted)
-    outlet.pool = pool
-    one = lane(record_size(codec), codec.decode, pool=pool)
-    outlet.routes = (one.route,)
-    events = [Slotted(i, i / 2, "t") for i in range(2000)]
-    outlet.submit_records(codec.encode_many(events))
-    assert [one.arrivals.get(PATIENCE) for _ in events] == events

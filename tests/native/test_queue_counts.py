@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, Delivery, Queue
+from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, Delivery
 from tests.native.link_ends import fail
-
-
-class Interrupted(BaseException):
-    """What the handler of a signal raises."""
-
-
-def raise_interrupted(*_: object) -> None:
-    raise Interrupted
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, raise_interrupted)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
-
-
-def queue(policy: int, timeout_ns: int = 0) -> Queue:
-    return Queue(max_events=1, max_bytes=1 << 20, policy=policy, timeout_ns=timeout_ns)
+from tests.native.queues import Interrupted, queue
 
 
 def test_deliveries_that_wait_together_count_their_own_events() -> None:
-    it = queue(BLOCK, 100_000_000)
+    it = queue(1, policy=BLOCK, timeout_ns=100_000_000)
     it.put("full")
     deliveries = [Delivery(it, bytes, fail) for _ in range(4)]
     begun = threading.Barrier(4)
@@ -53,7 +31,7 @@ def test_deliveries_that_wait_together_count_their_own_events() -> None:
 
 @pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
 def test_delivery_counts_what_its_events_drop(policy: int) -> None:
-    it = queue(policy)
+    it = queue(1, policy=policy)
     delivery = Delivery(it, bytes, fail)
     it.put("full")
     for _ in range(3):
@@ -62,7 +40,7 @@ def test_delivery_counts_what_its_events_drop(policy: int) -> None:
 
 
 def test_event_whose_put_is_interrupted_is_counted_as_dropped(alarm: None) -> None:
-    it = queue(BLOCK, -1)
+    it = queue(1, policy=BLOCK, timeout_ns=-1)
     delivery = Delivery(it, bytes, fail)
     it.put("full")
     with pytest.raises(Interrupted):

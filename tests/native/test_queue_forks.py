@@ -6,11 +6,8 @@ import os
 import select
 from collections.abc import Callable
 
-from echo_core._links import DROP_NEWEST, Queue
-
-
-def queue() -> Queue:
-    return Queue(max_events=8, max_bytes=1 << 20, policy=DROP_NEWEST, timeout_ns=0)
+from echo_core._links import Queue
+from tests.native.queues import queue
 
 
 def is_readable(it: Queue) -> bool:

@@ -4,66 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-import select
-import signal
-import socket
 import sys
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from echo_core._links import (
-    BLOCK,
-    DROP_NEWEST,
-    DROP_OLDEST,
-    ERROR,
-    Delivery,
-    Inlet,
-    Link,
-    Outlet,
-    Queue,
-    Route,
-    SocketWire,
-)
+from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Queue
 from echo_core.errors import BacklogError, ClosedError
-
-SECOND = 1_000_000_000
-PATIENCE = 20 * SECOND  # a wait that takes as long has failed
-
-
-def queue(
-    max_events: int = 8, max_bytes: int = 1 << 20, policy: int = DROP_NEWEST, timeout_ns: int = 0
-) -> Queue:
-    return Queue(max_events=max_events, max_bytes=max_bytes, policy=policy, timeout_ns=timeout_ns)
-
-
-def is_readable(fd: int) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(0))
-
-
-def in_thread(function: Any, *args: Any) -> Any:
-    """A future; the thread ends with the test."""
-    pool = ThreadPoolExecutor(1)
-    future = pool.submit(function, *args)
-    pool.shutdown(wait=False)
-    return future
-
-
-class Token:
-    """Something that a weak reference can follow."""
-
+from tests.native.link_ends import PATIENCE_NS, SECOND_NS
+from tests.native.queues import Interrupted, Token, in_thread, is_readable, queue
 
 # ---------------------------------------------------------------------------
 # Order and ends
@@ -85,7 +37,7 @@ def test_an_empty_queue_gives_none_when_time_is_up() -> None:
     assert queue().get(0) is None
     assert queue().get_nowait() is None
     begin = time.monotonic()
-    assert queue().get(SECOND // 50) is None
+    assert queue().get(SECOND_NS // 50) is None
     assert time.monotonic() - begin >= 0.02
 
 
@@ -194,7 +146,7 @@ def test_a_queue_with_the_policy_error_fails_behind_what_is_there() -> None:
 
 def test_a_put_that_has_waited_in_vain_drops_the_newest_and_the_next_do_not_wait() -> None:
     """Until somebody gets something: a stopped reader costs its timeout once."""
-    it = queue(1, policy=BLOCK, timeout_ns=SECOND // 50)
+    it = queue(1, policy=BLOCK, timeout_ns=SECOND_NS // 50)
     it.put(0)
     begin = time.monotonic()
     it.put(1)
@@ -217,7 +169,7 @@ def test_a_put_that_waits_goes_on_when_there_is_room() -> None:
             it.put(i)
 
     future = in_thread(put)
-    assert [it.get(PATIENCE) for _ in range(2000)] == list(range(2000))
+    assert [it.get(PATIENCE_NS) for _ in range(2000)] == list(range(2000))
     future.result(20)
     assert it.dropped == 0
 
@@ -296,23 +248,6 @@ def test_many_threads_share_a_queue_without_loss() -> None:
             assert own == sorted(own)
 
 
-class Interrupted(BaseException):
-    """What the handler of a signal raises."""
-
-
-def raise_interrupted(*_: object) -> None:
-    raise Interrupted
-
-
-@pytest.fixture
-def alarm() -> Any:
-    before = signal.signal(signal.SIGALRM, raise_interrupted)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
-
-
 def test_a_signal_interrupts_a_get(alarm: None) -> None:
     """Ctrl-C works while a thread waits."""
     with pytest.raises(Interrupted):
@@ -332,131 +267,6 @@ def test_a_signal_interrupts_a_put(alarm: None) -> None:
     with pytest.raises(Interrupted):
         it.put(1)
     assert it.depth_events == 1
-
-
-# ---------------------------------------------------------------------------
-# Reading the link that feeds it
-
-
-@dataclass
-class Feed:
-    """A link in this process, and the queue that its events go to."""
-
-    queue: Queue
-    route: Route
-    sender: Link
-    receiver: Link
-
-    def submit(self, *numbers: int) -> None:
-        outlet = Outlet(None, bytes, record_size=1)
-        outlet.routes = (self.route,)
-        for number in numbers:
-            outlet.submit_records(bytes([number]))
-
-
-def ignore(*_: object) -> None: ...
-
-
-def link_over(end: socket.socket) -> Link:
-    limits: dict[str, Any] = {"max_payload": 4096, "control_bytes": 4096, "delay_ns": 1000}
-    return Link(SocketWire(end.detach()), ignore, stall_ns=PATIENCE, **limits)
-
-
-@pytest.fixture
-def feed() -> Iterator[Callable[[Queue], Feed]]:
-    """Nobody runs the receiver: only who leads reads."""
-    links: list[Link] = []
-
-    def make(it: Queue) -> Feed:
-        links.extend(link_over(end) for end in socket.socketpair())
-        sender, receiver = links
-        inlet = Inlet(record_size=1)
-        inlet.deliveries = (Delivery(it, bytes, print, record_size=1),)
-        receiver.bind(64, inlet)
-        receiver.follow(it)
-        it.lead(receiver)
-        limits = {"max_events": 1 << 20, "max_bytes": 1 << 20, "policy": BLOCK, "timeout_ns": PATIENCE}
-        return Feed(it, Route(sender, 64, **limits), sender, receiver)
-
-    yield make
-    for link in links:
-        link.shut()
-
-
-def test_whoever_waits_reads_the_link(feed: Callable[[Queue], Feed]) -> None:
-    """No other thread takes part."""
-    it = feed(queue())
-    it.submit(1, 2, 3)
-    assert [it.queue.get(PATIENCE) for _ in range(3)] == [b"\1", b"\2", b"\3"]
-    assert it.queue.get(SECOND // 50) is None
-    it.submit(4)
-    assert next(it.queue) == b"\4"
-
-
-def test_no_event_is_left_behind_by_a_sender_that_goes_to_sleep(feed: Callable[[Queue], Feed]) -> None:
-    """Each of many is written, whenever it comes."""
-    it = feed(queue())
-    for i in range(20_000):
-        it.submit(i % 256)
-        assert it.queue.get(PATIENCE) == bytes([i % 256])
-
-
-def test_get_nowait_does_not_read_the_link(feed: Callable[[Queue], Feed]) -> None:
-    """But a get without patience does, once."""
-    it = feed(queue())
-    it.submit(1)
-    assert it.sender.drain(PATIENCE)
-    assert it.queue.get_nowait() is None
-    assert it.queue.get(0) == b"\1"
-    assert it.queue.get(0) is None
-
-
-def test_a_thread_that_reads_for_itself_does_not_wait_for_itself(feed: Callable[[Queue], Feed]) -> None:
-    """What one read brings is taken, however small the queue is."""
-    it = feed(queue(1, policy=BLOCK, timeout_ns=-1))
-    it.submit(*range(200))
-    assert it.sender.drain(PATIENCE)
-    assert [it.queue.get(PATIENCE) for _ in range(200)] == [bytes([i]) for i in range(200)]
-    assert it.queue.dropped == 0
-
-
-def test_closing_ends_a_wait_that_reads_the_link(feed: Callable[[Queue], Feed]) -> None:
-    """Soon, and with what every wait ends with."""
-    it = feed(queue())
-    future = in_thread(it.queue.get)
-    it.queue.close()
-    assert isinstance(future.exception(20), ClosedError)
-
-
-def test_a_queue_waits_for_others_when_its_link_has_ended(feed: Callable[[Queue], Feed]) -> None:
-    """Somebody else may still put something, or close it."""
-    it = feed(queue())
-    it.sender.shut()
-    it.receiver.shut()
-    assert it.queue.get(SECOND // 50) is None
-    it.queue.put("event")
-    assert it.queue.get(PATIENCE) == "event"
-
-
-def test_a_signal_interrupts_a_get_that_reads_the_link(feed: Callable[[Queue], Feed], alarm: None) -> None:
-    """Ctrl-C works for a leader too."""
-    it = feed(queue())
-    with pytest.raises(Interrupted):
-        it.queue.get()
-
-
-def test_a_queue_and_the_link_that_it_reads_are_collected_together() -> None:
-    """Each refers to the other."""
-    ends = socket.socketpair()
-    link, it, token = link_over(ends[0]), queue(), Token()
-    link.follow(it)
-    it.lead(link)
-    it.put(token)
-    gone = weakref.ref(token)
-    ends[1].close()
-    del link, it, token
-    gc.collect()
-    assert gone() is None
 
 
 # ---------------------------------------------------------------------------
@@ -562,80 +372,3 @@ def test_the_destructor_of_a_dropped_event_may_use_the_queue() -> None:
     it.put(2)
     assert it.depth_events <= 2
     assert it.get(0) is not None
-
-
-# ---------------------------------------------------------------------------
-# Against a model
-
-
-class QueueModel(RuleBasedStateMachine):
-    """A queue does what a deque with the same rules does."""
-
-    @initialize(
-        max_events=st.integers(1, 5),
-        max_bytes=st.integers(1, 30),
-        policy=st.sampled_from([BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR]),
-        has_fd=st.booleans(),
-    )
-    def begin(self, max_events: int, max_bytes: int, policy: int, has_fd: bool) -> None:
-        self.it = queue(max_events, max_bytes, policy)
-        self.fd = self.it.fileno() if has_fd else None
-        self.limits = (max_events, max_bytes)
-        self.policy = policy
-        self.model: deque[tuple[int, int]] = deque()
-        self.number = self.dropped = 0
-        self.is_closed = self.has_failed = False
-
-    def has_room(self, size: int) -> bool:
-        events, size_bytes = self.limits
-        waiting = sum(size for _, size in self.model)
-        return not self.model or (len(self.model) < events and waiting + size <= size_bytes)
-
-    @rule(size=st.integers(0, 40))
-    def put(self, size: int) -> None:
-        self.number += 1
-        self.it.put(self.number, size)
-        is_over = self.is_closed or self.has_failed
-        if not is_over and not self.has_room(size):
-            if self.policy == DROP_OLDEST:
-                while not self.has_room(size):
-                    self.model.popleft()
-                    self.dropped += 1
-            elif self.policy == ERROR:
-                self.has_failed = is_over = True
-        if not is_over and self.has_room(size):
-            self.model.append((self.number, size))
-        else:
-            self.dropped += 1
-
-    @rule(way=st.sampled_from(["get", "get_nowait"]))
-    def get(self, way: str) -> None:
-        get = self.it.get_nowait if way == "get_nowait" else lambda: self.it.get(0)
-        if self.model:
-            assert get() == self.model.popleft()[0]
-        elif self.has_failed or self.is_closed:
-            with pytest.raises(BacklogError if self.has_failed else ClosedError):
-                get()
-        else:
-            assert get() is None
-
-    @precondition(lambda self: not self.is_closed)
-    @rule()
-    def close(self) -> None:
-        self.it.close()
-        self.is_closed = True
-
-    @invariant()
-    def agrees(self) -> None:
-        if not hasattr(self, "it"):
-            return
-        assert self.it.depth_events == len(self.model)
-        assert self.it.depth_bytes == sum(size for _, size in self.model)
-        assert self.it.dropped == self.dropped
-        assert self.it.is_closed == self.is_closed
-        if self.fd is not None:
-            assert is_readable(self.fd) == bool(self.model or self.is_closed or self.has_failed)
-
-
-TestQueueModel = QueueModel.TestCase
-TestQueueModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

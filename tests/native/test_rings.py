@@ -1,9 +1,7 @@
-"""Rings in shared memory: bytes in order, who sleeps is woken, and nothing that a peer does leads astray."""
+"""Rings in shared memory: bytes in order, and who sleeps is woken."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import gc
 import mmap
 import os
@@ -12,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,58 +19,21 @@ from hypothesis import strategies as st
 
 from echo_core._links import RingWire, ring_memory
 from echo_core.errors import ClosedError, WireError
-
-RING_BYTES = 4096
-SECOND_NS = 1_000_000_000
-PATIENCE_NS = 30 * SECOND_NS
-ROOT = Path(__file__).parents[2]
-
-# Where native/link_ring.c has what a peer could change.
-SHUT = 128
-DIRECTIONS = 256
-DIRECTION_BYTES = 512
-WRITTEN, TAKEN, BYTES_SIGNAL, ROOM_SIGNAL = range(0, DIRECTION_BYTES, 128)
-
-
-def ends(spin_ns: int = 0) -> tuple[RingWire, RingWire, mmap.mmap]:
-    """Both sides of new rings, and the memory as a hostile peer would have it."""
-    fd = ring_memory(RING_BYTES)
-    try:
-        size = os.fstat(fd).st_size
-        return RingWire(fd, 0, spin_ns=spin_ns), RingWire(fd, 1, spin_ns=spin_ns), mmap.mmap(fd, size)
-    finally:
-        os.close(fd)
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[RingWire, RingWire, mmap.mmap]]:
-    """Sides that are closed in the end."""
-    one, other, memory = ends()
-    yield one, other, memory
-    one.close()
-    other.close()
-    memory.close()
-
-
-def place_of(side: int, field: int) -> int:
-    """Where a field of the direction that `side` writes stands."""
-    return DIRECTIONS + side * DIRECTION_BYTES + field
-
-
-def number_at(memory: mmap.mmap, place: int, size: int = 8) -> int:
-    """A number in the memory."""
-    return int.from_bytes(memory[place : place + size], sys.byteorder)
-
-
-def put_number(memory: mmap.mmap, place: int, number: int, size: int = 8) -> None:
-    """As a hostile peer would."""
-    memory[place : place + size] = (number % (1 << 8 * size)).to_bytes(size, sys.byteorder)
-
-
-def await_sleeper(memory: mmap.mmap, side: int, field: int) -> None:
-    """Returns when somebody sleeps, or is about to."""
-    while number_at(memory, place_of(side, field), 4) & 1 == 0:
-        os.sched_yield()
+from tests.native.link_ends import PATIENCE_NS, ROOT
+from tests.native.rings import (
+    BYTES_SIGNAL,
+    GOOD_SEALS,
+    GOOD_SIZE,
+    RING_BYTES,
+    ROOM_SIGNAL,
+    WRITTEN,
+    Sides,
+    await_sleeper,
+    memory_file,
+    place_of,
+    put_number,
+    sides,
+)
 
 
 def write_all(wire: RingWire, data: bytes) -> None:
@@ -108,7 +69,7 @@ def child(program: str, fd: int) -> subprocess.Popen[bytes]:
 # --- bytes in order ---
 
 
-def test_bytes_come_as_they_were_written(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_bytes_come_as_they_were_written(pair: Sides) -> None:
     """In both directions."""
     one, other, _ = pair
     assert one.write(b"question") == 8
@@ -118,7 +79,7 @@ def test_bytes_come_as_they_were_written(pair: tuple[RingWire, RingWire, mmap.mm
     assert one.read(100) == b"answer"
 
 
-def test_write_takes_what_there_is_room_for(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_write_takes_what_there_is_room_for(pair: Sides) -> None:
     """And says how much."""
     one, other, _ = pair
     data = random.Random(1).randbytes(RING_BYTES + 1)
@@ -129,7 +90,7 @@ def test_write_takes_what_there_is_room_for(pair: tuple[RingWire, RingWire, mmap
     assert other.read(2 * RING_BYTES) == data[10:RING_BYTES] + b"0123456789"
 
 
-def test_bytes_wrap_at_every_offset(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_bytes_wrap_at_every_offset(pair: Sides) -> None:
     """Each message begins one byte further than the one before."""
     one, other, _ = pair
     message = bytes(range(200, 241))
@@ -150,7 +111,7 @@ def test_bytes_wrap_at_every_offset(pair: tuple[RingWire, RingWire, mmap.mmap]) 
 )
 def test_stream_is_whole_for_any_sizes(seed: int, writes: list[int], reads: list[int], spin_ns: int) -> None:
     """One thread writes, another reads, each in sizes of its own."""
-    one, other, memory = ends(spin_ns)
+    one, other, memory = sides(spin_ns)
     data = random.Random(seed).randbytes(sum(writes))
 
     def write() -> None:
@@ -191,7 +152,7 @@ def test_processes_talk(spin_ns: int) -> None:
 # --- waiting ---
 
 
-def test_reader_that_sleeps_is_woken(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_reader_that_sleeps_is_woken(pair: Sides) -> None:
     """By a byte."""
     one, other, memory = pair
     received: list[bytes] = []
@@ -202,7 +163,7 @@ def test_reader_that_sleeps_is_woken(pair: tuple[RingWire, RingWire, mmap.mmap])
     assert received == [b"x"]
 
 
-def test_writer_that_sleeps_is_woken(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_writer_that_sleeps_is_woken(pair: Sides) -> None:
     """By room for one byte."""
     one, other, memory = pair
     one.write(bytes(RING_BYTES))
@@ -215,7 +176,7 @@ def test_writer_that_sleeps_is_woken(pair: tuple[RingWire, RingWire, mmap.mmap])
     assert one.write(b"xy") == 1
 
 
-def test_time_is_up(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_time_is_up(pair: Sides) -> None:
     """For each kind of wait, at once or later."""
     one, other, _ = pair
     one.write(bytes(RING_BYTES))
@@ -228,7 +189,7 @@ def test_time_is_up(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
     assert other.await_room(0)
 
 
-def test_nudge_ends_a_wait(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_nudge_ends_a_wait(pair: Sides) -> None:
     """One that is under way, and without one the next."""
     one, _, memory = pair
     found: list[bool] = []
@@ -241,7 +202,7 @@ def test_nudge_ends_a_wait(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
     assert not one.await_bytes()
 
 
-def test_nudge_does_not_end_a_read(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_nudge_does_not_end_a_read(pair: Sides) -> None:
     """Nor a wait for room: a leader reads while the other thread leaves its wait."""
     one, other, memory = pair
     received: list[bytes] = []
@@ -253,7 +214,7 @@ def test_nudge_does_not_end_a_read(pair: tuple[RingWire, RingWire, mmap.mmap]) -
     assert received == [b"x"]
 
 
-def test_who_was_forgotten_is_roused(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_who_was_forgotten_is_roused(pair: Sides) -> None:
     """By a peer that was killed, or lies, between the count of its bytes and the call that wakes."""
     one, _, memory = pair
     received: list[bytes] = []
@@ -267,7 +228,7 @@ def test_who_was_forgotten_is_roused(pair: tuple[RingWire, RingWire, mmap.mmap])
 
 def test_signal_of_the_system_ends_a_wait() -> None:
     """Its handler runs, and what it raises comes out."""
-    one, other, memory = ends()
+    one, other, memory = sides()
 
     def interrupt() -> None:
         await_sleeper(memory, 1, BYTES_SIGNAL)
@@ -290,7 +251,7 @@ def test_signal_of_the_system_ends_a_wait() -> None:
 # --- the end ---
 
 
-def test_what_was_written_before_the_end_is_read(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_what_was_written_before_the_end_is_read(pair: Sides) -> None:
     """Then there is nothing, again and again; and nothing more is taken."""
     one, other, _ = pair
     one.write(b"last")
@@ -308,7 +269,7 @@ def test_what_was_written_before_the_end_is_read(pair: tuple[RingWire, RingWire,
 
 
 def test_what_is_written_after_the_end_does_not_delay_it(
-    pair: tuple[RingWire, RingWire, mmap.mmap],
+    pair: Sides,
 ) -> None:
     """Though the peer puts it into the memory."""
     one, _, memory = pair
@@ -319,7 +280,7 @@ def test_what_is_written_after_the_end_does_not_delay_it(
 
 
 @pytest.mark.parametrize("shutter", [0, 1])
-def test_end_wakes_all_that_wait(pair: tuple[RingWire, RingWire, mmap.mmap], shutter: int) -> None:
+def test_end_wakes_all_that_wait(pair: Sides, shutter: int) -> None:
     """Readers and writers of both sides, whichever side it comes from."""
     memory = pair[2]
     pair[0].write(bytes(RING_BYTES))
@@ -330,7 +291,7 @@ def test_end_wakes_all_that_wait(pair: tuple[RingWire, RingWire, mmap.mmap], shu
     (pair[0], pair[1])[shutter].shut()
     for thread in threads:
         thread.join()
-    one, other, memory = ends()
+    one, other, memory = sides()
     threads = [started(lambda wire=wire: wire.read(1)) for wire in (one, other)]  # type: ignore[misc]
     for side in (0, 1):
         await_sleeper(memory, side, BYTES_SIGNAL)
@@ -341,7 +302,7 @@ def test_end_wakes_all_that_wait(pair: tuple[RingWire, RingWire, mmap.mmap], shu
 
 def test_close_waits_for_nobody_and_frees_behind_the_last() -> None:
     """A thread that reads when its wire is closed returns."""
-    one, other, memory = ends()
+    one, other, memory = sides()
     received: list[bytes] = []
     thread = started(lambda: received.append(one.read(1)))
     await_sleeper(memory, 1, BYTES_SIGNAL)
@@ -378,7 +339,7 @@ def test_killed_peer_holds_nobody(program: str) -> None:
         memory.close()
 
 
-def test_forked_child_lets_go_unnoticed(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
+def test_forked_child_lets_go_unnoticed(pair: Sides) -> None:
     """Closing in the child does not end the parent's wire, and the child cannot use it."""
     one, other, _ = pair
     process = os.fork()
@@ -394,155 +355,6 @@ def test_forked_child_lets_go_unnoticed(pair: tuple[RingWire, RingWire, mmap.mma
     assert other.read(9, PATIENCE_NS) == b"here"
 
 
-# --- what a peer may do ---
-
-
-IMPOSSIBLE = pytest.mark.parametrize("change", [1 << 63, RING_BYTES + 1, -1, -5, 1 << 32])
-
-
-@IMPOSSIBLE
-def test_reader_refuses_a_count_that_cannot_be(
-    pair: tuple[RingWire, RingWire, mmap.mmap], change: int
-) -> None:
-    """More bytes than the ring holds, or fewer than there were."""
-    one, other, memory = pair
-    one.write(b"12345")
-    assert other.read(1) == b"1"
-    put_number(memory, place_of(0, WRITTEN), 5 + change)
-    with pytest.raises(OSError, match=os.strerror(errno.EPROTO)):
-        other.read(1, PATIENCE_NS)
-
-
-@IMPOSSIBLE
-def test_writer_refuses_a_count_that_cannot_be(
-    pair: tuple[RingWire, RingWire, mmap.mmap], change: int
-) -> None:
-    """More bytes taken than were written, or fewer than there were."""
-    one, other, memory = pair
-    one.write(b"12345")
-    assert other.read(5) == b"12345"
-    assert one.write(bytes(2 * RING_BYTES)) == RING_BYTES
-    put_number(memory, place_of(0, TAKEN), 5 + change)
-    with pytest.raises(OSError, match=os.strerror(errno.EPROTO)):
-        one.write(b"x")
-
-
-def test_noise_in_the_memory_harms_nobody() -> None:
-    """Every word of the header, at random, between reads and writes: bytes or a named error."""
-    source = random.Random(7)
-    for _ in range(300):
-        one, other, memory = ends()
-        for _ in range(20):
-            place = source.randrange(24, DIRECTIONS + 2 * DIRECTION_BYTES, 4)
-            put_number(memory, place, source.choice([0, 1, source.getrandbits(32)]), 4)
-            for wire in (one, other):
-                try:
-                    wire.write(bytes(source.randrange(1, 6000)))
-                    wire.read(6000, 1000)
-                    wire.await_bytes(1000)
-                    wire.await_room(1000)
-                except OSError as error:
-                    assert error.errno in (errno.EPROTO, errno.EPIPE, errno.EAGAIN)  # noqa: PT017
-        one.close()
-        other.close()
-        memory.close()
-
-
-def test_peer_cannot_take_its_end_back(pair: tuple[RingWire, RingWire, mmap.mmap]) -> None:
-    """What has ended for a reader has ended."""
-    one, other, memory = pair
-    other.shut()
-    assert one.read(1) == b""
-    put_number(memory, SHUT + 4, 0, 4)
-    assert one.read(1, PATIENCE_NS) == b""
-
-
-def memory_file(size: int, seals: int) -> int:
-    """Memory of a peer's making that begins as rings do."""
-    fd = os.memfd_create("rings", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
-    os.ftruncate(fd, size)
-    model = ring_memory(RING_BYTES)
-    os.pwrite(fd, os.pread(model, 64, 0), 0)
-    os.close(model)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    return fd
-
-
-GOOD_SIZE = 65536 + 2 * RING_BYTES
-GOOD_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
-
-
-@pytest.mark.parametrize(
-    ("size", "seals", "words"),
-    [
-        (GOOD_SIZE, 0, "not sealed"),
-        (GOOD_SIZE, fcntl.F_SEAL_SHRINK, "not sealed"),
-        (GOOD_SIZE, fcntl.F_SEAL_GROW, "not sealed"),
-        (0, GOOD_SEALS, "too small"),
-        (65535, GOOD_SEALS, "too small"),
-        (65536, GOOD_SEALS, "size"),
-        (GOOD_SIZE - 1, GOOD_SEALS, "size"),
-        (GOOD_SIZE + 1, GOOD_SEALS, "size"),
-    ],
-)
-def test_memory_of_another_shape_is_refused(size: int, seals: int, words: str) -> None:
-    """Before anything in it is used: what is not sealed could be cut off under its readers."""
-    fd = memory_file(size, seals)
-    with pytest.raises(WireError, match=words):
-        RingWire(fd, 1)
-    os.close(fd)
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "words"),
-    [
-        (0, b"E", "begin"),
-        (8, b"\2", "version"),
-        (16, b"\1", "size"),
-        (17, b"\x20", "size"),
-        (23, b"\x80", "size"),
-    ],
-)
-def test_memory_that_begins_otherwise_is_refused(place: int, value: bytes, words: str) -> None:
-    """Another magic number, version or ring size."""
-    fd = memory_file(GOOD_SIZE, GOOD_SEALS)
-    RingWire(fd, 1).close()
-    assert os.pread(fd, 1, place) != value
-    os.pwrite(fd, value, place)
-    with pytest.raises(WireError, match=words):
-        RingWire(fd, 1)
-    os.close(fd)
-
-
-def test_what_is_no_memory_is_refused() -> None:
-    """A file, a pipe, a descriptor that is closed."""
-    with open(__file__, "rb") as file, pytest.raises(WireError, match="sealed"):
-        RingWire(file.fileno(), 0)
-    reader, writer = os.pipe()
-    os.close(writer)
-    with pytest.raises(WireError, match="sealed"):
-        RingWire(reader, 0)
-    os.close(reader)
-    with pytest.raises(WireError, match="sealed"):
-        RingWire(-1, 0)
-
-
-@pytest.mark.parametrize("ring_bytes", [0, 1, 2048, 4095, 4097, 6144, (1 << 30) + 1, 1 << 31, 1 << 63])
-def test_ring_has_a_power_of_two(ring_bytes: int) -> None:
-    """Neither too small nor too large."""
-    with pytest.raises(ValueError, match="power of two"):
-        ring_memory(ring_bytes)
-
-
-@pytest.mark.parametrize(("side", "spin_ns"), [(2, 0), (-1, 0), (0, -1)])
-def test_arguments_are_checked(side: int, spin_ns: int) -> None:
-    """There are two sides, and no negative time."""
-    fd = ring_memory(RING_BYTES)
-    with pytest.raises(ValueError, match="side 0 or 1"):
-        RingWire(fd, side, spin_ns=spin_ns)
-    os.close(fd)
-
-
 # --- nothing is left behind ---
 
 
@@ -556,7 +368,7 @@ def test_memory_is_given_back() -> None:
     gc.collect()
     descriptors, mapped = len(os.listdir("/proc/self/fd")), mapped_rings()
     for turn in range(20):
-        one, other, memory = ends()
+        one, other, memory = sides()
         assert mapped_rings() > mapped
         memory.close()
         if turn % 2:

@@ -1,0 +1,87 @@
+"""Queues against a model: whatever is put and got, in whatever order."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR
+from echo_core.errors import BacklogError, ClosedError
+from tests.native.queues import is_readable, queue
+
+
+class QueueModel(RuleBasedStateMachine):
+    """A queue does what a deque with the same rules does."""
+
+    @initialize(
+        max_events=st.integers(1, 5),
+        max_bytes=st.integers(1, 30),
+        policy=st.sampled_from([BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR]),
+        has_fd=st.booleans(),
+    )
+    def begin(self, max_events: int, max_bytes: int, policy: int, has_fd: bool) -> None:
+        self.it = queue(max_events, max_bytes, policy)
+        self.fd = self.it.fileno() if has_fd else None
+        self.limits = (max_events, max_bytes)
+        self.policy = policy
+        self.model: deque[tuple[int, int]] = deque()
+        self.number = self.dropped = 0
+        self.is_closed = self.has_failed = False
+
+    def has_room(self, size: int) -> bool:
+        events, size_bytes = self.limits
+        waiting = sum(size for _, size in self.model)
+        return not self.model or (len(self.model) < events and waiting + size <= size_bytes)
+
+    @rule(size=st.integers(0, 40))
+    def put(self, size: int) -> None:
+        self.number += 1
+        self.it.put(self.number, size)
+        is_over = self.is_closed or self.has_failed
+        if not is_over and not self.has_room(size):
+            if self.policy == DROP_OLDEST:
+                while not self.has_room(size):
+                    self.model.popleft()
+                    self.dropped += 1
+            elif self.policy == ERROR:
+                self.has_failed = is_over = True
+        if not is_over and self.has_room(size):
+            self.model.append((self.number, size))
+        else:
+            self.dropped += 1
+
+    @rule(way=st.sampled_from(["get", "get_nowait"]))
+    def get(self, way: str) -> None:
+        get = self.it.get_nowait if way == "get_nowait" else lambda: self.it.get(0)
+        if self.model:
+            assert get() == self.model.popleft()[0]
+        elif self.has_failed or self.is_closed:
+            with pytest.raises(BacklogError if self.has_failed else ClosedError):
+                get()
+        else:
+            assert get() is None
+
+    @precondition(lambda self: not self.is_closed)
+    @rule()
+    def close(self) -> None:
+        self.it.close()
+        self.is_closed = True
+
+    @invariant()
+    def agrees(self) -> None:
+        if not hasattr(self, "it"):
+            return
+        assert self.it.depth_events == len(self.model)
+        assert self.it.depth_bytes == sum(size for _, size in self.model)
+        assert self.it.dropped == self.dropped
+        assert self.it.is_closed == self.is_closed
+        if self.fd is not None:
+            assert is_readable(self.fd) == bool(self.model or self.is_closed or self.has_failed)
+
+
+TestQueueModel = QueueModel.TestCase
+TestQueueModel.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
