@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 
@@ -25,10 +26,17 @@ source = here.source()
 ORDERS = list(enumerate(itertools.permutations(["source", "sink", "here", "there", "node"])))
 
 
+@pytest.fixture(scope="module")
+def no_garbage() -> None:
+    """Collects what earlier tests have left, which takes long where it is done a hundred times."""
+    gc.collect()
+
+
+@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(("number", "order"), ORDERS)
 def test_every_order_of_closing_leaves_nothing(number: int, order: tuple[str, ...]) -> None:
     transport = ("shm", "unix", "tcp")[number % 3]
-    before = settled_census()
+    before = settled_census(collects=False)
     node, other = echo.Node(transports=[transport]), echo.Node(transports=[transport])  # type: ignore[list-item]
     here = node.create_channel("test", Plain)
     there = other.open_channel(here.id)
@@ -96,7 +104,7 @@ done.wait(5)
 }
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", pytest.param("tcp", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_an_interpreter_that_closes_nothing_exits_quietly(ending: str, transport: str) -> None:
     with Actor(_PAIR + "say('begun')\n" + ENDINGS[ending] + "\nsay('over')\n", transport) as actor:

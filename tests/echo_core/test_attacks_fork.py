@@ -108,7 +108,11 @@ sys.exit(0)
 }
 
 
-@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+SLOW = pytest.mark.slow
+LINKS = ["shm", pytest.param("unix", marks=SLOW), pytest.param("tcp", marks=SLOW)]
+
+
+@pytest.mark.parametrize("transport", LINKS)
 @pytest.mark.parametrize("child", CHILDREN)
 def test_a_forked_child_harms_nobody(child: str, transport: str) -> None:
     script = f"{_PREFACE}\nchild = os.fork()\nif child == 0:\n{_indented(CHILDREN[child])}\nwait_for(child)\n"
@@ -137,11 +141,8 @@ def flow():
             source.submit(Plain(7, 1.0))
         source.flush(10)
 def consume():
-    try:
-        while not is_over.is_set():
-            sink.get(5)
-    except (echo.ClosedError, echo.TimedOutError):
-        pass
+    while not is_over.is_set():
+        sink.get(10)
 threads = [threading.Thread(target=flow), threading.Thread(target=consume)]
 for thread in threads:
     thread.start()
@@ -164,10 +165,13 @@ for i in range(6):
         os._exit(0)
     wait_for(child)
 is_over.set()
-for thread in threads:
-    thread.join()
+threads[0].join()
+source.submit(Plain(7, 1.0))  # the other may wait for one more
+threads[1].join()
+source.flush(5)
 while sink.statistics().queued_events:
     sink.get(5)
+demand_delivery(2)
 """
     with Actor(_PREFACE + script, transport) as actor:
         assert complaint_of(actor) == ""

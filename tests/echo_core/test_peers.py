@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core import _links
+from echo_core import _links, peers
 from echo_core.channel_ids import ChannelId
 from echo_core.transports import limits, messages
 from echo_core.transports.handshake_words import Feature
@@ -122,7 +122,10 @@ def test_a_member_that_does_not_say_all_is_given_up(
         second.source()
 
 
-def test_a_link_that_carries_nothing_ends_with_that_reason(make_node: MakeNode) -> None:
+def test_a_link_that_carries_nothing_ends_with_that_reason(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "_FAREWELL_S", 0.1)  # the hostile one does not end it
     channel = make_node(transports=["tcp"]).create_channel("test", Plain)
     with HostilePeer.linked(channel.id, "tcp") as peer:
         peer.say(peer.join(), messages.Declared(0, "", ()), messages.Leave(0))

@@ -161,7 +161,7 @@ def test_a_process_that_is_stopped_holds_up_no_other(survivor: Survivor) -> None
         source.wait_matched(2)
         stopped.signal(signal.SIGSTOP)
         sent = 0
-        while source.statistics().dropped == 0 or sent < 200_000:
+        while source.statistics().dropped == 0 or sent < 50_000:
             source.submit(Plain(sent, 0.5))
             sent += 1
             if sent % 500 == 0:
