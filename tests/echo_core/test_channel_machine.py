@@ -238,6 +238,12 @@ class Channels(RuleBasedStateMachine):
         until(lambda: not set(peers) & set(peers_of(self.nodes[node])))
         self._forget_everything()
 
+    @precondition(lambda self: not self.handles and len(self.ids) == 4)
+    @rule()
+    def begin_again(self) -> None:
+        """All the channels that there may be have been, and nobody is on one: no other rule applies."""
+        self._forget_everything()
+
     def _forget_everything(self) -> None:
         """What was linked and what not is hard to say now: all starts anew."""
         with watched():
