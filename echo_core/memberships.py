@@ -95,6 +95,8 @@ def here(uid: bytes) -> list[Membership]:
 
 def end(sinks: Sequence[Sink[Any]], sources: Sequence[Source[Any]], limit: float) -> None:
     """Closes them: sinks at once, sources when what is queued has left; also when that is interrupted."""
+    for sink in sinks:
+        sink.is_leaving = True
     try:
         for sink in [sink for sink in sinks if sink.stop()]:
             sink.join(max(0.0, limit - time.monotonic()))

@@ -46,6 +46,7 @@ class RemoteSource:
         self.name = name
         self.inlet = _links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
         self._sinks: dict[Sink[Any], _links.Delivery] = {}
+        self._refusing: list[Sink[Any]] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self._told = 0  # events lost, as components here have been told
         peer.link.bind(stream, self.inlet)
@@ -75,12 +76,14 @@ class RemoteSource:
                 delivery = sink.accept(self)
             except Exception as error:  # noqa: BLE001 - arrays of what varies in size, say; others take it
                 self.membership.fail(str(self.peer), self.name, error)
+                self._refusing.append(sink)
                 problems.append(str(error))
                 continue
             refusal = sink.refusal_of(self)
             if delivery is not None:
                 self._sinks[sink] = delivery
             elif refusal is not None:
+                self._refusing.append(sink)
                 refusals.append(refusal)
                 problems.append(str(refusal))
         if len(self._sinks) > fed:
@@ -95,8 +98,22 @@ class RemoteSource:
         if delivery is not None:
             self._reported -= delivery.dropped
             sink.release(self)
-        if delivery is not None or (sink.refusal_of(self) is not None and not self._sinks):
+        if delivery is not None or self._takes_its_reason_along(sink):
             self._tell()  # else a sink that is gone would still keep the source from waiting for another
+            self._refuse_again()
+
+    def _takes_its_reason_along(self, sink: Sink[Any]) -> bool:
+        """Whether the source has been told why a sink refuses it, and no other has the same reason."""
+        if sink not in self._refusing:
+            return False
+        self._refusing.remove(sink)
+        return not self._sinks and all(other.wanted != sink.wanted for other in self._refusing)
+
+    def _refuse_again(self) -> None:
+        """Where nobody is left who takes its events, it has forgotten what it was told of who stays."""
+        if not self._sinks:
+            refusing, self._refusing = self._refusing, []
+            self.feed([sink for sink in refusing if not sink.is_leaving])
 
     def newly_dropped(self) -> int:
         """How many of its events sinks here have dropped since this was last asked."""
@@ -116,6 +133,7 @@ class RemoteSource:
         for sink in self._sinks:
             sink.release(self)
         self._sinks.clear()
+        self._refusing.clear()
         self.inlet.deliveries = ()
         self.peer.forget(self)
 

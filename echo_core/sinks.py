@@ -86,6 +86,7 @@ class Sink(Generic[T]):
         self._past = [0, 0, 0, 0]  # events, failures, lost, bytes: of feeds that are gone
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
+        self.is_leaving = False  # with others of its channel: what it refuses is no news
         self.is_closed = False
         self._thread = self._start() if own_thread else None
 

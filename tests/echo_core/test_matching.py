@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import echo_core as echo
-from tests.echo_core.channel_events import Other, Plain
+from tests.echo_core.channel_events import Other, Plain, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector, opened
 
 Pair = tuple[echo.Node, echo.Node]
 
 
-def _refused(sink: echo.Sink[Other]) -> None:
+def _refused(sink: echo.Sink[Any]) -> None:
     with pytest.raises(echo.IncompatibleError):
         sink.wait_matched(1, LIMIT_S)
 
@@ -20,6 +22,13 @@ def _refused(sink: echo.Sink[Other]) -> None:
 def _wait_for_closed(notices: Collector, sources: int) -> None:
     while sum(isinstance(notice, echo.SourceClosed) for notice in notices.events) < sources:
         notices.wait(len(notices.events) + 1)
+
+
+def _hear_all(pair: Pair) -> None:
+    """What was said on the link before has been heard when this returns: in both directions, in order."""
+    aside, away = opened(pair)
+    aside.sink(Plain)
+    away.source(Plain).wait_matched(1, LIMIT_S)
 
 
 def test_a_closed_sink_is_not_waited_for(make_node: MakeNode) -> None:
@@ -72,11 +81,68 @@ def test_a_source_forgets_sinks_elsewhere_that_are_gone(pair: Pair) -> None:
     with pytest.raises(echo.IncompatibleError):
         source.wait_matched(1, LIMIT_S)
     refusing.close()
-    aside, away = opened(pair)  # what goes over the link later is heard later
-    aside.sink(Plain)
-    away.source(Plain).wait_matched(1, LIMIT_S)
+    _hear_all(pair)
     with pytest.raises(echo.TimedOutError):
         source.wait_matched(1, 0.0)
+
+
+def test_a_source_remembers_the_refusal_of_a_sink_that_stays(pair: Pair) -> None:
+    """Another one that refused it, too, is gone."""
+    here, there = opened(pair)
+    source = here.source(Plain)
+    leaving, staying = there.sink(Other), there.sink(Other)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(1, LIMIT_S)
+    leaving.close()
+    _hear_all(pair)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(1, 0.0)
+    staying.close()
+    _hear_all(pair)
+    with pytest.raises(echo.TimedOutError):
+        source.wait_matched(1, 0.0)
+
+
+def test_a_source_is_told_the_reasons_of_sinks_that_stay(pair: Pair) -> None:
+    """Not of one that is gone."""
+    here, there = opened(pair)
+    source = here.source(Plain)
+    leaving, staying = there.sink(Other), there.sink(Story)
+    _refused(leaving)
+    _refused(staying)
+    leaving.close()
+    _hear_all(pair)
+    with pytest.raises(echo.IncompatibleError, match=r"Story\.title"):
+        source.wait_matched(1, 0.0)
+    assert not [text for _, text in source.unreachable if "Other" in text]
+
+
+def test_a_source_learns_who_refuses_it_when_the_last_one_that_took_it_is_gone(pair: Pair) -> None:
+    here, there = opened(pair)
+    source = here.source(Plain)
+    taking = there.sink(Plain)
+    there.sink(Other)
+    source.wait_matched(1, LIMIT_S)
+    taking.close()
+    _hear_all(pair)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(1, 0.0)
+
+
+def test_sinks_that_are_closed_together_refuse_nothing_on_the_way(pair: Pair) -> None:
+    """Each takes what the other one cannot, and one is the last to go."""
+    here, there = opened(pair)
+    sources: list[echo.Source[Any]] = [here.source(Plain), here.source(Other)]
+    there.sink(Plain)
+    there.sink(Other)
+    for source in sources:
+        source.wait_matched(1, LIMIT_S)
+    _hear_all(pair)
+    notices = Collector()
+    here.watch(notices)
+    there.close()
+    _hear_all(pair)
+    assert not [notice for notice in notices.events if isinstance(notice, echo.Unreachable)]
 
 
 def test_a_source_forgets_what_a_sink_of_this_process_has_answered(make_node: MakeNode) -> None:
