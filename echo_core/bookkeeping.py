@@ -53,13 +53,14 @@ class Bookkeeping:
         if is_outermost:
             self._tell()
 
-    def tell_later(self, told: _Told) -> None:
-        if len(self._to_tell) < MAX_TO_TELL:
-            self._to_tell.append(told)
+    def tell_later(self, *told: _Told) -> None:
+        """What is said at once is told whole or not at all, as all that is there to who starts to watch."""
+        if len(self._to_tell) < MAX_TO_TELL or not told:
+            self._to_tell.extend(told)
             return
         if self.untold == 0:
             log.warning("a handler of notices is too slow: %d wait for it, more are dropped", MAX_TO_TELL)
-        self.untold += 1
+        self.untold += len(told)
 
     def _tell(self) -> None:
         while self._to_tell and self._telling.acquire(blocking=False):  # else who tells goes on to these

@@ -190,11 +190,11 @@ class Channel(Generic[T]):
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> None:
-        """Has `handler` told who comes and goes, what cannot be understood and what was lost, from now on."""
+        """Has `handler` told who is there, then who comes and goes, what is refused and what was lost."""
         with books.changing():
             self._demand_open()
             self._watchers.append(handler)
-            self._membership.watchers.append(handler)
+            self._membership.add_watcher(handler)
 
     # -----------------------------------------------------------------------
     # Its life

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -285,6 +285,21 @@ class Membership:
 
     def lose(self, peer: str, source: str, events: int) -> None:
         self.tell(EventsLost(peer, source, events))
+
+    def add_watcher(self, watcher: Callable[[Notice], object]) -> None:
+        """Who is there already is told like whoever comes later, and before that: both go the same way."""
+        books.tell_later(*(partial(watcher, notice) for notice in self._present()))
+        self.watchers.append(watcher)
+
+    def _present(self) -> Iterator[Notice]:
+        """A process stands before its sources."""
+        for other in self._together():
+            for source in other.sources:
+                yield SourceOpened(_HERE, source.name, source.format)
+        for peer in self.peers:
+            yield PeerJoined(str(peer))
+        for remote in self.remote_sources:
+            yield SourceOpened(str(remote.peer), remote.name, remote.format)
 
     def tell(self, notice: Notice) -> None:
         for watcher in self.watchers:

@@ -82,6 +82,21 @@ def test_what_waits_to_be_told_is_bounded(listener: _SlowListener, caplog: pytes
     assert len(caplog.records) == 1
 
 
+def test_what_is_said_at_once_is_told_whole(listener: _SlowListener) -> None:
+    """Or not at all, once so much waits."""
+    books = Bookkeeping()
+    heard: list[int] = []
+    teller = _telling(books, listener, 0)
+    with books.changing():
+        books.tell_later(*(partial(heard.append, word) for word in range(MAX_TO_TELL + 5)))
+        books.tell_later(*(partial(heard.append, -1) for _ in range(3)))
+        books.tell_later()
+    listener.may_go_on.set()
+    teller.join(LIMIT_S)
+    assert heard == list(range(MAX_TO_TELL + 5))
+    assert books.untold == 3
+
+
 def test_a_listener_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
     books = Bookkeeping()
     heard: list[int] = []

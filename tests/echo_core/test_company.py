@@ -178,3 +178,63 @@ def test_losses_are_told_before_the_end_of_their_source(make_node: MakeNode) -> 
     assert is_over.wait(LIMIT_S)
     assert isinstance(told[-1], echo.SourceClosed)
     assert sum(notice.events for notice in told if isinstance(notice, echo.EventsLost)) == dropped
+
+
+def _opened(told: list[echo.Notice]) -> list[str]:
+    return [notice.name for notice in told if isinstance(notice, echo.SourceOpened)]
+
+
+def test_who_starts_to_watch_is_told_who_is_there(pair: Pair) -> None:
+    """Processes before their sources, as if they had come just now; and only that one is told."""
+    here = pair[0].create_channel("test")
+    there = pair[1].open_channel(here.id)
+    there.source(Plain, name="theirs")
+    here.source(Plain, name="ours")
+    here.sink(Plain).wait_matched(2, LIMIT_S)
+    before: list[echo.Notice] = []
+    here.watch(before.append)
+    told = list(before)
+    after: list[echo.Notice] = []
+    here.watch(after.append)
+    assert before == told == after
+    is_linked = not pair[0].joins_in_process
+    assert [isinstance(notice, echo.PeerJoined) for notice in told] == [False, *[True] * is_linked, False]
+    assert _opened(told) == ["ours", "theirs"]
+    here.source(Plain, name="third")
+    assert _opened(after)[-1] == "third"
+
+
+def test_who_is_gone_is_not_told_to_who_starts_to_watch(pair: Pair) -> None:
+    here = pair[0].create_channel("test")
+    there = pair[1].open_channel(here.id)
+    sink = here.sink(Plain)
+    source = there.source(Plain)
+    sink.wait_matched(1, LIMIT_S)
+    there.close()
+    books.wait_for(lambda: here.statistics().peers == 0 and sink.sources == 0, LIMIT_S, lambda: "an end")
+    told: list[echo.Notice] = []
+    here.watch(told.append)
+    assert source.is_closed
+    assert told == []
+
+
+def test_who_starts_to_watch_misses_nobody_who_comes_meanwhile(pair: Pair) -> None:
+    """Each source is told of once, to whomever begins when, and in order."""
+    here = pair[0].create_channel("test")
+    there = pair[1].open_channel(here.id)
+    names = [f"source {i}" for i in range(200)]
+
+    def offer() -> None:
+        for name in names:
+            there.source(Plain, name=name)
+
+    offering = threading.Thread(target=offer)
+    offering.start()
+    heard: list[list[echo.Notice]] = []
+    for _ in range(20):
+        heard.append([])
+        here.watch(heard[-1].append)
+    offering.join()
+    here.sink(Plain).wait_matched(len(names), LIMIT_S)
+    books.wait_for(lambda: all(len(_opened(told)) == len(names) for told in heard), LIMIT_S, lambda: "all")
+    assert all(_opened(told) == names for told in heard)
