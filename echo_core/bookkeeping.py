@@ -34,7 +34,7 @@ class Bookkeeping:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._depth = 0
-        self._telling = threading.Lock()  # held by the one thread that tells: else the order would be lost
+        self._turn: object | None = None  # of the one call that tells: else the order would be lost
         self._to_tell: deque[_Told] = deque()
         self.untold = 0  # what was dropped, since whoever is told takes too long
 
@@ -42,7 +42,7 @@ class Bookkeeping:
     def changing(self) -> Generator[None]:
         """Holds the lock; when the outermost ends, waiters look again and components are told."""
         with self._lock:
-            self._depth += 1
+            self._depth += 1  # Ctrl-C can come where a call or a turn of a loop ends, so not before `try`
             try:
                 yield
             finally:
@@ -63,12 +63,26 @@ class Bookkeeping:
         self.untold += len(told)
 
     def _tell(self) -> None:
-        while self._to_tell and self._telling.acquire(blocking=False):  # else who tells goes on to these
-            try:
-                while self._to_tell:
-                    self._tell_one(self._to_tell.popleft())
-            finally:
-                self._telling.release()
+        if not self._to_tell:
+            return
+        turn = object()
+        try:
+            while (told := self._next(turn)) is not None:
+                self._tell_one(told)
+        finally:  # not the release of a lock: Ctrl-C could come behind its `acquire`, and before `try`
+            if self._turn is turn:
+                self._turn = None
+
+    def _next(self, turn: object) -> _Told | None:
+        """What is to be told, where it is this call's turn; who has it goes on to what others leave."""
+        with self._lock:
+            self._turn = self._turn or turn
+            if self._turn is not turn:
+                return None
+            if self._to_tell:
+                return self._to_tell.popleft()
+            self._turn = None
+            return None
 
     @staticmethod
     def _tell_one(told: _Told) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import signal
 import threading
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -24,7 +29,7 @@ class _SlowListener:
         self.heard.append(word)
 
 
-def _tell(books: Bookkeeping, listener: _SlowListener, *words: int) -> None:
+def _tell(books: Bookkeeping, listener: Callable[[Any], object], *words: object) -> None:
     with books.changing():
         for word in words:
             books.tell_later(partial(listener, word))
@@ -105,3 +110,48 @@ def test_a_listener_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptur
         books.tell_later(partial(heard.append, 1))
     assert heard == [1]
     assert "ZeroDivisionError" in caplog.text
+
+
+class _Interrupt:
+    """Like Ctrl-C, so many seconds later, wherever Python looks for signals next."""
+
+    has_come = False
+
+    def __call__(self, _: int, __: FrameType | None) -> None:
+        self.has_come = True
+        raise KeyboardInterrupt
+
+    def come_after(self, seconds: float) -> None:
+        self.has_come = False
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@pytest.fixture
+def interrupt() -> Iterator[_Interrupt]:
+    made = _Interrupt()
+    before = signal.signal(signal.SIGALRM, made)
+    gc.disable()  # a collection would swallow it
+    yield made
+    gc.enable()
+    signal.signal(signal.SIGALRM, before)
+
+
+def _change_until_interrupted(books: Bookkeeping, interrupt: _Interrupt, seconds: float) -> None:
+    try:
+        interrupt.come_after(seconds)
+        while not interrupt.has_come:
+            with books.changing(), books.changing():
+                books.tell_later(partial(int, "1"))
+    except KeyboardInterrupt:
+        pass
+
+
+def test_an_interrupt_leaves_the_books_in_order(interrupt: _Interrupt) -> None:
+    """At whatever moment it comes: who comes later is neither kept out, nor left without a word."""
+    for microseconds in range(100, 1100):
+        books, heard = Bookkeeping(), list[str]()
+        _change_until_interrupted(books, interrupt, microseconds * 1e-6)
+        later = threading.Thread(target=_tell, args=(books, heard.append, "told"), daemon=True)
+        later.start()
+        later.join(LIMIT_S)
+        assert heard == ["told"]
