@@ -88,7 +88,7 @@ class Bookkeeping:
     def _tell_one(told: _Told) -> None:
         try:
             told()
-        except Exception:
+        except Exception:  # the component's; others are told all the same
             log.exception("a handler of notices failed")
 
     def wait_for(self, is_met: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]) -> None:
