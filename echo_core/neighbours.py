@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +20,7 @@ from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
 from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError, TimedOutError
+from echo_core.meetings import Meetings
 from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.statistics import LinkStatistics
@@ -45,8 +44,6 @@ _JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _RETRY_S = 0.02  # after an attempt while both sides start a link
-_MAX_MEETINGS = 16  # threads that link to other members of channels at once
-_MAX_ACQUAINTANCES = 4096  # members that wait for that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +116,7 @@ class Neighbours:
         self._peers: dict[bytes, Peer] = {}
         self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
         self._admitted: set[bytes] = set()  # nodes that were let in, and whose link is not there yet
-        self._meeting: set[tuple[bytes, bytes]] = set()  # nodes that are to be linked to, for which channel
-        self._to_meet: deque[Callable[[], None]] = deque()
-        self._meeters = 0
+        self._meetings = Meetings(node.name, lambda: node.is_closed)
         self._pool: _links.Pool | None = None
         self._door: Doorkeeper | None = None
         self.addresses: tuple[Address, ...] = ()
@@ -224,29 +219,16 @@ class Neighbours:
     def meet(self, membership: Membership, node_id: bytes, addresses: tuple[str, ...]) -> None:
         """Another member of a channel: linked to in another thread, which may take its time."""
         meeting = node_id, membership.id.uid
-        if node_id == self._node.id or meeting in self._meeting or self._node.is_closed:
+        if node_id == self._node.id or meeting in self._meetings or self._node.is_closed:
             return
         peer = self._peers.get(node_id)
         is_shared = peer is not None and peer.shares(membership)
         if is_shared or membership.is_together_with(node_id):
             return
-        if len(self._to_meet) >= _MAX_ACQUAINTANCES:
+        if self._meetings.are_too_many:
             log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
             return
-        self._meeting.add(meeting)
-        self._to_meet.append(partial(self._meet, membership, node_id, known_addresses(addresses)))
-        if self._meeters < _MAX_MEETINGS:
-            self._meeters += 1
-            threading.Thread(target=self._meet_all, name=f"echo-meet-{self._node.name}", daemon=True).start()
-
-    def _meet_all(self) -> None:
-        while True:
-            with books.changing():
-                if not self._to_meet or self._node.is_closed:
-                    self._meeters -= 1
-                    return
-                meet = self._to_meet.popleft()
-            meet()
+        self._meetings.add(meeting, partial(self._meet, membership, node_id, known_addresses(addresses)))
 
     def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
         try:
@@ -259,9 +241,6 @@ class Neighbours:
             has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
             level = logging.DEBUG if has_left else logging.WARNING
             log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
-        finally:
-            with books.changing():
-                self._meeting.discard((node_id, membership.id.uid))
 
     # -----------------------------------------------------------------------
     # Links that others start: what the doorkeeper asks
