@@ -1,9 +1,11 @@
-"""What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched."""
+"""What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched; and Ctrl-C,
+which shells have background processes ignore, and they those that they start."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -13,6 +15,8 @@ _OWNED = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """The first process makes the folder; those that it starts inherit its name."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "ECHO_CACHE" not in os.environ:
         os.environ["ECHO_CACHE"] = config.stash[_OWNED] = tempfile.mkdtemp(prefix="echo-cache-")
 

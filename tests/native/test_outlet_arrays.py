@@ -17,7 +17,7 @@ DTYPE = np.dtype([("id", "<i8"), ("x", "<f8")])
 
 def numbered(count: int, dtype: Any = DTYPE) -> np.ndarray[Any, Any]:
     """Records with ids from 0."""
-    array = np.zeros(count, dtype)
+    array: Any = np.zeros(count, dtype)
     array["id"] = np.arange(count)
     return array
 

@@ -282,8 +282,11 @@ def test_endless_recursion_is_an_error_of_the_handler(way: str, is_builtin: bool
     def again(event: object) -> None:
         outlet.submit(event)
 
+    def one(_: object) -> int:
+        return 1
+
     handler = outlet.submit if is_builtin else again
-    setattr(outlet, way, (Delivery(handler, lambda _: 1, sink.on_error),))
+    setattr(outlet, way, (Delivery(handler, one, sink.on_error),))
     outlet.submit(1)
     assert [type(error) for error in sink.errors] == [RecursionError]
 
