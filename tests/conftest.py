@@ -1,5 +1,6 @@
-"""What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched; and Ctrl-C,
-which shells have background processes ignore, and they those that they start."""
+"""What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched.
+
+And Ctrl-C, which shells have background processes ignore, and they those that they start."""
 
 from __future__ import annotations
 
