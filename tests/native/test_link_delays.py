@@ -8,7 +8,7 @@ import pytest
 
 from echo_core._links import DROP_NEWEST, SocketWire
 from echo_core.errors import BacklogError
-from tests.native.link_ends import PATIENCE_NS, Peer, fill, link_over, numbered, repeat, source
+from tests.native.link_ends import PATIENCE_NS, Peer, fill, link_over, numbered, repeat, source, wires
 
 
 def test_what_waited_in_a_backlog_does_not_wait_for_another_source(peer: tuple[SocketWire, Peer]) -> None:
@@ -46,3 +46,15 @@ def test_rest_of_a_large_frame_is_written_though_nothing_follows(peer: tuple[Soc
     outlet.submit(numbered(0, 1 << 20))
     assert link.queued_bytes > 0
     assert next(far.frames()) == (64, numbered(0, 1 << 20))
+
+
+def test_what_costs_no_system_call_says_nothing_of_haste(peer: tuple[SocketWire, Peer]) -> None:
+    """A source that has time is not taken for one in a hurry, since the first of its links was written to."""
+    wire, far = peer
+    cheap, _ = wires("ring")  # nobody sleeps at the other end
+    ring, link = (link_over(it, delay_ns=100 * PATIENCE_NS) for it in (cheap, wire))
+    outlet, first = source(ring)
+    _, second = source(link)
+    outlet.routes = (first, second)
+    outlet.submit(numbered(7))
+    assert next(far.frames()) == (64, numbered(7))
