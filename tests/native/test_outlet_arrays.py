@@ -17,8 +17,9 @@ DTYPE = np.dtype([("id", "<i8"), ("x", "<f8")])
 
 def numbered(count: int, dtype: Any = DTYPE) -> np.ndarray[Any, Any]:
     """Records with ids from 0."""
-    array: Any = np.zeros(count, dtype)
-    array["id"] = np.arange(count)
+    array: np.ndarray[Any, Any] = np.zeros(count, dtype)
+    ids: Any = array["id"]
+    ids[:] = np.arange(count)
     return array
 
 
