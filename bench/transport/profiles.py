@@ -7,17 +7,21 @@ import enum
 import functools
 import os
 import re
+import statistics
 import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
 SAMPLES_PER_S = 4999  # in step with nothing; many more would slow down what they measure
 _LIMIT_S = 60
-_LINE = re.compile(r"\s*(.+?)\s+(\d+)\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+?) \(([^()]*(?: \(deleted\))?)\)$")
+_LINE = re.compile(
+    r"\s*(.+?)\s+(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+?) \(([^()]*(?: \(deleted\))?)\)$"
+)
 
 
 class Part(enum.Enum):
@@ -38,6 +42,7 @@ class Sample:
     """What a process was at, at one moment."""
 
     at_ns: int
+    processor: int
     pid: int
     command: str
     symbol: str
@@ -90,9 +95,12 @@ class Profile:
 
     @property
     def period_ns(self) -> float:
-        """From one sample of a processor to the next, as it really was."""
-        ordered = sorted(sample.at_ns for sample in self._samples)
-        return (ordered[-1] - ordered[0]) * (os.cpu_count() or 1) / len(ordered)
+        """From one sample of a processor that is busy to the next, as it really was: idle ones have none."""
+        gaps: list[int] = []
+        for processor in {sample.processor for sample in self._samples}:
+            times = sorted(sample.at_ns for sample in self._samples if sample.processor == processor)
+            gaps += [later - sooner for sooner, later in pairwise(times)]
+        return statistics.median(gaps)
 
     def of(self, process: int | str, began_ns: int, ended_ns: int) -> list[Sample]:
         """What a process, given by its number, or those of a name were at in that time."""
@@ -119,7 +127,7 @@ def _start(told: int, say: int, path: str) -> subprocess.Popen[bytes]:
 
 
 def _script(path: str) -> list[str]:
-    command = ["perf", "script", "-i", path, "-F", "comm,pid,time,ip,sym,dso", "--ns"]
+    command = ["perf", "script", "-i", path, "-F", "comm,pid,cpu,time,ip,sym,dso", "--ns"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
     return done.stdout.splitlines()
 
@@ -139,9 +147,9 @@ def _parse(lines: Iterable[str]) -> Iterator[Sample]:
     for line in lines:
         found = _LINE.match(line)
         if found:
-            command, pid, seconds, fraction, symbol, library = found.groups()
+            command, pid, processor, seconds, fraction, symbol, library = found.groups()
             at_ns = int(seconds) * 10**9 + int(fraction)
-            yield Sample(at_ns, int(pid), command, symbol, library)
+            yield Sample(at_ns, int(processor), int(pid), command, symbol, library)
 
 
 def counts(samples: Iterable[Sample]) -> dict[Part, int]:

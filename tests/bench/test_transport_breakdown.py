@@ -41,7 +41,7 @@ def test_a_sample_belongs_to_a_part(library: str, symbol: str, part: Part) -> No
 
 def sample(symbol: str) -> Sample:
     """Of a link."""
-    return Sample(0, 1, "python", symbol, "_links.so")
+    return Sample(0, 0, 1, "python", symbol, "_links.so")
 
 
 def test_parts_and_functions_are_counted() -> None:
@@ -92,3 +92,4 @@ def test_a_round_trip_is_broken_down(monkeypatch: pytest.MonkeyPatch) -> None:
             *parts, whole = [float(line[column]) for line in table.lines]
             assert sum(parts) == pytest.approx(whole, abs=len(parts))
             assert whole > 0
+            assert sum(parts[:-1]) < 1.1 * whole * (os.cpu_count() or 1)
