@@ -124,14 +124,17 @@ def interrupt(*_):
     has_come = True
     raise KeyboardInterrupt
 
+def change_until_interrupted(books, seconds):  # whose caller catches: some jumps are in no `try`
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    while not has_come:
+        with books.changing(), books.changing():
+            books.tell_later(partial(int, "1"))
+
 signal.signal(signal.SIGALRM, interrupt)
 for microseconds in range(100, 1100):
     books, heard, has_come = Bookkeeping(), [], False
     try:
-        signal.setitimer(signal.ITIMER_REAL, microseconds * 1e-6)
-        while not has_come:
-            with books.changing(), books.changing():
-                books.tell_later(partial(int, "1"))
+        change_until_interrupted(books, microseconds * 1e-6)
     except KeyboardInterrupt:
         pass
     def tell():
