@@ -34,7 +34,7 @@ class Trip:
 
 TRIPS = (
     Trip("TCP, a particle alone", 0, "tcp", ("echo-tcp/record", "echo-tcp/dataclass")),
-    Trip("TCP, batch of 1", 1, "tcp", ("echo-tcp/array",)),
+    Trip("TCP, batch of 1", 1, "tcp", ("echo-tcp/array", "echo-tcp/batch")),
     Trip("TCP, batch of 1000", 1000, "tcp", ("echo-tcp/array", "echo-tcp/batch")),
     Trip("Unix socket, a particle alone", 0, "unix", ("echo-unix/record", "echo-unix/dataclass")),
     Trip("shared memory, a particle alone", 0, "shm-futex", ("echo-shm/record", "echo-shm/dataclass")),
