@@ -242,9 +242,9 @@ def test_every_changed_byte_decodes_or_is_refused(abi: Abi) -> None:
         for value in {0, 1, 0x7F, 0x80, 0xFF, message[at] ^ 1, message[at] ^ 0x20} - {message[at]}:
             changed = bytearray(message)
             changed[at] = value
-            started = time.perf_counter()
+            started = time.thread_time()
             outcomes[decodes(bytes(changed), layout)] += 1
-            assert time.perf_counter() - started < 1
+            assert time.thread_time() - started < 1
     assert all(outcomes.values())
 
 
@@ -408,10 +408,10 @@ def test_array_without_elements_has_bounded_dimensions(lengths: tuple[int, int],
 def test_million_elements_are_not_made_of_a_short_message() -> None:
     """The part is checked before anything is made of it."""
     layout = layout_of(X86_64, a=Sequence(Text(8), (None,), 8))
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(WireError, match="within the record"):
         read(b"".join(n.to_bytes(8, "little") for n in (16, 2**59)), layout)
-    assert time.perf_counter() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 def test_error_names_the_path_to_the_part() -> None:
