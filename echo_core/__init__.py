@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from echo_core.codegen.codecs import Codec, codec, decoder, encoder
     from echo_core.codegen.conversion import converter
     from echo_core.diagnostics import diagnostics
-    from echo_core.neighbours import Limits, Transport
     from echo_core.nodes import Node, create_channel, default_node, open_channel
     from echo_core.notices import (
         EventsLost,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
         SourceOpened,
         Unreachable,
     )
+    from echo_core.places import Limits, Transport
     from echo_core.sinks import Sink
     from echo_core.sources import Source
 
@@ -150,7 +150,7 @@ _MODULE_BY_NAME = {
     "Channel": "echo_core.channels",
     "Codec": "echo_core.codegen.codecs",
     "EventsLost": "echo_core.notices",
-    "Limits": "echo_core.neighbours",
+    "Limits": "echo_core.places",
     "Node": "echo_core.nodes",
     "Notice": "echo_core.notices",
     "PeerJoined": "echo_core.notices",
@@ -159,7 +159,7 @@ _MODULE_BY_NAME = {
     "Source": "echo_core.sources",
     "SourceClosed": "echo_core.notices",
     "SourceOpened": "echo_core.notices",
-    "Transport": "echo_core.neighbours",
+    "Transport": "echo_core.places",
     "Unreachable": "echo_core.notices",
     "WhenFull": "echo_core.backlog",
     "array_decoder": "echo_core.codegen.batches.arrays",

@@ -11,21 +11,22 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Protocol, get_args
+from typing import Protocol
 
 from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
-from echo_core.errors import ChannelError, ClosedError, EchoError, LinkError, RefusedError, TimedOutError
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, TimedOutError
 from echo_core.meetings import Meetings
 from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
+from echo_core.places import Limits, Place, Transport, reachable
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import limits, sockets
-from echo_core.transports.addresses import Address, TcpAddress, UnixAddress, known_addresses
+from echo_core.transports.addresses import Address, UnixAddress, known_addresses
 from echo_core.transports.connecting import POOL_BYTES, Connection, Memory, connect
 from echo_core.transports.doorkeeper import Doorkeeper
 from echo_core.transports.handshake import Initiator, Responder, duplicate
@@ -34,61 +35,12 @@ from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
 
-Transport = Literal["process", "shm", "unix", "tcp"]
-ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
-
-_MAX_PAYLOAD_BYTES = 2**31 - 1  # that a link takes
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
 _JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
 _RETRY_S = 0.02  # after an attempt while both sides start a link
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a node lets others cost it.
-
-    `payload_bytes` bounds one frame that is received; `delay_s` how long events are held back to be sent
-    together while a link is busy; a peer that reads nothing for `stall_s` while something waits for it loses
-    its link.
-    """
-
-    payload_bytes: int = limits.DEFAULT_PAYLOAD_BYTES
-    delay_s: float = 100e-6
-    stall_s: float = 30.0
-    connect_s: float = 5.0
-    links: int = 1024
-
-    def __post_init__(self) -> None:
-        least, most = limits.MIN_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES
-        if not least <= self.payload_bytes <= most:
-            msg = f"Expected payload_bytes from {least} to {most}, got {self.payload_bytes}"
-            raise ChannelError(msg)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """How a node may be reached, and reach others."""
-
-    transports: tuple[Transport, ...]
-    listens_at: TcpAddress
-    advertised_host: str
-    spin_ns: int
-
-    @property
-    def shares_memory(self) -> bool:
-        return "shm" in self.transports
-
-    @property
-    def is_local(self) -> bool:
-        return self.shares_memory or "unix" in self.transports
-
-    @property
-    def is_exposed(self) -> bool:
-        """Whether other hosts can reach it."""
-        return "tcp" in self.transports and not self.listens_at.is_loopback
 
 
 class Node(Protocol):
@@ -139,7 +91,7 @@ class Neighbours:
             peer = self._peers.get(node_id)
             try:
                 if peer is None:
-                    peer = self._connect(membership, _reachable(addresses, ways), ways, left_s)
+                    peer = self._connect(membership, reachable(addresses, ways), ways, left_s)
                 _share(peer, membership, left_s)
             except RefusedError as error:
                 if error.code != "duplicate" or left_s == 0:
@@ -476,20 +428,3 @@ def _share(peer: Peer, membership: Membership, timeout_s: float) -> None:
         raise
     with books.changing():
         peer.demand_joined(membership)
-
-
-def checked(transports: Sequence[str]) -> tuple[Any, ...]:
-    """Names of transports; ChannelError for any other."""
-    unknown = [transport for transport in transports if transport not in ALL_TRANSPORTS]
-    if unknown or not transports or isinstance(transports, str):
-        msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
-        raise ChannelError(msg)
-    return tuple(transports)
-
-
-def _reachable(addresses: Sequence[Address], ways: Sequence[Transport]) -> list[Address]:
-    """The addresses that may be used, the best ones first."""
-    is_local = "shm" in ways or "unix" in ways
-    unix = [address for address in addresses if isinstance(address, UnixAddress) and is_local]
-    tcp = [address for address in addresses if isinstance(address, TcpAddress) and "tcp" in ways]
-    return [*unix, *tcp]

@@ -26,7 +26,8 @@ from echo_core.channels import Channel, demand_name
 from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
 from echo_core.formats.declare import format_of
 from echo_core.memberships import Membership, forget_all, here
-from echo_core.neighbours import ALL_TRANSPORTS, Limits, Neighbours, Place, Transport, checked
+from echo_core.neighbours import Neighbours
+from echo_core.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
 from echo_core.receptions import Receptions
 from echo_core.sinks import FailureHook
 from echo_core.statistics import NodeStatistics

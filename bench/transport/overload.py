@@ -22,7 +22,7 @@ from bench.transport.statistics import QUANTILES, Times
 from bench.transport.worker import Station, Task
 from bench.workload import particle
 from echo_core.backlog import WhenFull
-from echo_core.neighbours import Transport
+from echo_core.places import Transport
 
 _WAIT_S = 20.0
 _PERIOD_NS = 200_000

@@ -15,7 +15,7 @@ import pytest
 import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
-from echo_core.neighbours import Transport
+from echo_core.places import Transport
 from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from tests.echo_core.census import census, peers_of

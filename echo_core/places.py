@@ -1,0 +1,78 @@
+"""Places: by which transports a node may be reached and reach others, and what it lets them cost it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from echo_core.errors import ChannelError
+from echo_core.transports import limits
+from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
+
+Transport = Literal["process", "shm", "unix", "tcp"]
+ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+
+_MAX_PAYLOAD_BYTES = 2**31 - 1  # that a link takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a node lets others cost it.
+
+    `payload_bytes` bounds one frame that is received; `delay_s` how long events are held back to be sent
+    together while a link is busy; a peer that reads nothing for `stall_s` while something waits for it loses
+    its link.
+    """
+
+    payload_bytes: int = limits.DEFAULT_PAYLOAD_BYTES
+    delay_s: float = 100e-6
+    stall_s: float = 30.0
+    connect_s: float = 5.0
+    links: int = 1024
+
+    def __post_init__(self) -> None:
+        least, most = limits.MIN_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES
+        if not least <= self.payload_bytes <= most:
+            msg = f"Expected payload_bytes from {least} to {most}, got {self.payload_bytes}"
+            raise ChannelError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How a node may be reached, and reach others."""
+
+    transports: tuple[Transport, ...]
+    listens_at: TcpAddress
+    advertised_host: str
+    spin_ns: int
+
+    @property
+    def shares_memory(self) -> bool:
+        return "shm" in self.transports
+
+    @property
+    def is_local(self) -> bool:
+        return self.shares_memory or "unix" in self.transports
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other hosts can reach it."""
+        return "tcp" in self.transports and not self.listens_at.is_loopback
+
+
+def checked(transports: Sequence[str]) -> tuple[Any, ...]:
+    """Names of transports; ChannelError for any other."""
+    unknown = [transport for transport in transports if transport not in ALL_TRANSPORTS]
+    if unknown or not transports or isinstance(transports, str):
+        msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
+        raise ChannelError(msg)
+    return tuple(transports)
+
+
+def reachable(addresses: Sequence[Address], ways: Sequence[Transport]) -> list[Address]:
+    """The addresses that may be used, the best ones first."""
+    is_local = "shm" in ways or "unix" in ways
+    unix = [address for address in addresses if isinstance(address, UnixAddress) and is_local]
+    tcp = [address for address in addresses if isinstance(address, TcpAddress) and "tcp" in ways]
+    return [*unix, *tcp]
