@@ -41,6 +41,16 @@ if TYPE_CHECKING:
 _HERE = "this process"
 
 
+class Offers(Protocol):
+    """What another process knows of sources here."""
+
+    def offer(self, membership: Membership, source: Source[Any]) -> None: ...
+
+    def withdraw(self, source: Source[Any]) -> None: ...
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
+
+
 class Peer(Protocol):
     """What a channel needs of a process that is on it too."""
 
@@ -50,13 +60,13 @@ class Peer(Protocol):
     @property
     def addresses(self) -> tuple[str, ...]: ...
 
+    @property
+    def link(self) -> _links.Link: ...
+
+    @property
+    def outgoing(self) -> Offers: ...
+
     def __str__(self) -> str: ...
-
-    def offer(self, membership: Membership, source: Source[Any]) -> None: ...
-
-    def withdraw(self, source: Source[Any]) -> None: ...
-
-    def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
 
     def leave(self, membership: Membership) -> None: ...
 
@@ -195,7 +205,7 @@ class Membership:
     def feed(self, remote: RemoteSource, sinks: list[Sink[Any]]) -> None:
         """A source elsewhere and sinks of this node."""
         for refusal in remote.feed(sinks):
-            self._tell_unreachable(str(remote.peer), remote.name, refusal)
+            self._tell_unreachable(remote.peer, remote.name, refusal)
 
     def remove_sink(self, sink: Sink[Any]) -> None:
         self.sinks.remove(sink)
@@ -211,7 +221,7 @@ class Membership:
             source.end_local()
             links = {route.link for route in source.routes}
             for peer in self.peers:
-                peer.withdraw(source)
+                peer.outgoing.withdraw(source)
             for other in self._together():
                 for sink in other.sinks:
                     sink.forget_refusal(source)
@@ -224,7 +234,7 @@ class Membership:
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         for peer in list(self.peers):
-            peer.flush(source, None if limit is None else max(0.0, limit - time.monotonic()))
+            peer.outgoing.flush(source, None if limit is None else max(0.0, limit - time.monotonic()))
 
     # -----------------------------------------------------------------------
     # What its node tells it
@@ -237,7 +247,7 @@ class Membership:
 
     def _offer(self, peer: Peer, source: Source[Any]) -> None:
         if not self.is_together_with(peer.node_id):
-            peer.offer(self, source)
+            peer.outgoing.offer(self, source)
 
     def remove_peer(self, peer: Peer, reason: str) -> None:
         """A process has left the channel, or its link is lost."""
@@ -245,15 +255,15 @@ class Membership:
             return
         self.peers.remove(peer)
         for source in self.sources:
-            source.forget_unreachable(peer)
-        for remote in [remote for remote in self.remote_sources if remote.is_of(peer)]:
+            source.forget_unreachable(peer.link)
+        for remote in [remote for remote in self.remote_sources if remote.link is peer.link]:
             self.remove_remote(remote)
         self.tell(PeerLeft(str(peer), reason))
 
     def add_remote(self, remote: RemoteSource) -> None:
         self.remote_sources.append(remote)
         self.feed(remote, list(self.sinks))
-        self.tell(SourceOpened(str(remote.peer), remote.name, remote.format))
+        self.tell(SourceOpened(remote.peer, remote.name, remote.format))
 
     def remove_remote(self, remote: RemoteSource) -> None:
         self.remote_sources.remove(remote)
@@ -261,7 +271,7 @@ class Membership:
         remote.end()
         for sink in self.sinks:
             sink.forget_refusal(remote)
-        self.tell(SourceClosed(str(remote.peer), remote.name, remote.format))
+        self.tell(SourceClosed(remote.peer, remote.name, remote.format))
 
     def learn(self, name: str, types: tuple[Format, ...]) -> None:
         """What another process has said of the channel."""
@@ -299,7 +309,7 @@ class Membership:
         for peer in self.peers:
             yield PeerJoined(str(peer))
         for remote in self.remote_sources:
-            yield SourceOpened(str(remote.peer), remote.name, remote.format)
+            yield SourceOpened(remote.peer, remote.name, remote.format)
 
     def tell(self, notice: Notice) -> None:
         for watcher in self.watchers:

@@ -317,10 +317,7 @@ class Neighbours:
         """Tells components here what was lost on the way, and others what sinks here have dropped."""
         with books.changing():
             for peer in self._peers.values():
-                peer.link.rouse()
-                peer.tell_losses()
-                peer.report_drops()
-                peer.end_if_overdue()
+                peer.tick()
 
     # -----------------------------------------------------------------------
     # What peers ask

@@ -1,4 +1,4 @@
-"""The sources of this process that a peer knows of, found by stream, by source and by channel."""
+"""The sources of this process that a peer knows of: telling of them, and the routes of their events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from echo_core import _links
+from echo_core.bookkeeping import books, log
+from echo_core.conversations import Conversation
+from echo_core.errors import ClosedError, EchoError
+from echo_core.memberships import Membership
 from echo_core.sources import Source
+from echo_core.transports import notices
 
 
 @dataclass(slots=True, eq=False)
@@ -21,8 +26,8 @@ class Outgoing:
     flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
 
-class OutgoingSources:
-    """A source that is closed stays until the peer has released its stream."""
+class Register:
+    """Found by stream, source and channel. A closed one stays until the peer has released its stream."""
 
     def __init__(self) -> None:
         self._by_stream: dict[int, Outgoing] = {}
@@ -53,3 +58,144 @@ class OutgoingSources:
         del on_channel[outgoing.stream]
         if not on_channel:
             del self._by_channel[outgoing.uid]
+
+
+class OutgoingSources:
+    """Those of one peer. All but `flush` is called with the books open."""
+
+    def __init__(self, conversation: Conversation, max_payload: int) -> None:
+        self._conversation = conversation
+        self._protocol = conversation.protocol
+        self._max_payload = max_payload
+        self._register = Register()
+        self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
+        self._flushed: set[int] = set()
+
+    def of_stream(self, stream: int) -> Outgoing | None:
+        return self._register.of_stream(stream)
+
+    # -----------------------------------------------------------------------
+    # What is told to the peer
+
+    def offer(self, membership: Membership, source: Source[Any]) -> None:
+        """A source that does not fit on the link, or into a message, is not sent; the others are."""
+        uid = membership.id.uid
+        try:
+            stream = self._protocol.offer(uid, source.format.metadata, source.name)
+        except ClosedError:
+            return
+        except EchoError as error:
+            said = "channel `%s`: source `%s` cannot be offered to %s: %s"
+            log.warning(said, membership.name, source.name, self._conversation.name, error)
+            return
+        self._register.add(Outgoing(source, uid, stream))
+        self._conversation.send()
+
+    def withdraw(self, source: Source[Any]) -> None:
+        """The source is closed: the peer hears so behind its last event."""
+        outgoing = self._register.of_source(source)
+        if outgoing is None:
+            return
+        if outgoing.route is not None:
+            outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
+        self._conversation.command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
+
+    def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
+        conversation = self._conversation
+        with books.changing():
+            outgoing = self._register.of_source(source)
+            if outgoing is None or outgoing.route is None or not outgoing.is_flowing or conversation.is_over:
+                return
+            sequence = source.outlet.sequence
+            number = self._protocol.flush()
+            conversation.send(behind=outgoing.route)
+            uid = outgoing.uid
+        books.wait_for(
+            lambda: conversation.is_over or number in self._flushed or not self._protocol.is_shared(uid),
+            timeout_s,
+            lambda: f"an answer from {conversation.name}",
+        )
+        with books.changing():
+            if number in self._flushed:
+                self._flushed.remove(number)
+                outgoing.flushed_at = max(outgoing.flushed_at, sequence)
+            elif self._protocol.is_shared(uid):
+                raise conversation.lost()
+
+    def leave(self, uid: bytes) -> None:
+        """One of the two has left a channel."""
+        for outgoing in self._register.on_channel(uid):
+            self._forget(outgoing)
+
+    def end(self, lost: str) -> None:
+        """The link is over. `lost`, unless it is empty, says why, and that events may not have arrived."""
+        for outgoing in self._register.all():
+            if lost and outgoing.route is not None:
+                outgoing.source.note_lost_route(outgoing.flushed_at, lost)
+            self._forget(outgoing)
+        for source, route in self._ending:  # what was queued is dropped now, and counted
+            source.remove_route(route)
+        self._ending.clear()
+
+    # -----------------------------------------------------------------------
+    # What the peer tells
+
+    def attached(self, notice: notices.SinksAttached) -> None:
+        outgoing = self._register.of_stream(notice.stream)
+        if outgoing is None:
+            return
+        outgoing.source.forget_unreachable(self._conversation.link)
+        if notice.sinks > 0 and not outgoing.is_flowing:
+            outgoing.route = self._begin(outgoing)
+        elif notice.sinks == 0 and outgoing.route is not None:
+            outgoing.source.pause(outgoing.route)
+        outgoing.is_flowing = notice.sinks > 0
+        if outgoing.route is not None:
+            outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
+
+    def _begin(self, outgoing: Outgoing) -> _links.Route:
+        """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
+        source = outgoing.source
+        route = outgoing.route or _links.Route(
+            self._conversation.link,
+            outgoing.stream,
+            max_events=source.backlog.events,
+            max_bytes=source.backlog.size_bytes,
+            policy=source.backlog.policy,
+            timeout_ns=source.backlog.timeout_ns,
+            delay_ns=source.delay_ns,
+            max_payload=self._max_payload,
+        )
+        sequence = self._tell_start(outgoing)
+        while not (source.outlet.add_route(route, sequence) or source.is_closed):
+            sequence = self._tell_start(outgoing)
+        outgoing.flushed_at = sequence
+        return route
+
+    def _tell_start(self, outgoing: Outgoing) -> int:
+        """The number of the next event, which goes behind all that is queued."""
+        sequence = outgoing.source.outlet.sequence
+        self._protocol.start(outgoing.stream, sequence)
+        self._conversation.send()
+        return sequence
+
+    def released(self, notice: notices.SourceReleased) -> None:
+        outgoing = self._register.of_stream(notice.stream)
+        if outgoing is not None:
+            self._register.remove(outgoing)
+
+    def flushed(self, notice: notices.FlushAnswered) -> None:
+        self._flushed.add(notice.number)
+
+    def _forget(self, outgoing: Outgoing) -> None:
+        """No more events go to that stream, but for those that are queued."""
+        self._register.remove(outgoing)
+        if outgoing.route is not None:
+            self._end_route(outgoing.source, outgoing.route)
+
+    def _end_route(self, source: Source[Any], route: _links.Route) -> None:
+        route.close()
+        source.remove_route(route)
+        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
+        self._ending.append((source, route))

@@ -1,7 +1,6 @@
-"""Another process: its link, what the protocol on it says, and what that means for sources and sinks.
+"""Another process: its link, the channels shared with it, and what it says.
 
-Everything but `close` and the reading itself happens with the books open, which also keeps the protocol's
-frames in their order.
+Everything but `close` and the reading itself happens with the books open.
 """
 
 from __future__ import annotations
@@ -10,18 +9,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
+from echo_core.conversations import Conversation
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, WireError
-from echo_core.formats.format import Format
+from echo_core.incoming import IncomingSources
 from echo_core.memberships import Membership
-from echo_core.outgoing import Outgoing, OutgoingSources
-from echo_core.remote_sources import RemoteSource
-from echo_core.sources import Source
+from echo_core.outgoing import OutgoingSources
 from echo_core.statistics import LinkStatistics
 from echo_core.transports import messages, notices
 from echo_core.transports.joining import Declaration
@@ -66,20 +63,14 @@ class Peer:
         self._node = node
         self._name = name
         self._protocol = protocol
-        self._max_payload = max_payload
-        self._outgoing = OutgoingSources()
-        self._incoming: dict[int, RemoteSource] = {}
-        self._queued: set[RemoteSource] = set()  # those with sinks that may drop events
-        self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
-        self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
         self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
         self._asked: set[bytes] = set()  # channels that the peer is to answer for
-        self._flushed: set[int] = set()
-        self._farewell = ""
         self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
-        self.is_ended = False
         self.link = make_link(self._control)
+        self._conversation = Conversation(name, protocol, self.link)
+        self.outgoing = OutgoingSources(self._conversation, max_payload)
+        self._incoming = IncomingSources(self._conversation, node.membership_of)
         self._thread = threading.Thread(target=self._read, name=f"echo-link-{name}", daemon=True)
 
     def __str__(self) -> str:
@@ -106,19 +97,19 @@ class Peer:
             self._joined[uid] = RefusedError(str(error), code=word_of(code))
         if uid not in self._joined:
             self._asked.add(uid)
-        self._send_frames()
+        self._conversation.send()
 
     def _answer(self, uid: bytes, error: EchoError | None) -> None:
         self._joined[uid] = error
         self._asked.discard(uid)
 
     def has_answered(self, membership: Membership) -> bool:
-        return self.is_ended or membership.id.uid in self._joined
+        return self._conversation.is_over or membership.id.uid in self._joined
 
     def demand_joined(self, membership: Membership) -> None:
         uid = membership.id.uid
         if uid not in self._joined:
-            raise self._lost()
+            raise self._conversation.lost()
         error = self._joined[uid]
         if error is not None:
             del self._joined[uid]
@@ -129,10 +120,6 @@ class Peer:
         """It has not answered in time, or not said all."""
         membership.remove_peer(self, "")
         self.leave(membership)
-
-    def _lost(self) -> LinkError:
-        msg = f"Expected {self} to answer, its link has ended: {self._farewell or 'no reason given'}"
-        return LinkError(msg)
 
     def shares(self, membership: Membership) -> bool:
         return self._protocol.is_shared(membership.id.uid)
@@ -149,174 +136,11 @@ class Peer:
     def leave(self, membership: Membership) -> None:
         """No more of a channel: the peer hears so behind all that its sources have sent or queued."""
         uid = membership.id.uid
-        for outgoing in self._outgoing.on_channel(uid):
-            self._forget(outgoing)
+        self.outgoing.leave(uid)
         self._joined.pop(uid, None)
         self._asked.discard(uid)
-        self._command(lambda: self._protocol.leave(uid))
+        self._conversation.command(lambda: self._protocol.leave(uid))
         self._node.release_if_unused(self)
-
-    # -----------------------------------------------------------------------
-    # Sources of this process
-
-    def offer(self, membership: Membership, source: Source[Any]) -> None:
-        """A source that does not fit on the link, or into a message, is not sent; the others are."""
-        uid = membership.id.uid
-        try:
-            stream = self._protocol.offer(uid, source.format.metadata, source.name)
-        except ClosedError:
-            return
-        except EchoError as error:
-            said = "channel `%s`: source `%s` cannot be offered to %s: %s"
-            log.warning(said, membership.name, source.name, str(self), error)
-            return
-        self._outgoing.add(Outgoing(source, uid, stream))
-        self._send_frames()
-
-    def withdraw(self, source: Source[Any]) -> None:
-        """The source is closed: the peer hears so behind its last event."""
-        outgoing = self._outgoing.of_source(source)
-        if outgoing is None:
-            return
-        if outgoing.route is not None:
-            outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
-        self._command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
-
-    def _attached(self, notice: notices.SinksAttached) -> None:
-        outgoing = self._outgoing.of_stream(notice.stream)
-        if outgoing is None:
-            return
-        outgoing.source.forget_unreachable(self)
-        if notice.sinks > 0 and not outgoing.is_flowing:
-            outgoing.route = self._begin(outgoing)
-        elif notice.sinks == 0 and outgoing.route is not None:
-            outgoing.source.pause(outgoing.route)
-        outgoing.is_flowing = notice.sinks > 0
-        if outgoing.route is not None:
-            outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
-
-    def _begin(self, outgoing: Outgoing) -> _links.Route:
-        """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
-        source = outgoing.source
-        route = outgoing.route or _links.Route(
-            self.link,
-            outgoing.stream,
-            max_events=source.backlog.events,
-            max_bytes=source.backlog.size_bytes,
-            policy=source.backlog.policy,
-            timeout_ns=source.backlog.timeout_ns,
-            delay_ns=source.delay_ns,
-            max_payload=self._max_payload,
-        )
-        sequence = self._tell_start(outgoing)
-        while not (source.outlet.add_route(route, sequence) or source.is_closed):
-            sequence = self._tell_start(outgoing)
-        outgoing.flushed_at = sequence
-        return route
-
-    def _tell_start(self, outgoing: Outgoing) -> int:
-        """The number of the next event, which goes behind all that is queued."""
-        sequence = outgoing.source.outlet.sequence
-        self._protocol.start(outgoing.stream, sequence)
-        self._send_frames()
-        return sequence
-
-    def _released(self, stream: int) -> None:
-        outgoing = self._outgoing.of_stream(stream)
-        if outgoing is not None:
-            self._outgoing.remove(outgoing)
-
-    def _forget(self, outgoing: Outgoing) -> None:
-        """No more events go to that stream, but for those that are queued."""
-        self._outgoing.remove(outgoing)
-        if outgoing.route is not None:
-            self._end_route(outgoing.source, outgoing.route)
-
-    def _end_route(self, source: Source[Any], route: _links.Route) -> None:
-        route.close()
-        source.remove_route(route)
-        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
-        self._ending.append((source, route))
-
-    def flush(self, source: Source[Any], timeout_s: float | None) -> None:
-        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
-        with books.changing():
-            outgoing = self._outgoing.of_source(source)
-            if outgoing is None or outgoing.route is None or not outgoing.is_flowing or self.is_ended:
-                return
-            sequence = source.outlet.sequence
-            number = self._protocol.flush()
-            self._send_frames(behind=outgoing.route)
-            uid = outgoing.uid
-        books.wait_for(
-            lambda: self.is_ended or number in self._flushed or not self._protocol.is_shared(uid),
-            timeout_s,
-            lambda: f"an answer from {self}",
-        )
-        with books.changing():
-            if number in self._flushed:
-                self._flushed.remove(number)
-                outgoing.flushed_at = max(outgoing.flushed_at, sequence)
-            elif self._protocol.is_shared(uid):
-                raise self._lost()
-
-    # -----------------------------------------------------------------------
-    # Sources of the peer
-
-    def attach(self, remote: RemoteSource) -> None:
-        """Tells the peer how many sinks its source has here."""
-        if any(sink.has_queue for sink in remote.sinks):
-            self._queued.add(remote)
-        else:
-            self._queued.discard(remote)
-        self._command(lambda: self._protocol.attach(remote.stream, len(remote.sinks)))
-
-    def forget(self, remote: RemoteSource) -> None:
-        """Its source is closed, or the channel left."""
-        self._incoming.pop(remote.stream, None)
-        self._queued.discard(remote)
-        self.link.unbind(remote.stream)
-
-    def report_unreachable(self, stream: int, text: str) -> None:
-        self._command(lambda: self._protocol.report_unreachable(stream, text))
-
-    def tell_losses(self) -> None:
-        """Tells components here what sources of the peer have dropped since this was last told."""
-        for remote in self._incoming.values():
-            remote.tell_losses()
-
-    def report_drops(self) -> None:
-        """Tells the peer's sources what sinks here have dropped since this was last told."""
-        for remote in self._queued:
-            self.report_drops_of(remote)
-
-    def report_drops_of(self, remote: RemoteSource) -> None:
-        dropped = remote.newly_dropped()
-        if dropped:
-            self._command(partial(self._protocol.report_dropped, remote.stream, dropped))
-
-    def _offered(self, notice: notices.SourceOffered) -> None:
-        membership = self._node.membership_of(notice.channel_id)
-        if membership is not None:
-            format_ = self._format(notice.metadata)
-            remote = RemoteSource(self, membership, notice.stream, format_, notice.name)
-            self._incoming[notice.stream] = remote
-            membership.add_remote(remote)
-
-    def _started(self, notice: notices.StreamStarted) -> None:
-        if notice.stream in self._incoming:
-            self._incoming[notice.stream].inlet.sequence = notice.sequence
-
-    def _closed(self, notice: notices.StreamClosed) -> None:
-        remote = self._incoming.get(notice.stream)
-        if remote is not None:
-            remote.membership.remove_remote(remote)
-
-    def _format(self, metadata: bytes) -> Format:
-        """One object for all channels and sources."""
-        if metadata not in self._formats:
-            self._formats[metadata] = Format.from_metadata(metadata)
-        return self._formats[metadata]
 
     # -----------------------------------------------------------------------
     # What the peer says
@@ -325,10 +149,10 @@ class Peer:
         """A control frame, in the thread that reads."""
         with books.changing():
             if kind == messages.Closed.kind:
-                self.report_drops()  # which cannot be told once the stream is released
+                self._incoming.report_drops()  # which cannot be told once the stream is released
             for notice in self._protocol.receive(kind, payload):
                 self._follow(notice)
-            self._send_frames()
+            self._conversation.send()
 
     def _follow(self, notice: notices.Notice) -> None:
         """What the peer has broken ends the link; what this side cannot do does not."""
@@ -354,26 +178,26 @@ class Peer:
                 if membership is not None and notice.addresses:
                     self._node.meet(membership, notice.node_id, notice.addresses)
             case notices.SourceOffered():
-                self._offered(notice)
+                self._incoming.offered(notice)
             case notices.StreamStarted():
-                self._started(notice)
+                self._incoming.started(notice)
             case notices.StreamClosed():
-                self._closed(notice)
+                self._incoming.closed(notice)
             case notices.SinksAttached():
-                self._attached(notice)
+                self.outgoing.attached(notice)
             case notices.SinkDropped() | notices.SinkUnreachable():
                 self._sink_told(notice)
             case notices.SourceReleased():
-                self._released(notice.stream)
+                self.outgoing.released(notice)
             case notices.StreamGap():
                 pass  # counted by the inlet
             case notices.FlushAsked():
-                self.report_drops()
+                self._incoming.report_drops()
                 self._protocol.answer_flush(notice.number)
             case notices.FlushAnswered():
-                self._flushed.add(notice.number)
+                self.outgoing.flushed(notice)
             case notices.PeerSaidBye():
-                self._farewell = notice.text
+                self._conversation.farewell = notice.text
                 self.link.shut()
 
     def _shared(self, uid: bytes) -> None:
@@ -388,7 +212,7 @@ class Peer:
     def _declared(self, notice: notices.ChannelDeclared) -> None:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
-            membership.learn(notice.name, tuple(map(self._format, notice.types)))
+            membership.learn(notice.name, tuple(map(self._conversation.format_of, notice.types)))
             self._answer(notice.channel_id, None)
 
     def _refused(self, notice: notices.JoinRefused) -> None:
@@ -400,15 +224,14 @@ class Peer:
         if uid in self._asked:
             msg = f"{self} has left the channel"
             self._answer(uid, RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL)))
-        for outgoing in self._outgoing.on_channel(uid):
-            self._forget(outgoing)
+        self.outgoing.leave(uid)
         membership = self._node.membership_of(uid)
         if membership is not None:
             membership.remove_peer(self, "")
         self._node.release_if_unused(self)
 
     def _sink_told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
-        outgoing = self._outgoing.of_stream(notice.stream)
+        outgoing = self.outgoing.of_stream(notice.stream)
         membership = None if outgoing is None else self._node.membership_of(outgoing.uid)
         if outgoing is None or membership is None:
             return
@@ -416,27 +239,19 @@ class Peer:
             outgoing.source.add_dropped_at_sinks(notice.events)
             membership.lose(str(self), outgoing.source.name, notice.events)
         else:
-            is_first = outgoing.source.note_unreachable(self, notice.text)
+            is_first = outgoing.source.note_unreachable(self.link, notice.text)
             membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
 
     # -----------------------------------------------------------------------
     # The link
 
-    def _command(self, command: Callable[[], None], *, behind: _links.Route | None = None) -> None:
-        """What the protocol refuses because the other side has left or said goodbye already is no news."""
-        try:
-            command()
-        except ClosedError:
-            return
-        self._send_frames(behind=behind)
-
-    def _send_frames(self, *, behind: _links.Route | None = None) -> None:
-        send = self.link.send if behind is None else behind.send
-        for kind, payload in self._protocol.take_frames():
-            try:
-                send(kind, payload)
-            except (ClosedError, LinkError):  # the thread that reads will find out why
-                return
+    def tick(self) -> None:
+        """Now and then: what nobody is waiting for."""
+        self.link.rouse()
+        self._incoming.tell_losses()
+        self._incoming.report_drops()
+        if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
+            self.link.shut()  # a peer that was told goodbye, and does not close, is not waited for
 
     def _read(self) -> None:
         error = self._run()
@@ -454,35 +269,28 @@ class Peer:
         except EchoError as failure:
             return _bare(failure)
         except SystemExit:  # a handler's: no more is said of it than of any other thread's
-            self._farewell = self._farewell or "a handler has ended the thread that reads"
+            conversation = self._conversation
+            conversation.farewell = conversation.farewell or "a handler has ended the thread that reads"
         except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None
 
     def _end(self, error: EchoError | None) -> None:
-        self.is_ended = True
-        is_lost = not self._farewell
-        if self._farewell:  # one of the two has said goodbye: what happens to the link then is no news
-            error = None
-        self._farewell = str(error) if error else self._farewell or "it has gone without a farewell"
-        for outgoing in self._outgoing.all():
-            if is_lost and outgoing.route is not None:
-                outgoing.source.note_lost_route(outgoing.flushed_at, self._farewell)
-            self._forget(outgoing)
-        for source, route in self._ending:  # what was queued is dropped now, and counted
-            source.remove_route(route)
-        self._ending.clear()
-        self._node.peer_ended(self, self._farewell, error)
-        self._incoming.clear()
-        self._queued.clear()
+        is_lost = not self._conversation.farewell
+        news = self._conversation.end(error)
+        reason = self._conversation.farewell
+        self.outgoing.end(lost=reason if is_lost else "")
+        self._node.peer_ended(self, reason, news)
+        self._incoming.end()
         on_end, self._on_end = self._on_end, _nothing
         on_end()
 
     def say_goodbye(self, reason: str, code: Farewell = Farewell.CLOSING) -> None:
-        """The last frame; the other side closes then, or `end_if_overdue` does."""
-        self._farewell = self._farewell or reason
-        self._command(lambda: self._protocol.bye(code, reason))
+        """The last frame; the other side closes then, or `tick` shuts the link."""
+        conversation = self._conversation
+        conversation.farewell = conversation.farewell or reason
+        conversation.command(lambda: self._protocol.bye(code, reason))
         self._goodbye_at = time.monotonic()
 
     def discard(self, reason: str) -> None:
@@ -491,11 +299,6 @@ class Peer:
         self.link.shut()
         with contextlib.suppress(EchoError):
             self.link.run()  # which is over at once, and lets go of this object
-
-    def end_if_overdue(self) -> None:
-        """A peer that was told goodbye, and does not close, is not waited for."""
-        if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
-            self.link.shut()
 
     def close(self, limit: float) -> None:
         """After `say_goodbye`: until then what is queued is written, and the other side may close first.

@@ -10,8 +10,11 @@ from echo_core.formats.format import Format
 from echo_core.sinks import Sink
 
 
-class Peer(Protocol):
-    """What the end of a stream needs of the process at its beginning."""
+class Origin(Protocol):
+    """What the end of a stream needs of the process at its beginning, and of all that comes from there."""
+
+    @property
+    def peer(self) -> str: ...
 
     @property
     def link(self) -> _links.Link: ...
@@ -38,8 +41,9 @@ class Membership(Protocol):
 class RemoteSource:
     """A source in another process. It sends from the first sink here to the last."""
 
-    def __init__(self, peer: Peer, membership: Membership, stream: int, format_: Format, name: str) -> None:
-        self.peer = peer
+    def __init__(
+        self, origin: Origin, membership: Membership, stream: int, format_: Format, name: str
+    ) -> None:
         self.membership = membership
         self.stream = stream
         self.format = format_
@@ -49,14 +53,17 @@ class RemoteSource:
         self._refusing: list[Sink[Any]] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self._told = 0  # events lost, as components here have been told
-        peer.link.bind(stream, self.inlet)
+        self._origin = origin
+        origin.link.bind(stream, self.inlet)
+
+    @property
+    def peer(self) -> str:
+        """The name of the other process."""
+        return self._origin.peer
 
     @property
     def link(self) -> _links.Link:
-        return self.peer.link
-
-    def is_of(self, peer: object) -> bool:
-        return self.peer is peer
+        return self._origin.link
 
     @property
     def lost(self) -> int:
@@ -75,7 +82,7 @@ class RemoteSource:
             try:
                 delivery = sink.accept(self)
             except Exception as error:  # noqa: BLE001 - arrays of what varies in size, say; others take it
-                self.membership.fail(str(self.peer), self.name, error)
+                self.membership.fail(self.peer, self.name, error)
                 self._refusing.append(sink)
                 problems.append(str(error))
                 continue
@@ -89,11 +96,11 @@ class RemoteSource:
         if len(self._sinks) > fed:
             self._tell()
         if problems and not self._sinks:
-            self.peer.report_unreachable(self.stream, problems[0])
+            self._origin.report_unreachable(self.stream, problems[0])
         return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
-        self.peer.report_drops_of(self)
+        self._origin.report_drops_of(self)
         delivery = self._sinks.pop(sink, None)
         if delivery is not None:
             self._reported -= delivery.dropped
@@ -126,7 +133,7 @@ class RemoteSource:
         lost = self.inlet.lost
         newly, self._told = lost - self._told, lost
         if newly:
-            self.membership.lose(str(self.peer), self.name, newly)
+            self.membership.lose(self.peer, self.name, newly)
 
     def end(self) -> None:
         """The source is closed, or its process gone."""
@@ -135,8 +142,8 @@ class RemoteSource:
         self._sinks.clear()
         self._refusing.clear()
         self.inlet.deliveries = ()
-        self.peer.forget(self)
+        self._origin.forget(self)
 
     def _tell(self) -> None:
         self.inlet.deliveries = tuple(self._sinks.values())
-        self.peer.attach(self)
+        self._origin.attach(self)

@@ -202,7 +202,7 @@ class Source(Generic[T]):
             self.outlet.converting += (delivery,)
 
     def note_unreachable(self, who: object, text: str) -> bool:
-        """A sink, or one of another process, cannot take the events; whether that is news."""
+        """A sink, or all behind a link, cannot take the events; whether that is news."""
         self.unreachable.append((who, text))
         is_first, self._has_refusals = not self._has_refusals, True
         return is_first

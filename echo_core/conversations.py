@@ -1,0 +1,61 @@
+"""A conversation with another process: the commands of a link's protocol, and its frames in their order.
+
+It does not know the `Peer` that holds it: nothing refers to a peer whose link has ended, and with it goes the
+memory that the two processes have shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from echo_core import _links
+from echo_core.errors import ClosedError, EchoError, LinkError
+from echo_core.formats.format import Format
+from echo_core.transports.protocol import LinkProtocol
+
+
+class Conversation:
+    """It is held with the books open, which keeps the frames in the protocol's order."""
+
+    def __init__(self, name: str, protocol: LinkProtocol, link: _links.Link) -> None:
+        self.name = name  # of the other process
+        self.protocol = protocol
+        self.link = link
+        self.is_over = False
+        self.farewell = ""  # why one of the two wants to end it, or why it has ended
+        self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
+
+    def command(self, command: Callable[[], None], *, behind: _links.Route | None = None) -> None:
+        """What the protocol refuses because the other side has left or said goodbye already is no news."""
+        try:
+            command()
+        except ClosedError:
+            return
+        self.send(behind=behind)
+
+    def send(self, *, behind: _links.Route | None = None) -> None:
+        """The frames that the protocol has made: at once, or behind what is queued for a route."""
+        send = self.link.send if behind is None else behind.send
+        for kind, payload in self.protocol.take_frames():
+            try:
+                send(kind, payload)
+            except (ClosedError, LinkError):  # the thread that reads will find out why
+                return
+
+    def format_of(self, metadata: bytes) -> Format:
+        """One object for all channels and sources."""
+        if metadata not in self._formats:
+            self._formats[metadata] = Format.from_metadata(metadata)
+        return self._formats[metadata]
+
+    def end(self, error: EchoError | None) -> EchoError | None:
+        """After a goodbye, whatever happens to the link is no news; what is, is returned."""
+        news = None if self.farewell else error
+        self.is_over = True
+        self.farewell = str(news) if news else self.farewell or "it has gone without a farewell"
+        return news
+
+    def lost(self) -> LinkError:
+        """For whoever still waits for an answer."""
+        reason = self.farewell or "no reason given"
+        return LinkError(f"Expected {self.name} to answer, its link has ended: {reason}")
