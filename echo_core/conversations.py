@@ -1,7 +1,6 @@
 """A conversation with another process: the commands of a link's protocol, and its frames in their order.
 
-It does not know the `Peer` that holds it: nothing refers to a peer whose link has ended, and with it goes the
-memory that the two processes have shared.
+It does not refer to the `Peer` whose it is: the memory that is shared goes without the collector.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ from echo_core.transports.protocol import LinkProtocol
 
 
 class Conversation:
-    """It is held with the books open, which keeps the frames in the protocol's order."""
+    """All of it is called with the books open, which keeps the frames in the protocol's order."""
 
     def __init__(self, name: str, protocol: LinkProtocol, link: _links.Link) -> None:
         self.name = name  # of the other process
         self.protocol = protocol
         self.link = link
         self.is_over = False
+        self.is_lost = False  # it is over, and nobody had wanted to end it
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
@@ -48,12 +48,16 @@ class Conversation:
             self._formats[metadata] = Format.from_metadata(metadata)
         return self._formats[metadata]
 
+    def part(self, reason: str) -> None:
+        """One of the two wants to end it; whatever happens to the link from here on is no news."""
+        self.farewell = self.farewell or reason
+
     def end(self, error: EchoError | None) -> EchoError | None:
-        """After a goodbye, whatever happens to the link is no news; what is, is returned."""
-        news = None if self.farewell else error
+        """The link is over. The error, where it is news."""
         self.is_over = True
-        self.farewell = str(news) if news else self.farewell or "it has gone without a farewell"
-        return news
+        self.is_lost = not self.farewell
+        self.part(str(error or "") or "it has gone without a farewell")
+        return error if self.is_lost else None
 
     def lost(self) -> LinkError:
         """For whoever still waits for an answer."""

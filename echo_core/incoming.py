@@ -54,13 +54,8 @@ class IncomingSources:
         if remote is not None:
             remote.membership.remove_remote(remote)
 
-    def tell_losses(self) -> None:
-        """Tells components here what the sources have dropped since this was last told."""
-        for remote in self._by_stream.values():
-            remote.tell_losses()
-
     # -----------------------------------------------------------------------
-    # What is told to the peer
+    # What the peer is told
 
     def attach(self, remote: RemoteSource) -> None:
         """How many sinks its source has here."""
@@ -84,6 +79,12 @@ class IncomingSources:
             self._conversation.command(partial(self._protocol.report_dropped, remote.stream, dropped))
 
     # -----------------------------------------------------------------------
+    # Here alone
+
+    def tell_losses(self) -> None:
+        """Tells components what the sources have dropped since this was last told."""
+        for remote in self._by_stream.values():
+            remote.tell_losses()
 
     def forget(self, remote: RemoteSource) -> None:
         """Its source is closed, or the channel left."""

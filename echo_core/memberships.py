@@ -42,7 +42,7 @@ _HERE = "this process"
 
 
 class Offers(Protocol):
-    """What another process knows of sources here."""
+    """What a channel needs to tell another process of its sources here."""
 
     def offer(self, membership: Membership, source: Source[Any]) -> None: ...
 

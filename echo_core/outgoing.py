@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class Outgoing:
     flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
 
-class Register:
+class _Register:
     """Found by stream, source and channel. A closed one stays until the peer has released its stream."""
 
     def __init__(self) -> None:
@@ -61,21 +62,24 @@ class Register:
 
 
 class OutgoingSources:
-    """Those of one peer. All but `flush` is called with the books open."""
+    """Those that one peer knows of. All but `flush` is called with the books open."""
 
-    def __init__(self, conversation: Conversation, max_payload: int) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        membership_of: Callable[[bytes], Membership | None],
+        max_payload: int,
+    ) -> None:
         self._conversation = conversation
         self._protocol = conversation.protocol
+        self._membership_of = membership_of
         self._max_payload = max_payload
-        self._register = Register()
+        self._register = _Register()
         self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
         self._flushed: set[int] = set()
 
-    def of_stream(self, stream: int) -> Outgoing | None:
-        return self._register.of_stream(stream)
-
     # -----------------------------------------------------------------------
-    # What is told to the peer
+    # What the peer is told
 
     def offer(self, membership: Membership, source: Source[Any]) -> None:
         """A source that does not fit on the link, or into a message, is not sent; the others are."""
@@ -123,21 +127,6 @@ class OutgoingSources:
             elif self._protocol.is_shared(uid):
                 raise conversation.lost()
 
-    def leave(self, uid: bytes) -> None:
-        """One of the two has left a channel."""
-        for outgoing in self._register.on_channel(uid):
-            self._forget(outgoing)
-
-    def end(self, lost: str) -> None:
-        """The link is over. `lost`, unless it is empty, says why, and that events may not have arrived."""
-        for outgoing in self._register.all():
-            if lost and outgoing.route is not None:
-                outgoing.source.note_lost_route(outgoing.flushed_at, lost)
-            self._forget(outgoing)
-        for source, route in self._ending:  # what was queued is dropped now, and counted
-            source.remove_route(route)
-        self._ending.clear()
-
     # -----------------------------------------------------------------------
     # What the peer tells
 
@@ -153,6 +142,31 @@ class OutgoingSources:
         outgoing.is_flowing = notice.sinks > 0
         if outgoing.route is not None:
             outgoing.source.set_remote_sinks(outgoing.route, notice.sinks)
+
+    def released(self, notice: notices.SourceReleased) -> None:
+        outgoing = self._register.of_stream(notice.stream)
+        if outgoing is not None:
+            self._forget(outgoing)
+
+    def flushed(self, notice: notices.FlushAnswered) -> None:
+        self._flushed.add(notice.number)
+
+    def told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
+        """What became of a source's events at a sink there."""
+        outgoing = self._register.of_stream(notice.stream)
+        membership = None if outgoing is None else self._membership_of(outgoing.uid)
+        if outgoing is None or membership is None:
+            return
+        source, peer = outgoing.source, self._conversation.name
+        if isinstance(notice, notices.SinkDropped):
+            source.add_dropped_at_sinks(notice.events)
+            membership.lose(peer, source.name, notice.events)
+        else:
+            is_first = source.note_unreachable(self._conversation.link, notice.text)
+            membership.refuse(peer, source.name, notice.text, is_first=is_first)
+
+    # -----------------------------------------------------------------------
+    # Routes
 
     def _begin(self, outgoing: Outgoing) -> _links.Route:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
@@ -180,13 +194,20 @@ class OutgoingSources:
         self._conversation.send()
         return sequence
 
-    def released(self, notice: notices.SourceReleased) -> None:
-        outgoing = self._register.of_stream(notice.stream)
-        if outgoing is not None:
-            self._register.remove(outgoing)
+    def leave(self, uid: bytes) -> None:
+        """One of the two has left a channel."""
+        for outgoing in self._register.on_channel(uid):
+            self._forget(outgoing)
 
-    def flushed(self, notice: notices.FlushAnswered) -> None:
-        self._flushed.add(notice.number)
+    def end(self) -> None:
+        """The link is over."""
+        for outgoing in self._register.all():
+            if self._conversation.is_lost and outgoing.route is not None:
+                outgoing.source.note_lost_route(outgoing.flushed_at, self._conversation.farewell)
+            self._forget(outgoing)
+        for source, route in self._ending:  # what was queued is dropped now, and counted
+            source.remove_route(route)
+        self._ending.clear()
 
     def _forget(self, outgoing: Outgoing) -> None:
         """No more events go to that stream, but for those that are queued."""

@@ -1,6 +1,6 @@
 """Another process: its link, the channels shared with it, and what it says.
 
-Everything but `close` and the reading itself happens with the books open.
+What is said on the link, and what is told of it, is said and told with the books open.
 """
 
 from __future__ import annotations
@@ -61,25 +61,27 @@ class Peer:
         self.addresses = addresses
         self.wire_name = wire_name
         self._node = node
-        self._name = name
         self._protocol = protocol
-        self._joined: dict[bytes, EchoError | None] = {}  # None: shared, and declared
-        self._asked: set[bytes] = set()  # channels that the peer is to answer for
+        self._joined: set[bytes] = set()  # channels that are shared, and declared
+        self._asked: set[bytes] = set()  # those that the peer is to answer for
+        self._refusals: dict[bytes, EchoError] = {}  # its answers that nobody has heard yet
         self._goodbye_at: float | None = None
         self._on_end: Callable[[], None] = _nothing
         self.link = make_link(self._control)
         self._conversation = Conversation(name, protocol, self.link)
-        self.outgoing = OutgoingSources(self._conversation, max_payload)
+        self.outgoing = OutgoingSources(self._conversation, node.membership_of, max_payload)
         self._incoming = IncomingSources(self._conversation, node.membership_of)
-        self._thread = threading.Thread(target=self._read, name=f"echo-link-{name}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def __str__(self) -> str:
-        return self._name
+        return self._conversation.name
 
     def start(self, on_end: Callable[[], None] | None = None) -> None:
         """Begins to read; `on_end` is called when the link is over."""
         self._on_end = on_end or _nothing
-        self._thread.start()
+        thread = threading.Thread(target=self._read, name=f"echo-link-{self}", daemon=True)
+        thread.start()
+        self._thread = thread
 
     # -----------------------------------------------------------------------
     # Joining
@@ -87,34 +89,35 @@ class Peer:
     def join(self, membership: Membership) -> None:
         """Asks the peer to share a channel; `has_answered` and `demand_joined` say what came of it."""
         uid = membership.id.uid
-        if not self.shares(membership) or self._joined.get(uid) is not None:
-            self._joined.pop(uid, None)  # else the peer has joined meanwhile, and will not answer again
+        self._refusals.pop(uid, None)
+        if not self.shares(membership):  # else the peer has joined meanwhile, and will not answer again
+            self._joined.discard(uid)
         try:
             self._protocol.join(uid)
         except LinkError as error:
             is_known = self._node.membership_of(uid) is membership
             code = Refusal.BUSY if is_known else Refusal.UNKNOWN_CHANNEL
-            self._joined[uid] = RefusedError(str(error), code=word_of(code))
-        if uid not in self._joined:
+            self._refuse(uid, RefusedError(str(error), code=word_of(code)))
+        if not self.has_answered(membership):
             self._asked.add(uid)
         self._conversation.send()
 
-    def _answer(self, uid: bytes, error: EchoError | None) -> None:
-        self._joined[uid] = error
+    def _refuse(self, uid: bytes, error: EchoError) -> None:
+        self._refusals[uid] = error
+        self._joined.discard(uid)
         self._asked.discard(uid)
 
     def has_answered(self, membership: Membership) -> bool:
-        return self._conversation.is_over or membership.id.uid in self._joined
+        uid = membership.id.uid
+        return self._conversation.is_over or uid in self._joined or uid in self._refusals
 
     def demand_joined(self, membership: Membership) -> None:
         uid = membership.id.uid
+        if uid in self._refusals:
+            self._node.release_if_unused(self)
+            raise self._refusals.pop(uid)  # without a name here, as it keeps this frame
         if uid not in self._joined:
             raise self._conversation.lost()
-        error = self._joined[uid]
-        if error is not None:
-            del self._joined[uid]
-            self._node.release_if_unused(self)
-            raise error
 
     def give_up(self, membership: Membership) -> None:
         """It has not answered in time, or not said all."""
@@ -127,17 +130,18 @@ class Peer:
     @property
     def is_used(self) -> bool:
         """Whether a channel is on the link, or will be."""
-        return bool(self._asked) or any(error is None for error in self._joined.values())
+        return bool(self._asked or self._joined)
 
     @property
     def channels(self) -> int:
-        return sum(error is None for error in self._joined.values())
+        return len(self._joined)
 
     def leave(self, membership: Membership) -> None:
         """No more of a channel: the peer hears so behind all that its sources have sent or queued."""
         uid = membership.id.uid
         self.outgoing.leave(uid)
-        self._joined.pop(uid, None)
+        self._joined.discard(uid)
+        self._refusals.pop(uid, None)
         self._asked.discard(uid)
         self._conversation.command(lambda: self._protocol.leave(uid))
         self._node.release_if_unused(self)
@@ -186,7 +190,7 @@ class Peer:
             case notices.SinksAttached():
                 self.outgoing.attached(notice)
             case notices.SinkDropped() | notices.SinkUnreachable():
-                self._sink_told(notice)
+                self.outgoing.told(notice)
             case notices.SourceReleased():
                 self.outgoing.released(notice)
             case notices.StreamGap():
@@ -197,7 +201,7 @@ class Peer:
             case notices.FlushAnswered():
                 self.outgoing.flushed(notice)
             case notices.PeerSaidBye():
-                self._conversation.farewell = notice.text
+                self._conversation.part(notice.text or "it has not said why")
                 self.link.shut()
 
     def _shared(self, uid: bytes) -> None:
@@ -213,40 +217,31 @@ class Peer:
         membership = self._node.membership_of(notice.channel_id)
         if membership is not None:
             membership.learn(notice.name, tuple(map(self._conversation.format_of, notice.types)))
-            self._answer(notice.channel_id, None)
+            self._joined.add(notice.channel_id)
+            self._refusals.pop(notice.channel_id, None)
+            self._asked.discard(notice.channel_id)
 
     def _refused(self, notice: notices.JoinRefused) -> None:
         msg = f"{self} refused the channel: {notice.text}"
-        self._answer(notice.channel_id, RefusedError(msg, code=word_of(notice.code)))
+        self._refuse(notice.channel_id, RefusedError(msg, code=word_of(notice.code)))
 
     def _left(self, uid: bytes) -> None:
-        self._joined.pop(uid, None)
+        self._joined.discard(uid)
+        self._refusals.pop(uid, None)
         if uid in self._asked:
             msg = f"{self} has left the channel"
-            self._answer(uid, RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL)))
+            self._refuse(uid, RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL)))
         self.outgoing.leave(uid)
         membership = self._node.membership_of(uid)
         if membership is not None:
             membership.remove_peer(self, "")
         self._node.release_if_unused(self)
 
-    def _sink_told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
-        outgoing = self.outgoing.of_stream(notice.stream)
-        membership = None if outgoing is None else self._node.membership_of(outgoing.uid)
-        if outgoing is None or membership is None:
-            return
-        if isinstance(notice, notices.SinkDropped):
-            outgoing.source.add_dropped_at_sinks(notice.events)
-            membership.lose(str(self), outgoing.source.name, notice.events)
-        else:
-            is_first = outgoing.source.note_unreachable(self.link, notice.text)
-            membership.refuse(str(self), outgoing.source.name, notice.text, is_first=is_first)
-
     # -----------------------------------------------------------------------
     # The link
 
     def tick(self) -> None:
-        """Now and then: what nobody is waiting for."""
+        """Wakes a reader that missed its call, tells of losses, ends a link that is too long in ending."""
         self.link.rouse()
         self._incoming.tell_losses()
         self._incoming.report_drops()
@@ -269,28 +264,24 @@ class Peer:
         except EchoError as failure:
             return _bare(failure)
         except SystemExit:  # a handler's: no more is said of it than of any other thread's
-            conversation = self._conversation
-            conversation.farewell = conversation.farewell or "a handler has ended the thread that reads"
+            self._conversation.part("a handler has ended the thread that reads")
         except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None
 
     def _end(self, error: EchoError | None) -> None:
-        is_lost = not self._conversation.farewell
         news = self._conversation.end(error)
-        reason = self._conversation.farewell
-        self.outgoing.end(lost=reason if is_lost else "")
-        self._node.peer_ended(self, reason, news)
+        self.outgoing.end()
+        self._node.peer_ended(self, self._conversation.farewell, news)
         self._incoming.end()
         on_end, self._on_end = self._on_end, _nothing
         on_end()
 
     def say_goodbye(self, reason: str, code: Farewell = Farewell.CLOSING) -> None:
         """The last frame; the other side closes then, or `tick` shuts the link."""
-        conversation = self._conversation
-        conversation.farewell = conversation.farewell or reason
-        conversation.command(lambda: self._protocol.bye(code, reason))
+        self._conversation.part(reason)
+        self._conversation.command(lambda: self._protocol.bye(code, reason))
         self._goodbye_at = time.monotonic()
 
     def discard(self, reason: str) -> None:
@@ -310,7 +301,7 @@ class Peer:
         self.link.shut()
 
     def join_thread(self, limit: float) -> None:
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(max(0.0, limit - time.monotonic()))
 
     def statistics(self) -> LinkStatistics:

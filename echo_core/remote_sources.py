@@ -54,16 +54,9 @@ class RemoteSource:
         self._reported = 0  # events dropped at sinks, as the source has been told
         self._told = 0  # events lost, as components here have been told
         self._origin = origin
-        origin.link.bind(stream, self.inlet)
-
-    @property
-    def peer(self) -> str:
-        """The name of the other process."""
-        return self._origin.peer
-
-    @property
-    def link(self) -> _links.Link:
-        return self._origin.link
+        self.peer = origin.peer  # the name of the other process
+        self.link = origin.link
+        self.link.bind(stream, self.inlet)
 
     @property
     def lost(self) -> int:

@@ -110,8 +110,10 @@ class Source(Generic[T]):
         if self.is_closed:
             msg = f"Expected {what}, got a source that is closed"
             raise ClosedError(msg)
-        if self.unreachable and self.sinks < sinks:
-            msg = f"Expected {what}, got {self.sinks} and this answer: {self.unreachable[0][1]}"
+        with books.changing():
+            there, answers = self.sinks, [text for _, text in self.unreachable]
+        if answers and there < sinks:
+            msg = f"Expected {what}, got {there} and this answer: {answers[0]}"
             raise IncompatibleError(msg)
 
     def flush(self, timeout_s: float | None = 10.0) -> None:
@@ -171,6 +173,8 @@ class Source(Generic[T]):
             self._keeper.remove_source(self, linger_s)
         finally:  # also when the wait is interrupted
             self.outlet.close()
+            with books.changing():
+                self.unreachable.clear()  # who answered is a link, or a sink
 
     def abandon(self) -> None:
         """In a forked child: the source is the parent's."""

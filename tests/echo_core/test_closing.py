@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import secrets
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import echo_core as echo
-from tests.echo_core.channel_events import Plain
+from echo_core.channel_ids import ChannelId
+from tests.echo_core.census import left_behind, settled_census
+from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S
 
-_MARGIN_S = 2.0  # far less than what links and threads would take one after the other
+_MARGIN_S = 3.5  # less than what links and threads would take one after the other
 
 
 class _Stuck:
@@ -118,3 +124,48 @@ def test_an_interrupted_close_closes(make_node: MakeNode, stuck: _Stuck, what: s
     if what == "node":
         assert here.statistics().links == ()
     sink.close()
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def _pair_in_memory() -> tuple[echo.Node, echo.Node]:
+    return echo.Node(transports=["shm"]), echo.Node(transports=["shm"])
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_a_refused_channel_leaves_no_link_to_the_collector() -> None:
+    before = settled_census()
+    here, there = _pair_in_memory()
+    there.open_channel(here.create_channel("x", Plain).id)
+    unknown = replace(ChannelId.parse(here.create_channel("y", Plain).id), uid=secrets.token_bytes(16))
+    with pytest.raises(echo.RefusedError) as caught:
+        there.open_channel(str(unknown))
+    assert caught.value.code == "unknown_channel"
+    del caught
+    here.close()
+    there.close()
+    del here, there
+    assert left_behind(before) == ""
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("type_", [Plain, Other], ids=["taken", "refused"])
+def test_a_closed_source_that_is_kept_keeps_no_link(type_: type[Any]) -> None:
+    before = settled_census()
+    here, there = _pair_in_memory()
+    channel = here.create_channel("x")
+    there.open_channel(channel.id).sink(type_)
+    source = channel.source(Plain)
+    with contextlib.suppress(echo.IncompatibleError):
+        source.wait_matched()
+    source.close()
+    here.close()
+    there.close()
+    del here, there, channel
+    assert left_behind(before) == ""
+    assert source.is_closed

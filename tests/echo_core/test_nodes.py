@@ -251,8 +251,8 @@ def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
         addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
         began = time.monotonic()
         with pytest.raises(echo.LinkError, match=r"timed out|in time"):
-            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.25)
-        assert time.monotonic() - began < 1.9  # each for itself: 2.0
+            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
+        assert time.monotonic() - began < 3.9  # each for itself: 4.0
 
 
 def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None:

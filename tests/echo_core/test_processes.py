@@ -165,7 +165,7 @@ def test_a_process_that_is_stopped_holds_up_no_other(survivor: Survivor) -> None
             source.submit(Plain(sent, 0.5))
             sent += 1
             if sent % 500 == 0:
-                until(lambda: _sent_frames(survivor.node, other.pid) >= sent, "the other to be sent all")
+                _await_frames(survivor.node, other.pid, sent)
         dropped = source.statistics().dropped
         stopped.signal(signal.SIGCONT)
         source.flush(LIMIT_S)
@@ -179,7 +179,11 @@ def test_a_process_that_is_stopped_holds_up_no_other(survivor: Survivor) -> None
         assert stopped.end()[0] == other.end()[0] == 0
 
 
-def _sent_frames(node: echo.Node, pid: int) -> int:
-    """To the process with that number, which its node is named after."""
-    (frames,) = [link.sent_frames for link in node.statistics().links if f"{pid}-" in link.peer]
-    return frames
+def _await_frames(node: echo.Node, pid: int, frames: int) -> None:
+    """Until so many were sent to the process with that number, which its node is named after."""
+
+    def sent() -> int:
+        (link,) = [link for link in node.statistics().links if f"{pid}-" in link.peer]
+        return link.sent_frames
+
+    until(lambda: sent() >= frames, "frames to be sent")
