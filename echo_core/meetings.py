@@ -37,8 +37,8 @@ class Meetings:
         self._planned.add(meeting)
         self._waiting.append(partial(self._hold, meeting, meet))
         if self._threads < _MAX_MEETINGS:
-            self._threads += 1
             threading.Thread(target=self._hold_all, name=f"echo-meet-{self._name}", daemon=True).start()
+            self._threads += 1
 
     def _hold_all(self) -> None:
         while True:

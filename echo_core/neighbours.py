@@ -252,12 +252,27 @@ class Neighbours:
 
     def _add(self, connection: Connection) -> Peer:
         """A handshake has ended well: a link, which its thread begins to read."""
+        peer = self._peer_at(connection)
+        try:
+            self._register(peer)
+            if connection.watched is not None and self._door is not None:
+                self._door.watch(connection.watched, peer.link.shut)
+            peer.start()
+        except (EchoError, RuntimeError) as error:
+            peer.discard(str(error))
+            if isinstance(error, EchoError):
+                raise
+            msg = f"Expected a thread for the link to {peer}: {error}"
+            raise LinkError(msg) from error
+        return peer
+
+    def _peer_at(self, connection: Connection) -> Peer:
         established = connection.established
         protocol = LinkProtocol(
             role=established.role, secret=established.secret, declaration_of=self._declaration_of
         )
         described = f"{established.peer.name or 'a node'} ({connection.peer_name})"
-        peer = Peer(
+        return Peer(
             self,
             established.peer.node_id,
             described,
@@ -266,23 +281,19 @@ class Neighbours:
             partial(self._make_link, connection),
             wire_name=connection.wire.name,
             max_payload=established.peer.max_payload,
+            on_end=partial(self._take_back, connection),
         )
+
+    def _register(self, peer: Peer) -> None:
+        """The node may have been closed, or linked otherwise, since the handshake asked."""
         with books.changing():
-            is_wanted = not self._node.is_closed and peer.node_id not in self._peers
-            if is_wanted:
-                self._peers[peer.node_id] = peer
-        if not is_wanted:  # closed, or linked otherwise, since the handshake asked
-            peer.discard("the node is closed, or there is another link")
-            self._take_back(connection)
             if self._node.is_closed:
                 msg = f"Expected node `{self._node.name}` to be open, it has been closed"
                 raise ClosedError(msg)
-            msg = f"Expected one link to {peer}, there is another already"
-            raise RefusedError(msg, code=word_of(Refusal.DUPLICATE))
-        if connection.watched is not None and self._door is not None:
-            self._door.watch(connection.watched, peer.link.shut)
-        peer.start(on_end=partial(self._take_back, connection))
-        return peer
+            if peer.node_id in self._peers:
+                msg = f"Expected one link to {peer}, there is another already"
+                raise RefusedError(msg, code=word_of(Refusal.DUPLICATE))
+            self._peers[peer.node_id] = peer
 
     def _make_link(self, connection: Connection, control: Callable[[int, bytes], None]) -> _links.Link:
         return _links.Link(

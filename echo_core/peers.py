@@ -5,7 +5,6 @@ What is said on the link, and what is told of it, is said and told with the book
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -56,6 +55,7 @@ class Peer:
         *,
         wire_name: str,
         max_payload: int,
+        on_end: Callable[[], None],
     ) -> None:
         self.node_id = node_id
         self.addresses = addresses
@@ -66,7 +66,7 @@ class Peer:
         self._asked: set[bytes] = set()  # those that the peer is to answer for
         self._refusals: dict[bytes, EchoError] = {}  # its answers that nobody has heard yet
         self._goodbye_at: float | None = None
-        self._on_end: Callable[[], None] = _nothing
+        self._on_end = on_end
         self.link = make_link(self._control)
         self._conversation = Conversation(name, protocol, self.link)
         self.outgoing = OutgoingSources(self._conversation, node.membership_of, max_payload)
@@ -76,9 +76,8 @@ class Peer:
     def __str__(self) -> str:
         return self._conversation.name
 
-    def start(self, on_end: Callable[[], None] | None = None) -> None:
-        """Begins to read; `on_end` is called when the link is over."""
-        self._on_end = on_end or _nothing
+    def start(self) -> None:
+        """Begins to read."""
         thread = threading.Thread(target=self._read, name=f"echo-link-{self}", daemon=True)
         thread.start()
         self._thread = thread
@@ -275,8 +274,7 @@ class Peer:
         self.outgoing.end()
         self._node.peer_ended(self, self._conversation.farewell, news)
         self._incoming.end()
-        on_end, self._on_end = self._on_end, _nothing
-        on_end()
+        self._on_end()
 
     def say_goodbye(self, reason: str, code: Farewell = Farewell.CLOSING) -> None:
         """The last frame; the other side closes then, or `tick` shuts the link."""
@@ -285,11 +283,11 @@ class Peer:
         self._goodbye_at = time.monotonic()
 
     def discard(self, reason: str) -> None:
-        """Instead of `start`: the link is not wanted."""
-        self.say_goodbye(reason)
+        """Where it cannot `start`, or need not: the link is not wanted."""
+        with books.changing():
+            self.say_goodbye(reason)
         self.link.shut()
-        with contextlib.suppress(EchoError):
-            self.link.run()  # which is over at once, and lets go of this object
+        self._read()  # which is over at once; the link lets go of this object
 
     def close(self, limit: float) -> None:
         """After `say_goodbye`: until then what is queued is written, and the other side may close first.
@@ -318,10 +316,6 @@ class Peer:
             reads=link.reads,
             queued_bytes=link.queued_bytes,
         )
-
-
-def _nothing() -> None:
-    pass
 
 
 def _bare(error: EchoError) -> EchoError:

@@ -123,8 +123,10 @@ class Sink(Generic[T]):
         if self.is_closed:
             msg = f"Expected {what}, got a sink that is closed"
             raise ClosedError(msg)
-        if self._refusals and len(self._feeds) < sources:
-            msg = f"Expected {what}, got {len(self._feeds)} and these: {self.refusals[0]}"
+        with books.changing():
+            there, refusals = len(self._feeds), self.refusals
+        if refusals and there < sources:
+            msg = f"Expected {what}, got {there} and these: {refusals[0]}"
             raise IncompatibleError(msg)
 
     @property

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 from dataclasses import make_dataclass, replace
 from typing import Any
 
@@ -150,3 +151,34 @@ def test_memory_is_shared_as_the_page_says(make_node: MakeNode, *, shares_pool: 
         for descriptor in (ring, *received):
             os.close(descriptor)
     pool.close()
+
+
+@pytest.mark.parametrize("without_thread", ["initiator", "responder"])
+def test_a_link_that_gets_no_thread_is_not_kept(
+    make_node: MakeNode,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    without_thread: str,
+) -> None:
+    """Nobody waits for it longer than for another link, and the next one may have more luck."""
+    caplog.set_level(logging.CRITICAL)
+    here, there = (
+        make_node(transports=["shm"], name="responder"),
+        make_node(transports=["shm"], name="initiator"),
+    )
+    channel = here.create_channel("test", Plain)
+    start = threading.Thread.start
+
+    def start_others(thread: threading.Thread) -> None:
+        peer = {"initiator": "responder", "responder": "initiator"}[without_thread]
+        if thread.name.startswith(f"echo-link-{peer}"):
+            msg = "can't start new thread"
+            raise RuntimeError(msg)
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_others)
+        with pytest.raises(echo.LinkError, match="thread" if without_thread == "initiator" else None):
+            there.open_channel(channel.id)
+    until(lambda: not here.statistics().links and not there.statistics().links)
+    assert there.open_channel(channel.id).statistics().peers == 1
