@@ -98,11 +98,16 @@ def flood(
     assert resident_bytes() - memory < memory_bytes
 
 
-@pytest.mark.parametrize("fields", [1, 1000])
-def test_formats_up_to_the_limit_and_beyond_are_borne(victim: Victim, transport: str, fields: int) -> None:
+@pytest.mark.parametrize(("fields", "what"), [(1, "1024 formats"), (1000, "metadata")])
+def test_formats_up_to_the_limit_and_beyond_are_borne(
+    victim: Victim, transport: str, fields: int, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
     wide = make_dataclass("Wide", [(f"field_{i}", int) for i in range(fields)])
     metadata = echo.format_of(wide).metadata
     flood(victim, transport, lambda i: frame(messages.Format(i + 1, metadata)), limits.MAX_FORMATS + 1)
+    (told,) = caplog.messages
+    assert "A link carries at most" in told
+    assert what in told
 
 
 def test_messages_that_are_kept_are_kept_in_bounds(victim: Victim, transport: str) -> None:
@@ -146,6 +151,7 @@ def test_members_that_nobody_is_cost_a_few_threads(victim: Victim, transport: st
 def test_streams_up_to_the_limit_take_no_time_that_others_notice(victim: Victim) -> None:
     victim.channel.sink(Reading1)
     flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), 10_000)
+    assert victim.node.statistics().links_lost == 0
 
 
 @pytest.mark.slow
@@ -153,6 +159,7 @@ def test_every_stream_that_there_can_be_is_borne(victim: Victim) -> None:
     victim.channel.sink(Reading1)
     offered = limits.MAX_STREAMS + 1
     flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), offered, 256 << 20)
+    assert victim.node.statistics().links_lost == 1
 
 
 def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transport: str) -> None:

@@ -130,16 +130,17 @@ def _load_compiler() -> None:
     engine.compile_ir("define void @nothing() {\n  ret void\n}\n", engine.native_target())
 
 
-def demand_named_errors(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever was said of a link or a handshake names its fault; nothing was a surprise."""
-    for record in caplog.records:
-        if "cannot take" in record.getMessage():  # a format that was changed into another one
-            continue
-        assert record.exc_info is None, record.getMessage()
-        assert record.levelno == logging.WARNING, record.getMessage()
-        assert isinstance(record.args, tuple)
-        error = record.args[-1]
-        assert isinstance(error, EchoError | OSError | str), record.getMessage()
+def surprises(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was said of a link or a handshake and is no warning that names its fault."""
+    return [record.getMessage() for record in caplog.records if not _names_its_fault(record)]
+
+
+def _names_its_fault(record: logging.LogRecord) -> bool:
+    if "cannot take" in record.getMessage():  # a format that was changed into another one
+        return True
+    error = record.args[-1] if isinstance(record.args, tuple) else None
+    is_warning = record.levelno == logging.WARNING and record.exc_info is None
+    return is_warning and isinstance(error, EchoError | OSError | str)
 
 
 def test_the_session_itself_is_in_order(
@@ -157,7 +158,7 @@ def test_a_session_that_is_cut_off_costs_its_link_alone(
 ) -> None:
     offsets = range(0, length(victim, attacked_by), SAMPLE_STEP)
     attack(victim, attacked_by, [cut_at(offset) for offset in offsets])
-    demand_named_errors(caplog)
+    assert surprises(caplog) == []
 
 
 def test_a_session_with_a_changed_byte_costs_its_link_alone(
@@ -166,7 +167,7 @@ def test_a_session_with_a_changed_byte_costs_its_link_alone(
     offsets = range(0, length(victim, attacked_by), SAMPLE_STEP)
     masks = (0xFF, 0x01, 0x80)
     attack(victim, attacked_by, [changed_at(offset, masks[offset % 3]) for offset in offsets])
-    demand_named_errors(caplog)
+    assert surprises(caplog) == []
 
 
 @pytest.mark.slow
@@ -174,7 +175,7 @@ def test_every_cut_costs_its_link_alone(
     victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     attack(victim, attacked_by, [cut_at(offset) for offset in range(length(victim, attacked_by))])
-    demand_named_errors(caplog)
+    assert surprises(caplog) == []
 
 
 @pytest.mark.slow
@@ -184,4 +185,4 @@ def test_every_changed_byte_costs_its_link_alone(
 ) -> None:
     changes = [changed_at(offset, mask) for offset in range(length(victim, attacked_by))]
     attack(victim, attacked_by, changes)
-    demand_named_errors(caplog)
+    assert surprises(caplog) == []
