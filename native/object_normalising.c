@@ -6,6 +6,9 @@
  */
 #include "objects.h"
 
+/* Values are copied and then changed so many at a time: they stay in the cache that is next to the processor. */
+#define BLOCK_BYTES 4096
+
 /* memset to 0, inlined: gaps are small. */
 static inline void clear(uint8_t *bytes, Py_ssize_t size)
 {
@@ -67,6 +70,24 @@ static int normalise_chars(uint8_t *bytes, Py_ssize_t size)
     return text != NULL;
 }
 
+/* Values of one type in memory, each so many bytes behind the one before. */
+struct column {
+    uint8_t *bytes;
+    Py_ssize_t stride;
+    Py_ssize_t count;
+};
+
+static int normalise(const struct value *value, struct column column, int strict);
+
+static int normalise_texts(const struct value *value, struct column texts)
+{
+    for (; texts.count > 0; texts.count--, texts.bytes += texts.stride) {
+        if (!normalise_chars(texts.bytes, value->size))
+            return 0;
+    }
+    return 1;
+}
+
 static int has_number(const struct value *value, int64_t number)
 {
     Py_ssize_t i;
@@ -74,6 +95,15 @@ static int has_number(const struct value *value, int64_t number)
     for (i = 0; i < value->count && value->numbers[i] != number; i++)
         ;
     return i < value->count;
+}
+
+static int are_members(const struct value *value, struct column members)
+{
+    for (; members.count > 0; members.count--, members.bytes += members.stride) {
+        if (!has_number(value, load_number(members.bytes, value->size)))
+            return 0;
+    }
+    return 1;
 }
 
 static int normalise_option(const struct value *value, uint8_t *bytes, int strict)
@@ -84,51 +114,90 @@ static int normalise_option(const struct value *value, uint8_t *bytes, int stric
     memset(bytes + flag, 0, (size_t)(value->size - flag));
     bytes[flag] = (uint8_t)is_there;
     if (is_there)
-        return echo_value_normalise(value->element, bytes, strict);
+        return normalise(value->element, (struct column){bytes, flag, 1}, strict);
     memset(bytes, 0, (size_t)flag);
     return 1;
 }
 
-static int normalise_record(const struct value *record, uint8_t *bytes, int strict)
+static int normalise_options(const struct value *value, struct column options, int strict)
 {
-    Py_ssize_t i;
-
-    for (i = 0; i < record->gap_count; i++)
-        clear(bytes + record->gaps[i].at, record->gaps[i].size);
-    for (i = 0; i < record->bound_count; i++) {
-        const struct member *field = record->bound[i];
-
-        if (!echo_value_normalise(field->value, bytes + field->at, strict))
+    for (; options.count > 0; options.count--, options.bytes += options.stride) {
+        if (!normalise_option(value, options.bytes, strict))
             return 0;
     }
     return 1;
 }
 
-int echo_value_normalise(const struct value *value, uint8_t *bytes, int strict)
+static int normalise_arrays(const struct value *value, struct column arrays, int strict)
 {
-    Py_ssize_t at;
+    Py_ssize_t size = value->element->size;
 
+    for (; arrays.count > 0; arrays.count--, arrays.bytes += arrays.stride) {
+        if (!normalise(value->element, (struct column){arrays.bytes, size, value->size / size}, strict))
+            return 0;
+    }
+    return 1;
+}
+
+/* Field by field, each of all records: what is to be done is looked up once for all of them. */
+static int normalise_records(const struct value *value, struct column records, int strict)
+{
+    Py_ssize_t i, k;
+
+    for (i = 0; i < value->gap_count; i++)
+        for (k = 0; k < records.count; k++)
+            clear(records.bytes + k * records.stride + value->gaps[i].at, value->gaps[i].size);
+    for (i = 0; i < value->bound_count; i++) {
+        const struct member *field = value->bound[i];
+        struct column fields = {records.bytes + field->at, records.stride, records.count};
+
+        if (!normalise(field->value, fields, strict))
+            return 0;
+    }
+    return 1;
+}
+
+static int normalise(const struct value *value, struct column column, int strict)
+{
     if (value->is_free)
         return 1;
     switch ((enum form)value->form) {
     case FORM_BOOL:
-        *bytes = *bytes != 0;
+        for (; column.count > 0; column.count--, column.bytes += column.stride)
+            *column.bytes = *column.bytes != 0;
         return 1;
     case FORM_CHARS:
-        return normalise_chars(bytes, value->size);
+        return normalise_texts(value, column);
     case FORM_MEMBER:
-        return !strict || has_number(value, load_number(bytes, value->size));
+        return !strict || are_members(value, column);
     case FORM_OPTION:
-        return normalise_option(value, bytes, strict);
+        return normalise_options(value, column, strict);
     case FORM_ARRAY:
-        for (at = 0; at < value->size; at += value->element->size) {
-            if (!echo_value_normalise(value->element, bytes + at, strict))
-                return 0;
-        }
-        return 1;
+        return normalise_arrays(value, column, strict);
     case FORM_RECORD:
-        return normalise_record(value, bytes, strict);
+        return normalise_records(value, column, strict);
     default: /* any bytes will do */
         return 1;
     }
+}
+
+static Py_ssize_t block_of(const struct value *value, Py_ssize_t count)
+{
+    if (value->is_free || count <= 1)
+        return count;
+    return value->size < BLOCK_BYTES ? BLOCK_BYTES / value->size : 1;
+}
+
+int echo_values_copy(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict)
+{
+    Py_ssize_t size = value->size, block = block_of(value, count);
+
+    for (; count > 0; count -= block, target += block * size, source += block * size) {
+        if (block > count)
+            block = count;
+        memcpy(target, source, (size_t)(block * size));
+        if (!normalise(value, (struct column){target, size, block}, strict))
+            return 0;
+    }
+    return 1;
 }

@@ -73,23 +73,18 @@ static PyObject *new_view(const struct in *in, const struct value *value, Py_ssi
 static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape,
                            Py_ssize_t count)
 {
-    Py_ssize_t i, size = value->element->size;
     PyObject *memory, *array;
     uint8_t *bytes;
 
     if (in->source != NULL)
         return new_view(in, value, at, shape);
-    memory = PyByteArray_FromStringAndSize((const char *)in->bytes + at, count * size);
+    memory = PyByteArray_FromStringAndSize(NULL, count * value->element->size);
     if (memory == NULL)
         return NULL;
     bytes = (uint8_t *)PyByteArray_AsString(memory);
-    if (!value->element->is_free) {
-        for (i = 0; i < count; i++, bytes += size) {
-            if (!echo_value_normalise(value->element, bytes, 0)) {
-                Py_DECREF(memory);
-                return NULL;
-            }
-        }
+    if (!echo_values_copy(value->element, bytes, in->bytes + at, count, 0)) {
+        Py_DECREF(memory);
+        return NULL;
     }
     array = PyObject_CallFunctionObjArgs((PyObject *)value->container, shape, value->dtype, memory, NULL);
     Py_DECREF(memory);
@@ -219,10 +214,8 @@ static int fill_field(struct in *in, const struct member *field, PyObject *objec
     uint8_t *inlined = (uint8_t *)object + field->inlined;
     PyObject *value;
 
-    if (field->inlined != 0) {
-        memcpy(inlined, in->bytes + at + field->at, (size_t)field->value->size);
-        return echo_value_normalise(field->value, inlined, 1) ? 0 : -1;
-    }
+    if (field->inlined != 0)
+        return echo_values_copy(field->value, inlined, in->bytes + at + field->at, 1, 1) ? 0 : -1;
     value = read_value(in, field->value, at + field->at, lengths);
     return value != NULL ? put(field, object, value) : -1;
 }
@@ -244,10 +237,7 @@ static int fill(struct in *in, const struct value *record, PyObject *object, Py_
 /* An instance that holds its record inline. */
 static int fill_inlined(const struct in *in, const struct value *record, PyObject *object, Py_ssize_t at)
 {
-    uint8_t *bytes = (uint8_t *)object + record->inlined;
-
-    memcpy(bytes, in->bytes + at, (size_t)record->size);
-    return echo_value_normalise(record, bytes, 1) ? 0 : -1;
+    return echo_values_copy(record, (uint8_t *)object + record->inlined, in->bytes + at, 1, 1) ? 0 : -1;
 }
 
 /* Without `__init__`, as pickle makes one. */

@@ -229,13 +229,9 @@ static enum outcome copy_elements(struct out *out, const struct value *value, co
     outcome = place_elements(out, value, buffer->shape, count, &at);
     if (outcome != GOOD)
         return outcome;
+    if (element->form == FORM_RECORD)
+        return echo_values_copy(element, out->bytes + at, buffer->buf, count, 1) ? GOOD : UNUSUAL;
     memcpy(out->bytes + at, buffer->buf, (size_t)(count * element->size));
-    if (element->is_free || element->form != FORM_RECORD)
-        return GOOD;
-    for (i = 0; i < count; i++, at += element->size) {
-        if (!echo_value_normalise(element, out->bytes + at, 1))
-            return UNUSUAL;
-    }
     return GOOD;
 }
 
@@ -333,10 +329,8 @@ static enum outcome write_field(struct out *out, const struct member *field, PyO
     const uint8_t *bytes = take(field, object, is_exact, &held);
     enum outcome outcome = UNUSUAL;
 
-    if (bytes != NULL) { /* as they were received, or never set */
-        memcpy(out->bytes + at, bytes, (size_t)field->value->size);
-        return echo_value_normalise(field->value, out->bytes + at, 1) ? GOOD : UNUSUAL;
-    }
+    if (bytes != NULL) /* as they were received, or never set */
+        return echo_values_copy(field->value, out->bytes + at, bytes, 1, 1) ? GOOD : UNUSUAL;
     if (held != NULL)
         outcome = write_value(out, field->value, held, at, lengths);
     Py_XDECREF(held);

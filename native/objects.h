@@ -225,9 +225,9 @@ int32_t echo_write_field(PyObject *value, PyObject *it, uint8_t *target);
 
 /* object_normalising.c */
 
-/* Makes the bytes of a fixed value what writing it would have made of them. 0 where that cannot be; `strict`:
- * also for numbers of no member. Leaves no exception set. */
-int echo_value_normalise(const struct value *value, uint8_t *bytes, int strict);
+/* Copies fixed values that lie side by side, and makes the copies what writing the values would have made. 0 where
+ * that cannot be; `strict`: also for numbers of no member. Leaves no exception set. */
+int echo_values_copy(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict);
 
 /* object_reading.c */
 
