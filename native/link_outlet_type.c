@@ -39,6 +39,7 @@ static int let_go(struct outlet *outlet)
 
     if (nobody == NULL)
         return -1;
+    echo_outlet_free_room(outlet);
     outlet->takes_records = 0;
     outlet->routes = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
@@ -105,6 +106,7 @@ static void outlet_dealloc(PyObject *self)
     Py_XDECREF(outlet->direct);
     Py_XDECREF(outlet->converting);
     Py_XDECREF(outlet->pool);
+    echo_outlet_free_room(outlet);
     free_instance(self);
 }
 

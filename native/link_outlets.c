@@ -13,6 +13,10 @@
 /* Records up to this size are encoded on the stack. */
 #define STACK_BYTES 1024
 
+/* Larger ones, up to this size, in memory that the outlet keeps for the next: new memory is page faults, which take
+ * longer than the encoding. */
+#define ROOM_BYTES (1024 * 1024)
+
 /* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
 #define LOAN_BYTES (32 * 1024)
 
@@ -181,6 +185,54 @@ static void leave(void)
     depth--;
 }
 
+/* --- room for records --- */
+
+/* Where one submission encodes its record: nobody else does so there until it is given back. */
+struct room {
+    uint8_t *bytes;
+    Py_ssize_t size;
+    int is_kept; /* 1: the outlet's, else the stack's */
+};
+
+static struct room take_room(struct outlet *outlet, uint8_t *stack)
+{
+    struct room room = {stack, STACK_BYTES, 0};
+
+    if (outlet->room != NULL)
+        room = (struct room){outlet->room, outlet->room_size, 1};
+    outlet->room = NULL;
+    return room;
+}
+
+/* Whether the record lies in bytes of its own, which nobody else has, as the room was too small for it: the next one
+ * gets a larger room. */
+static int is_too_small(const struct room *room, const struct submission *submission)
+{
+    return submission->owner != NULL && Py_REFCNT(submission->owner) == 1 && submission->record.size > room->size &&
+           submission->record.size <= ROOM_BYTES;
+}
+
+static void enlarge(struct room *room, Py_ssize_t size)
+{
+    uint8_t *bytes = PyMem_Realloc(room->is_kept ? room->bytes : NULL, (size_t)size);
+
+    if (bytes != NULL)
+        *room = (struct room){bytes, size, 1};
+}
+
+static void give_room_back(struct outlet *outlet, struct room room, const struct submission *submission)
+{
+    if (outlet->raw.encode != NULL && is_too_small(&room, submission))
+        enlarge(&room, submission->record.size + submission->record.size / 4); /* the next one may be larger */
+    if (!room.is_kept)
+        return;
+    PyMem_Free(outlet->room); /* of a submission that was made within this one */
+    outlet->room = room.bytes;
+    outlet->room_size = room.size;
+    if (outlet->is_closed)
+        echo_outlet_free_room(outlet);
+}
+
 /* --- submit --- */
 
 /* What is of another class is for the encoder to refuse, whose words they are. */
@@ -206,15 +258,15 @@ static int is_taken(const struct outlet *outlet, PyObject *event)
 }
 
 /* Into room, or into bytes that submission->owner then refers to. */
-static int encode(const struct outlet *outlet, PyObject *event, uint8_t *room, struct submission *submission)
+static int encode(const struct outlet *outlet, PyObject *event, struct room room, struct submission *submission)
 {
     struct record *record = &submission->record;
     PyObject **owner = &submission->owner;
 
-    record->bytes = room;
+    record->bytes = room.bytes;
     if (outlet->raw.encode == NULL)
         *owner = call_one(outlet->encode, event);
-    else if (outlet->raw.encode(outlet->raw.self, event, room, STACK_BYTES, owner, &record->size) != 0)
+    else if (outlet->raw.encode(outlet->raw.self, event, room.bytes, room.size, owner, &record->size) != 0)
         return -1;
     else if (*owner == NULL)
         return 0;
@@ -232,7 +284,8 @@ static int encode(const struct outlet *outlet, PyObject *event, uint8_t *room, s
 /* Its own stack frame: events that are only handed on do not pay for the room. */
 static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, PyObject *event)
 {
-    _Alignas(8) uint8_t room[STACK_BYTES];
+    _Alignas(8) uint8_t stack[STACK_BYTES];
+    struct room room = take_room(outlet, stack);
     struct submission submission = {.events = 1};
     int status = encode(outlet, event, room, &submission);
 
@@ -245,6 +298,7 @@ static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, 
         status = hand_event_to_all(outlet, event);
     if (status == 0)
         status = hand_to_all(outlet->converting, &submission);
+    give_room_back(outlet, room, &submission);
     return conclude(&submission, status);
 }
 

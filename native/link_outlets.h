@@ -19,11 +19,19 @@ struct outlet {
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
     PyObject *converting;      /* owned tuple of Delivery, which take records */
     int takes_records;         /* 1: routes or converting is not empty */
+    uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
+    Py_ssize_t room_size;      /* of it */
     PyObject *pool;            /* owned; a Pool. NULL: there is none */
     uint64_t sequence;         /* events that were submitted */
     uint64_t bytes;            /* of their records, where somebody took any */
     int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no route, no sink, no pool */
 };
+
+static inline void echo_outlet_free_room(struct outlet *outlet)
+{
+    PyMem_Free(outlet->room);
+    outlet->room = NULL;
+}
 
 /* 0 with ClosedError. GIL. */
 static inline int is_outlet_open(const struct outlet *outlet)

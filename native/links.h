@@ -191,18 +191,6 @@ int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t siz
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
 
-/* --- codecs: link_codecs.c --- */
-
-/* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
-struct raw_call {
-    raw_encode *encode;
-    raw_decode *decode;
-    PyObject *self; /* of both; borrowed from the callable */
-};
-
-/* Fills in *raw. GIL. 0, or -1 with an exception. */
-int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
-
 /* --- queues: link_queues.c --- */
 
 /* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that

@@ -2,7 +2,8 @@
  * between. The rules are those of the built-in function; so are its fallbacks, its counters and its errors.
  *
  * A module that has such functions exports a capsule RAW_CODECS with a table of them. Whoever is given a
- * callable looks it up by the C function that a built-in one was made of, which tells its type as well:
+ * callable looks it up (echo_raw_call_of) by the C function that a built-in one was made of, which tells its
+ * type as well:
  *
  *     callable --PyCFunction_GetFunction--> a row's `call`;  --PyCFunction_GetSelf--> `self` below
  *
@@ -28,6 +29,16 @@ struct raw_codec {
     raw_encode *encode; /* NULL: it does not encode */
     raw_decode *decode; /* NULL: it does not decode */
 };
+
+/* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
+struct raw_call {
+    raw_encode *encode;
+    raw_decode *decode;
+    PyObject *self; /* of both; borrowed from the callable */
+};
+
+/* raw_codec.c, which is part of each module that asks. Fills in *raw. 0, or -1 with an exception. */
+__attribute__((visibility("hidden"))) int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
 
 /* The attribute of the module, and what its capsule's name ends with. */
 #define RAW_CODECS "raw_codecs"

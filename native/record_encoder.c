@@ -7,6 +7,12 @@
 #include "record_checks.h"
 #include "record_codec.h"
 
+/* The Python object. */
+struct encoder {
+    struct codec codec;  /* first */
+    struct raw_call raw; /* of the fallback; zeroes where that knows no plain memory, and after tp_clear */
+};
+
 /* --- one record --- */
 
 static inline int copy_record(const struct shape *shape, PyObject *object, uint8_t *target);
@@ -123,16 +129,23 @@ PyObject *echo_record_encode(PyObject *self, PyObject *event)
 int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
                            Py_ssize_t *written)
 {
-    struct codec *encoder = (struct codec *)self;
-    const struct shape *shape = encoder->shape;
+    struct encoder *encoder = (struct encoder *)self;
+    struct codec *codec = &encoder->codec;
+    const struct shape *shape = codec->shape;
+    enum outcome outcome;
 
     if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size &&
         copy_record(shape, event, room)) {
-        encoder->compiled++;
+        codec->compiled++;
         *written = shape->size;
         return 0;
     }
-    *record = echo_record_encode(self, event);
+    outcome = encode_one(shape, event, record);
+    if (outcome == UNUSUAL && encoder->raw.encode != NULL) {
+        codec->interpreted++;
+        return encoder->raw.encode(encoder->raw.self, event, room, size, record, written);
+    }
+    *record = finish(codec, outcome, *record, codec->fallback, event);
     return *record != NULL ? 0 : -1;
 }
 
@@ -174,16 +187,24 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 {
     static char *names[] = {"shape", "fallback", "fallback_many", NULL};
     const struct module_state *state = PyType_GetModuleState(type);
-    PyObject *shape, *fallback, *fallback_many, *encoder;
+    PyObject *shape, *fallback, *fallback_many;
+    struct encoder *encoder;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO:Encoder", names, state->shape_type, &shape,
                                      &fallback, &fallback_many))
         return NULL;
-    encoder = PyType_GenericAlloc(type, 0); /* zeroed */
-    if (encoder != NULL && echo_record_codec_init((struct codec *)encoder, shape, &encode_method, fallback,
-                                                  &encode_many_method, fallback_many) != 0)
+    encoder = (struct encoder *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (encoder != NULL && (echo_record_codec_init(&encoder->codec, shape, &encode_method, fallback,
+                                                   &encode_many_method, fallback_many) != 0 ||
+                            echo_raw_call_of(fallback, &encoder->raw) != 0))
         Py_CLEAR(encoder);
-    return encoder;
+    return (PyObject *)encoder;
+}
+
+static int encoder_clear(PyObject *self)
+{
+    ((struct encoder *)self)->raw = (struct raw_call){NULL, NULL, NULL};
+    return echo_record_codec_clear(self);
 }
 
 static PyType_Slot encoder_slots[] = {
@@ -192,13 +213,13 @@ static PyType_Slot encoder_slots[] = {
     {Py_tp_new, encoder_new},
     {Py_tp_dealloc, echo_record_codec_dealloc},
     {Py_tp_traverse, echo_record_codec_traverse},
-    {Py_tp_clear, echo_record_codec_clear},
+    {Py_tp_clear, encoder_clear},
     {Py_tp_members, echo_record_codec_members},
     {0, NULL}};
 
 PyType_Spec echo_record_encoder_spec = {
     .name = "echo_core._records.Encoder",
-    .basicsize = sizeof(struct codec),
+    .basicsize = sizeof(struct encoder),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = encoder_slots,
 };

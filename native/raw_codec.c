@@ -1,5 +1,5 @@
-/* The built-in codecs as links call them: straight from and to plain memory. raw_codec.h has the rules. */
-#include "links.h"
+/* The built-in codecs as other C modules call them: straight from and to plain memory. raw_codec.h has the rules. */
+#include "raw_codec.h"
 
 /* Borrowed for ever: the rows of a module's capsule. NULL with an exception. */
 static const struct raw_codec *rows_of(const char *module_name, const char *capsule_name)
