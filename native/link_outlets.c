@@ -5,7 +5,8 @@
  * handlers submit follows it on every link, and remote sinks do not wait for local handlers.
  *
  * One full backlog keeps an event from no one else: all others are served, then its error is raised. What is no
- * Exception (KeyboardInterrupt) is raised at once; other processes are told how many events they did not get.
+ * Exception (KeyboardInterrupt) ends the way to other processes, which are told how many events they did not get;
+ * the sinks in this one are served before it is raised, unless there is a second one.
  */
 #include "link_calls.h"
 #include "link_outlets.h"
@@ -24,8 +25,10 @@
 struct submission {
     struct record record;   /* its bytes are in a room of the caller's, in `owner`, or in a buffer of the caller's */
     uint64_t events;        /* in the record */
+    unsigned forks;         /* echo_forks when it began: a child that a handler forks has no part in it */
     PyObject *owner;        /* owned; bytes that the record lies in. NULL: it lies elsewhere */
     PyObject *type, *value, *traceback; /* owned; the first error, if there was one */
+    PyObject *interrupt;                /* owned; the first exception that is no Exception, likewise */
 };
 
 /* --- errors --- */
@@ -42,10 +45,12 @@ static int keep_error(struct submission *submission)
     return 0;
 }
 
-/* The end of a submission. status: -1 with an exception, which then goes before one that was kept. */
+/* The end of a submission. status: -1 with an exception, which then goes before those that were kept. */
 static PyObject *conclude(struct submission *submission, int status)
 {
     Py_XDECREF(submission->owner);
+    if (submission->interrupt != NULL)
+        status = echo_raise_interrupt(submission->interrupt);
     if (status == 0 && submission->type == NULL)
         Py_RETURN_NONE;
     if (status == 0) {
@@ -84,7 +89,7 @@ static int put_to_all(const struct outlet *outlet, struct submission *submission
         status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
     skip_from(routes, i, submission->events);
     Py_DECREF(routes);
-    return status;
+    return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
 }
 
 /* Frame by frame, each with whole records. */
@@ -132,33 +137,38 @@ static int send_to_all(const struct outlet *outlet, struct submission *submissio
     skip_from(routes, i, submission->events);
     Py_XDECREF(block);
     Py_DECREF(routes);
-    return status;
+    return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
 }
 
 /* --- to sinks in this process --- */
 
-/* What goes wrong there is reported there; what comes back ends the submission. */
-static int hand_to_all(PyObject *deliveries, const struct submission *submission)
+/* What goes wrong there is reported there; an Exception that comes back all the same ends the submission. A child
+ * that a handler has forked hands on nothing: the sinks are the parent's. */
+static int hand_to_all(PyObject *deliveries, struct submission *submission)
 {
     Py_ssize_t i, count;
     int status = 0;
 
     Py_INCREF(deliveries); /* they may be replaced meanwhile */
     count = PyTuple_Size(deliveries);
-    for (i = 0; status == 0 && i < count; i++)
-        status = echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner);
+    for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
+        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner) != 0)
+            status = echo_keep_interrupt(&submission->interrupt);
+    }
     Py_DECREF(deliveries);
     return status;
 }
 
-static int hand_event_to_all(const struct outlet *outlet, PyObject *event)
+static int hand_event_to_all(const struct outlet *outlet, PyObject *event, struct submission *submission)
 {
     PyObject *direct = Py_NewRef(outlet->direct); /* it may be replaced meanwhile */
     Py_ssize_t i, count = PyTuple_Size(direct);
     int status = 0;
 
-    for (i = 0; status == 0 && i < count; i++)
-        status = echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, outlet->record_size);
+    for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
+        if (echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, outlet->record_size) != 0)
+            status = echo_keep_interrupt(&submission->interrupt);
+    }
     Py_DECREF(direct);
     return status;
 }
@@ -282,34 +292,38 @@ static int encode(const struct outlet *outlet, PyObject *event, struct room room
 }
 
 /* Its own stack frame: events that are only handed on do not pay for the room. */
-static __attribute__((noinline)) PyObject *submit_record(struct outlet *outlet, PyObject *event)
+static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObject *event,
+                                                   struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
     struct room room = take_room(outlet, stack);
-    struct submission submission = {.events = 1};
-    int status = encode(outlet, event, room, &submission);
+    int status = encode(outlet, event, room, submission);
 
     if (status == 0) {
         outlet->sequence++;
-        outlet->bytes += (uint64_t)submission.record.size;
-        status = put_to_all(outlet, &submission);
+        outlet->bytes += (uint64_t)submission->record.size;
+        status = put_to_all(outlet, submission);
     }
     if (status == 0)
-        status = hand_event_to_all(outlet, event);
+        status = hand_event_to_all(outlet, event, submission);
     if (status == 0)
-        status = hand_to_all(outlet->converting, &submission);
-    give_room_back(outlet, room, &submission);
-    return conclude(&submission, status);
+        status = hand_to_all(outlet->converting, submission);
+    give_room_back(outlet, room, submission);
+    return status;
 }
 
 static PyObject *submit(struct outlet *outlet, PyObject *event)
 {
+    struct submission submission = {.events = 1, .forks = echo_forks};
+    int status;
+
     if (outlet->takes_records)
-        return submit_record(outlet, event);
-    outlet->sequence++;
-    if (hand_event_to_all(outlet, event) != 0)
-        return NULL;
-    Py_RETURN_NONE;
+        status = submit_record(outlet, event, &submission);
+    else {
+        outlet->sequence++;
+        status = hand_event_to_all(outlet, event, &submission);
+    }
+    return conclude(&submission, status);
 }
 
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
@@ -378,7 +392,7 @@ static int is_whole(const struct outlet *outlet, const Py_buffer *view)
 /* Closes the view. Opening it may have run any code. */
 static PyObject *submit_and_close(struct outlet *outlet, PyObject *records, Py_buffer *view)
 {
-    struct submission submission = {.events = 0};
+    struct submission submission = {.forks = echo_forks};
     int status = is_outlet_open(outlet) && is_whole(outlet, view) ? enter() : -1;
 
     if (status == 0) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import weakref
@@ -239,20 +240,43 @@ def test_a_handler_that_raises_stops_nobody_else() -> None:
     assert [type(error) for error in sink.errors] == [OddError, OddError]
 
 
-def test_an_interrupt_in_a_handler_reaches_the_submitter() -> None:
-    """At once."""
+def _interrupt(_: object) -> None:
+    raise KeyboardInterrupt
 
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
 
+@pytest.mark.parametrize("interrupted", ["direct", "converting"])
+def test_an_interrupt_in_a_handler_reaches_the_submitter(interrupted: str) -> None:
+    """When all others have got the event: nobody else would hand it to them."""
+    sink = Sink()
+    outlet = Outlet(int, lambda n: bytes([n]))
+    outlet.direct = outlet.converting = (Delivery(sink, bytes, sink.on_error),)
+    setattr(outlet, interrupted, (Delivery(_interrupt, bytes, sink.on_error), *outlet.direct))
+    with pytest.raises(KeyboardInterrupt):
+        outlet.submit(5)
+    assert (sink.events, sink.errors) == ([5, b"\5"], [])
+
+
+def test_an_interrupt_where_nothing_is_encoded_reaches_the_submitter() -> None:
+    """Likewise."""
     sink = Sink()
     outlet = Outlet(int, bytes)
-    outlet.direct = (Delivery(interrupt, bytes, sink.on_error), Delivery(sink, bytes, sink.on_error))
-    for way in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            outlet.submit(5)
-        outlet.converting, outlet.direct = outlet.direct, ()
-        assert (sink.events, sink.errors) == ([], []), way
+    outlet.direct = (Delivery(_interrupt, bytes, sink.on_error), Delivery(sink, bytes, sink.on_error))
+    with pytest.raises(KeyboardInterrupt):
+        outlet.submit(5)
+    assert (sink.events, sink.errors) == ([5], [])
+
+
+@pytest.mark.parametrize("way", ["direct", "converting"])
+def test_a_second_interrupt_ends_the_submission(way: str) -> None:
+    """Who presses Ctrl-C again does not wait for the rest."""
+    sink = Sink()
+    outlet = Outlet(int, bytes)
+    interrupting = Delivery(_interrupt, bytes, sink.on_error)
+    setattr(outlet, way, (interrupting, interrupting, Delivery(sink, bytes, sink.on_error)))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        outlet.submit(5)
+    assert type(caught.value.__context__) is KeyboardInterrupt
+    assert sink.events == []
 
 
 def test_a_handler_may_submit_to_its_own_source() -> None:
@@ -328,6 +352,23 @@ def test_threads_may_submit_to_one_source() -> None:
     queue.close()
     assert sorted(event.id for event in queue) == sorted([*range(4000), *range(4000)])
     assert outlet.sequence == 4000
+
+
+@pytest.mark.parametrize("way", ["direct", "converting"])
+def test_a_child_that_a_handler_forks_hands_on_nothing(way: str) -> None:
+    """The sinks behind it are the parent's."""
+    sink, children = Sink(), list[int]()
+
+    def fork(_: object) -> None:
+        children.append(os.fork())
+
+    outlet = Outlet(int, lambda n: bytes([n]))
+    setattr(outlet, way, (Delivery(fork, bytes, sink.on_error), Delivery(sink, bytes, sink.on_error)))
+    outlet.submit(5)
+    if children == [0]:
+        os._exit(len(sink.events))
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+    assert len(sink.events) == 1
 
 
 # ---------------------------------------------------------------------------

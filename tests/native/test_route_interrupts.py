@@ -9,8 +9,9 @@ from types import FrameType
 
 import pytest
 
-from echo_core._links import Outlet, Route, SocketWire
+from echo_core._links import Delivery, Outlet, Route, SocketWire
 from tests.native.link_ends import KIND_GAP, PATIENCE_NS, Peer, counted, link_over, repeat, source
+from tests.native.sinks import Sink
 
 
 @pytest.fixture
@@ -44,10 +45,12 @@ def test_routes_that_are_not_reached_count_the_event_as_dropped(
     wire, far = peer
     link = link_over(wire)
     _, free = source(link, max_events=1 << 30, max_bytes=1 << 30, timeout_ns=PATIENCE_NS)
-    outlet = Outlet(bytes, bytes, record_size=1000)
+    outlet, here = Outlet(bytes, bytes, record_size=1000), Sink()
     outlet.routes = (full_route[0], free)
+    outlet.direct = (Delivery(here, bytes, here.on_error),)
     with pytest.raises(KeyboardInterrupt):
         repeat(submit, outlet, bytes(1000))
+    assert len(here.events) == outlet.sequence
     assert (free.events, free.dropped) == (outlet.sequence - 1, 1)
     free.send(9, b"")
     assert counted([*far.frames_until(9), (64, b"")])[-1] == outlet.sequence
