@@ -109,6 +109,7 @@ class Route:
         cls,
         link: Link,
         stream: int,
+        name: str,
         *,
         max_events: int,
         max_bytes: int,

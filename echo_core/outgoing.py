@@ -174,6 +174,7 @@ class OutgoingSources:
         route = outgoing.route or _links.Route(
             self._conversation.link,
             outgoing.stream,
+            f"source `{source.name}` to {self._conversation.name}",
             max_events=source.backlog.events,
             max_bytes=source.backlog.size_bytes,
             policy=source.backlog.policy,

@@ -102,19 +102,19 @@ static int check_settings(unsigned int stream, long long max_events, Py_ssize_t 
 
 static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"link",   "stream",     "max_events", "max_bytes",
-                            "policy", "timeout_ns", "delay_ns",   "max_payload", NULL};
+    static char *names[] = {"link",   "stream",     "name",     "max_events",  "max_bytes",
+                            "policy", "timeout_ns", "delay_ns", "max_payload", NULL};
     const struct module_state *state = PyType_GetModuleState(type);
     long long max_events = -1, timeout_ns = -1, delay_ns = 0;
     unsigned int stream, max_payload = UINT32_MAX;
     struct route *route;
     struct lane *lane;
-    PyObject *link;
+    PyObject *link, *name;
     Py_ssize_t max_bytes = -1;
     int policy = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$LniLLI:Route", names, state->link_type, &link,
-                                     &stream, &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IU|$LniLLI:Route", names, state->link_type, &link,
+                                     &stream, &name, &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns,
                                      &max_payload) ||
         check_settings(stream, max_events, max_bytes, policy, delay_ns) != 0 ||
         echo_link_check(link_of(link)) != 0)
@@ -135,6 +135,7 @@ static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     route->link = link_of(Py_NewRef(link));
     route->lane = lane;
+    route->name = Py_NewRef(name);
     return (PyObject *)route;
 }
 
@@ -157,6 +158,7 @@ static void route_dealloc(PyObject *self)
         echo_outbox_unlock(outbox);
     }
     Py_DECREF((PyObject *)route->link);
+    Py_DECREF(route->name);
     free_instance(self);
 }
 
@@ -179,7 +181,7 @@ static PyGetSetDef route_getters[] = {
 
 static PyType_Slot route_slots[] = {
     {Py_tp_doc,
-     PyDoc_STR("Route(link, stream, *, max_events, max_bytes, policy, timeout_ns, delay_ns=0, "
+     PyDoc_STR("Route(link, stream, name, *, max_events, max_bytes, policy, timeout_ns, delay_ns=0, "
                "max_payload=4294967295)\n--\n\n"
                "The way of one source's events over one link.")},
     {Py_tp_new, route_new},

@@ -20,7 +20,8 @@ static inline int check(const struct route *route)
 
 /* Something to put, and how far it has come. */
 struct put {
-    struct lane *lane;
+    const struct route *route;
+    struct lane *lane; /* the route's */
     const struct frame *frame;
     uint64_t events;
     size_t bytes;     /* of the frame */
@@ -161,15 +162,16 @@ static enum done try(struct put *put)
     }
 }
 
-static int raise_backlog(const struct lane *lane)
+static int raise_backlog(const struct route *route)
 {
+    const struct lane *lane = route->lane;
+
     if (lane->policy == POLICY_BLOCK)
-        echo_raise("BacklogError", "The backlog of stream %lu was full for %lld ms",
-                   (unsigned long)lane->stream, (long long)(lane->timeout_ns / 1000000));
+        echo_raise("BacklogError", "The backlog of %U was full for %lld ms", route->name,
+                   (long long)(lane->timeout_ns / 1000000));
     else
-        echo_raise("BacklogError",
-                   "The backlog of stream %lu is full: expected at most %llu events, %zu bytes",
-                   (unsigned long)lane->stream, (unsigned long long)lane->max_events, lane->max_bytes);
+        echo_raise("BacklogError", "The backlog of %U is full: expected at most %llu events, %zu bytes", route->name,
+                   (unsigned long long)lane->max_events, lane->max_bytes);
     return -1;
 }
 
@@ -191,20 +193,22 @@ static int put_and_unlock(struct put *put)
         echo_outbox_pump(outbox, 1);
     echo_outbox_unlock(outbox);
     if (done == REFUSED)
-        return raise_backlog(lane);
+        return raise_backlog(put->route);
     return done == INTERRUPTED ? -1 : 0;
 }
 
 /* --- putting --- */
 
 /* What the peer would end the link for is the caller's to know of; for others it is a gap. */
-static int refuse_size(struct lane *lane, const struct frame *frame, Py_ssize_t size, uint64_t events)
+static int refuse_size(const struct route *route, const struct frame *frame, Py_ssize_t size, uint64_t events)
 {
+    struct lane *lane = route->lane;
+
     outbox_lock(lane->outbox);
     echo_lane_drop_newest(lane, events, frame);
     echo_outbox_unlock(lane->outbox);
-    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %zd",
-               (unsigned long)lane->max_payload, size);
+    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %zd - in %U",
+               (unsigned long)lane->max_payload, size, route->name);
     return -1;
 }
 
@@ -217,7 +221,7 @@ static int put_frame(struct route *route, const struct frame *frame, Py_ssize_t 
     struct put put;
 
     if (size > (Py_ssize_t)lane->max_payload)
-        return refuse_size(lane, frame, size, events);
+        return refuse_size(route, frame, size, events);
     outbox_lock(outbox);
     if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && lane->tail_gap == 0 &&
         is_open(lane)) {
@@ -226,7 +230,7 @@ static int put_frame(struct route *route, const struct frame *frame, Py_ssize_t 
         echo_outbox_unlock(outbox);
         return 0;
     }
-    put = (struct put){.lane = lane, .frame = frame, .events = events, .bytes = bytes};
+    put = (struct put){.route = route, .lane = lane, .frame = frame, .events = events, .bytes = bytes};
     return put_and_unlock(&put);
 }
 

@@ -11,6 +11,7 @@ struct route {
     PyObject ob_base;
     struct link *link; /* owned */
     struct lane *lane; /* owned, or orphaned */
+    PyObject *name;    /* owned str; whose events go where, for errors */
 };
 
 static inline struct route *route_of(PyObject *object)

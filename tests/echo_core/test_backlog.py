@@ -57,6 +57,7 @@ def fill(link: _links.Link, backlog: echo.Backlog, events: int) -> _links.Route:
     route = _links.Route(
         link,
         64,
+        "a source",
         max_events=backlog.events,
         max_bytes=backlog.size_bytes,
         policy=backlog.policy,

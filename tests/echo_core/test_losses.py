@@ -48,6 +48,20 @@ def test_a_receiver_learns_what_a_source_has_dropped(make_node: MakeNode) -> Non
     assert (told[0].source, sum(notice.events for notice in told)) == ("Plain", dropped)
 
 
+def test_a_full_backlog_is_an_error_that_says_whose(make_node: MakeNode) -> None:
+    """Of all sources, and of all processes that they send to."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    may_end = threading.Event()
+    there.open_channel(channel.id).sink(Plain, lambda _: may_end.wait(LIMIT_S))
+    source = channel.source(name="fast", backlog=echo.Backlog(events=10, when_full="error"))
+    source.wait_matched()
+    with pytest.raises(echo.BacklogError, match="backlog of source `fast` to .+ is full: expected at most 10 events"):
+        while True:
+            source.submit(Plain(0, 0.0))
+    may_end.set()
+
+
 def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -> None:
     here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
     channel = here.create_channel("x", Plain)

@@ -70,6 +70,7 @@ def source(
     route = Route(
         link,
         stream,
+        "a source",
         max_events=max_events,
         max_bytes=max_bytes,
         policy=policy,

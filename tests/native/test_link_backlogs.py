@@ -86,7 +86,7 @@ def test_full_backlog_raises_under_error_and_the_receiver_can_count(peer: tuple[
     sent = fill(outlet, route)
     for number in range(sent, sent + 4):
         outlet.submit(numbered(number))
-    with pytest.raises(BacklogError, match="stream 64 is full: expected at most 5 events"):
+    with pytest.raises(BacklogError, match="backlog of a source is full: expected at most 5 events"):
         outlet.submit(numbered(sent + 4))
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(far.frames_until, 9)
@@ -121,7 +121,7 @@ def test_record_larger_than_the_backlog_waits_alone(peer: tuple[SocketWire, Peer
 def test_submit_that_blocks_gives_up_in_time(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
     outlet, route = source(link_over(wire), max_events=5, timeout_ns=20_000_000)
-    with pytest.raises(BacklogError, match="stream 64 was full for 20 ms"):
+    with pytest.raises(BacklogError, match="backlog of a source was full for 20 ms"):
         repeat(outlet.submit, numbered(0))
     assert (route.queued_events, route.dropped) == (5, 1)
 
@@ -314,11 +314,18 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
     """Though nothing else waits, or comes."""
     wire, far = peer
     route = Route(
-        link_over(wire), 64, max_events=5, max_bytes=1000, policy=ERROR, timeout_ns=0, max_payload=max_payload
+        link_over(wire),
+        64,
+        "a source",
+        max_events=5,
+        max_bytes=1000,
+        policy=ERROR,
+        timeout_ns=0,
+        max_payload=max_payload,
     )
     outlet = Outlet(bytes, bytes)
     outlet.routes = (route,)
-    with pytest.raises(EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size}"):
+    with pytest.raises(EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size} - in a source"):
         outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
     assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)

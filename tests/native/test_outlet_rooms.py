@@ -118,7 +118,7 @@ def test_the_next_large_record_takes_no_new_memory(cls: type[Any]) -> None:
     here, there = socket.socketpair()
     link = link_over(SocketWire(here.detach()))
     full = {"max_events": 1, "max_bytes": 1, "policy": DROP_NEWEST, "timeout_ns": PATIENCE_NS}
-    outlet.routes = (Route(link, 64, **full),)
+    outlet.routes = (Route(link, 64, "a source", **full),)
     event = cls(1, np.arange(10_000.0))
 
     def submit_often() -> None:

@@ -80,7 +80,7 @@ def lane() -> Iterator[Callable[..., Lane]]:
             "timeout_ns": PATIENCE_NS,
             **limits,
         }
-        return Lane(Route(ours, STREAM, **backlog), arrivals, inlet)
+        return Lane(Route(ours, STREAM, "a source", **backlog), arrivals, inlet)
 
     yield make
     for link in links:

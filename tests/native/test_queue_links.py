@@ -59,7 +59,7 @@ def feed() -> Iterator[Callable[[Queue], Feed]]:
         receiver.follow(it)
         it.lead(receiver)
         limits = {"max_events": 1 << 20, "max_bytes": 1 << 20, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
-        return Feed(it, Route(sender, 64, **limits), sender, receiver)
+        return Feed(it, Route(sender, 64, "a source", **limits), sender, receiver)
 
     yield make
     for link in links:
