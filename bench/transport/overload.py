@@ -16,6 +16,7 @@ from bench.peer import values
 from bench.report import Row
 from bench.transport import session
 from bench.transport.forms import END, Slots
+from bench.transport.loops import WrongAnswerError
 from bench.transport.outcome import Options, Outcome, Table
 from bench.transport.placement import Placement
 from bench.transport.statistics import QUANTILES, Times
@@ -31,6 +32,9 @@ _BURDEN_NS = 20_000
 """What the slow sink spends on an event."""
 _BACKLOG_EVENTS = 1000
 _UNCHANGED = 1.1  # a ratio of two p99s that is no more than noise
+_FILLING = -3
+"""The id of an event that only takes up room."""
+_ALONE, *_, _STOPPED = _PHASES = "alone", "the other one runs", "the other one is stopped"
 
 
 def measure(options: Options, outcome: Outcome) -> None:
@@ -43,17 +47,19 @@ def measure(options: Options, outcome: Outcome) -> None:
 
 def _measure_stopped(transport: Transport, options: Options, outcome: Outcome) -> None:
     rounds = [_stopped_round(transport, options) for _ in range(options.rounds)]
-    heading = f"{transport}: time to a sink while another one is stopped"
+    heading = f"{transport}: time to a sink beside another one"
     lines = [
-        (name, *(f"{statistics.median(it[i].us(q) for it in rounds):.4g}" for q in QUANTILES))
-        for i, name in enumerate(("all run", "one is stopped"))
+        (phase, *(f"{statistics.median(times[phase].us(q) for times in rounds):.4g}" for q in QUANTILES))
+        for phase in _PHASES
     ]
     outcome.tables.append(Table(heading, ("", *(f"p{100 * q:g} us" for q in QUANTILES)), lines))
-    change = statistics.median(stopped.us(0.99) / running.us(0.99) for running, stopped in rounds)
-    outcome.rows.append(Row("p99, times that of all running", change, _UNCHANGED, "x", group=heading))
+    for phase in _PHASES[1:]:
+        change = statistics.median(times[phase].us(0.99) / times[_ALONE].us(0.99) for times in rounds)
+        goal = _UNCHANGED if phase == _STOPPED else None
+        outcome.rows.append(Row(f"p99, times that alone: {phase}", change, goal, "x", group=heading))
 
 
-def _stopped_round(transport: Transport, options: Options) -> tuple[Times, Times]:
+def _stopped_round(transport: Transport, options: Options) -> dict[str, Times]:
     its = {"transport": transport}
     events = 500 if options.quick else 2500
     tasks = [
@@ -61,28 +67,54 @@ def _stopped_round(transport: Transport, options: Options) -> tuple[Times, Times
         Task(time_arrivals, its, Placement.ANYWHERE),
         Task(be_stopped, its, Placement.ANYWHERE),
     ]
-    _, (running, stopped), _ = session.run(tasks)
-    return Times.of(running), Times.of(stopped)
+    _, phases, _ = session.run(tasks)
+    if [len(times) for times in phases] != [events] * len(_PHASES):
+        msg = f"Expected {events} events in each phase, got {[len(times) for times in phases]}"
+        raise WrongAnswerError(msg)
+    return {phase: Times.of(times) for phase, times in zip(_PHASES, phases, strict=True)}
 
 
 def pace(station: Station, *, transport: Transport, events: int) -> None:
-    """Sends its clock at a steady pace: first to sinks that run, then with the last of them stopped."""
+    """Sends its clock at a steady pace: to one sink, to two, and when one of them takes nothing any more."""
     node = echo.Node(transports=(transport,))
     channel = node.create_channel("paced", Slots)
     source = channel.source(Slots, backlog=echo.Backlog(events=_BACKLOG_EVENTS, when_full="drop_oldest"))
     pids = station.exchange((os.getpid(), channel.id))
-    source.wait_matched(2, _WAIT_S)
+    source.wait_matched(1, _WAIT_S)
     station.exchange()
+    _send_paced(source, events)
+    station.exchange()
+    source.wait_matched(2, _WAIT_S)
+    _send_paced(source, events)
     victim = pids[2][0]
     try:
-        _send_paced(source, events)
         os.kill(victim, signal.SIGSTOP)
+        _fill(source)
+        before = source.statistics().dropped
         _send_paced(source, events)
+        _demand_drops(source.statistics().dropped - before, events)
     finally:
         os.kill(victim, signal.SIGCONT)
     source.flush(_WAIT_S)
     station.exchange()
     node.close()
+
+
+def _fill(source: echo.Source[Any]) -> None:
+    """Until all is full between here and the sink that is stopped, and the source drops its events."""
+    event = Slots(*values(particle(0)))
+    event.id = _FILLING
+    while source.statistics().dropped == 0:
+        for _ in range(100):
+            source.submit(event)
+        time.sleep(_PERIOD_NS / 1e9)  # the other sink is to keep up
+
+
+def _demand_drops(dropped: int, events: int) -> None:
+    """Each event that comes takes the place of one that waits."""
+    if dropped < events:
+        msg = f"Expected {events} events for the stopped sink to be dropped, got {dropped}"
+        raise WrongAnswerError(msg)
 
 
 def _send_paced(source: echo.Source[Any], events: int) -> None:
@@ -95,29 +127,35 @@ def _send_paced(source: echo.Source[Any], events: int) -> None:
         source.submit(event)
 
 
-def time_arrivals(station: Station, *, transport: Transport) -> tuple[Any, Any]:
-    """How long each event of the two parts was on its way."""
-    times: list[Any] = [array.array("q")]
+def time_arrivals(station: Station, *, transport: Transport) -> list[Any]:
+    """How long each event was on its way, phase by phase."""
+    phases: list[Any] = [array.array("q")]
     done: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def handle(event: Any) -> None:
-        if event.id != END:
-            times[-1].append(time.perf_counter_ns() - event.id)
-            return
-        times.append(array.array("q"))
-        if len(times) > 2:
-            done.put(None)
+        if event.id == END:
+            phases.append(array.array("q"))
+            if len(phases) > len(_PHASES):
+                done.put(None)
+        elif event.id != _FILLING:
+            phases[-1].append(time.perf_counter_ns() - event.id)
 
-    node = _joined(station, transport, handle)
+    node, channel = _joined(station, transport)
+    channel.sink(Slots, handle)
+    station.exchange()
+    station.exchange()
     done.get(timeout=_WAIT_S)
     station.exchange()
     node.close()
-    return times[0], times[1]
+    return phases[: len(_PHASES)]
 
 
 def be_stopped(station: Station, *, transport: Transport) -> None:
-    """Takes events until it is stopped, and is let go at the end."""
-    node = _joined(station, transport, _ignore)
+    """Comes when the other has been alone, takes events until it is stopped, and is let go at the end."""
+    node, channel = _joined(station, transport)
+    station.exchange()
+    station.exchange()
+    channel.sink(Slots, _ignore)
     station.exchange()
     node.close()
 
@@ -126,12 +164,10 @@ def _ignore(event: Any) -> None:
     pass
 
 
-def _joined(station: Station, transport: Transport, handle: Callable[[Any], object]) -> echo.Node:
+def _joined(station: Station, transport: Transport) -> tuple[echo.Node, echo.Channel]:
     node = echo.Node(transports=(transport,))
     (_, channel_id), *_ = station.exchange((os.getpid(), None))
-    node.open_channel(channel_id).sink(Slots, handle)
-    station.exchange()
-    return node
+    return node, node.open_channel(channel_id)
 
 
 def _measure_order(policy: WhenFull, options: Options, outcome: Outcome) -> None:
