@@ -258,12 +258,12 @@ class Neighbours:
             if connection.watched is not None and self._door is not None:
                 self._door.watch(connection.watched, peer.link.shut)
             peer.start()
-        except (EchoError, RuntimeError) as error:
-            peer.discard(str(error))
-            if isinstance(error, EchoError):
-                raise
-            msg = f"Expected a thread for the link to {peer}: {error}"
-            raise LinkError(msg) from error
+        except BaseException as error:  # an interrupt too: nobody would read the link
+            peer.discard(str(error) or type(error).__name__)
+            if isinstance(error, RuntimeError):
+                msg = f"Expected a thread for the link to {peer}: {error}"
+                raise LinkError(msg) from error
+            raise
         return peer
 
     def _peer_at(self, connection: Connection) -> Peer:
@@ -369,19 +369,29 @@ class Neighbours:
             return self.addresses
 
     def _open_door(self) -> None:
-        """All listeners or none, also where it is interrupted."""
+        """All listeners and who looks after them, or nothing, also where it is interrupted."""
         with contextlib.ExitStack() as unfinished:
+            unfinished.callback(self._forget_door)
             listeners = [
                 unfinished.enter_context(sockets.listen(address)) for address in self._wanted_addresses()
             ]
             door = Doorkeeper(self, self._node.name)
+            unfinished.callback(door.close)
             self.addresses = tuple(
                 sockets.bound_address(listener, advertised_host=self._place.advertised_host)
                 for listener in listeners
             )
             self._door = door
+            try:
+                door.start(listeners)
+            except RuntimeError as error:
+                msg = f"Expected a thread for the door of node `{self._node.name}`: {error}"
+                raise LinkError(msg) from error
             unfinished.pop_all()  # from here on they are the doorkeeper's to close
-            door.start(listeners)
+
+    def _forget_door(self) -> None:
+        self._door = None
+        self.addresses = ()
 
     def _wanted_addresses(self) -> list[Address]:
         addresses: list[Address] = []

@@ -76,7 +76,7 @@ class OutgoingSources:
         self._max_payload = max_payload
         self._register = _Register()
         self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
-        self._flushed: set[int] = set()
+        self._unanswered: set[int] = set()  # flushes that somebody waits for
 
     # -----------------------------------------------------------------------
     # What the peer is told
@@ -113,19 +113,27 @@ class OutgoingSources:
                 return
             sequence = source.outlet.sequence
             number = self._protocol.flush()
+            self._unanswered.add(number)
             conversation.send(behind=outgoing.route)
             uid = outgoing.uid
-        books.wait_for(
-            lambda: conversation.is_over or number in self._flushed or not self._protocol.is_shared(uid),
-            timeout_s,
-            lambda: f"an answer from {conversation.name}",
-        )
-        with books.changing():
-            if number in self._flushed:
-                self._flushed.remove(number)
-                outgoing.flushed_at = max(outgoing.flushed_at, sequence)
-            elif self._protocol.is_shared(uid):
-                raise conversation.lost()
+        try:
+            books.wait_for(
+                lambda: (
+                    number not in self._unanswered
+                    or conversation.is_over
+                    or not self._protocol.is_shared(uid)
+                ),
+                timeout_s,
+                lambda: f"an answer from {conversation.name}",
+            )
+            with books.changing():
+                if number not in self._unanswered:
+                    outgoing.flushed_at = max(outgoing.flushed_at, sequence)
+                elif self._protocol.is_shared(uid):
+                    raise conversation.lost()
+        finally:
+            with books.changing():
+                self._unanswered.discard(number)
 
     # -----------------------------------------------------------------------
     # What the peer tells
@@ -149,7 +157,7 @@ class OutgoingSources:
             self._forget(outgoing)
 
     def flushed(self, notice: notices.FlushAnswered) -> None:
-        self._flushed.add(notice.number)
+        self._unanswered.discard(notice.number)
 
     def told(self, notice: notices.SinkDropped | notices.SinkUnreachable) -> None:
         """What became of a source's events at a sink there."""
@@ -219,5 +227,5 @@ class OutgoingSources:
     def _end_route(self, source: Source[Any], route: _links.Route) -> None:
         route.close()
         source.remove_route(route)
-        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
         self._ending.append((source, route))
+        self._ending = [(held, its) for held, its in self._ending if its.queued_events]

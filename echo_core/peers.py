@@ -72,6 +72,7 @@ class Peer:
         self.outgoing = OutgoingSources(self._conversation, node.membership_of, max_payload)
         self._incoming = IncomingSources(self._conversation, node.membership_of)
         self._thread: threading.Thread | None = None
+        self._is_unread = threading.Lock()  # whoever takes it reads, and never gives it back
 
     def __str__(self) -> str:
         return self._conversation.name
@@ -248,6 +249,8 @@ class Peer:
             self.link.shut()  # a peer that was told goodbye, and does not close, is not waited for
 
     def _read(self) -> None:
+        if not self._is_unread.acquire(blocking=False):
+            return
         error = self._run()
         try:
             self.link.shut()
@@ -283,11 +286,11 @@ class Peer:
         self._goodbye_at = time.monotonic()
 
     def discard(self, reason: str) -> None:
-        """Where it cannot `start`, or need not: the link is not wanted."""
+        """Where it cannot `start`, need not, or was interrupted in it: the link is not wanted."""
         with books.changing():
             self.say_goodbye(reason)
         self.link.shut()
-        self._read()  # which is over at once; the link lets go of this object
+        self._read()  # which is over at once, if its thread has not begun; the link lets go of this object
 
     def close(self, limit: float) -> None:
         """After `say_goodbye`: until then what is queued is written, and the other side may close first.

@@ -122,7 +122,7 @@ class Doorkeeper:
     def _run(self) -> None:
         next_tick = time.monotonic()
         while not self._is_closing:
-            for key, _ in self._selector.select(_TICK_S):
+            for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
                 key.data()
             if time.monotonic() >= next_tick:  # not for every word that somebody says
                 next_tick = time.monotonic() + _TICK_S
@@ -133,6 +133,8 @@ class Doorkeeper:
 
     def _clear(self) -> None:
         with self._ordering:
+            if self._is_gone:  # a thread whose start was interrupted comes when all is over
+                return
             self._is_gone = True
         self._follow_orders()
         for key in list(self._selector.get_map().values()):

@@ -8,7 +8,6 @@ import queue
 import signal
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import echo_core as echo
@@ -164,7 +163,7 @@ def _ignore(event: Any) -> None:
     pass
 
 
-def _joined(station: Station, transport: Transport) -> tuple[echo.Node, echo.Channel]:
+def _joined(station: Station, transport: Transport) -> tuple[echo.Node, echo.Channel[Any]]:
     node = echo.Node(transports=(transport,))
     (_, channel_id), *_ = station.exchange((os.getpid(), None))
     return node, node.open_channel(channel_id)

@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import sys
-import threading
 from dataclasses import make_dataclass, replace
 from typing import Any
 
@@ -151,36 +150,3 @@ def test_memory_is_shared_as_the_page_says(make_node: MakeNode, *, shares_pool: 
         for descriptor in (ring, *received):
             os.close(descriptor)
     pool.close()
-
-
-@pytest.mark.parametrize(("without_thread", "timeout_s"), [("initiator", LIMIT_S), ("responder", 0.5)])
-def test_a_link_that_gets_no_thread_is_not_kept(
-    make_node: MakeNode,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    without_thread: str,
-    timeout_s: float,
-) -> None:
-    """Whose node that is hears so at once, and the other one tries again for as long as it was told to."""
-    caplog.set_level(logging.CRITICAL)
-    here, there = (
-        make_node(transports=["shm"], name="responder"),
-        make_node(transports=["shm"], name="initiator"),
-    )
-    channel = here.create_channel("test", Plain)
-    start = threading.Thread.start
-
-    def start_others(thread: threading.Thread) -> None:
-        peer = {"initiator": "responder", "responder": "initiator"}[without_thread]
-        if thread.name.startswith(f"echo-link-{peer}"):
-            msg = "can't start new thread"
-            raise RuntimeError(msg)
-        start(thread)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start_others)
-        with pytest.raises((echo.LinkError, echo.TimedOutError)) as caught:
-            there.open_channel(channel.id, timeout_s=timeout_s)
-    assert without_thread == "responder" or "thread" in str(caught.value)
-    until(lambda: not here.statistics().links and not there.statistics().links)
-    assert there.open_channel(channel.id).statistics().peers == 1

@@ -325,7 +325,9 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
     )
     outlet = Outlet(bytes, bytes)
     outlet.routes = (route,)
-    with pytest.raises(EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size} - in a source"):
+    with pytest.raises(
+        EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size} - in a source"
+    ):
         outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
     assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)

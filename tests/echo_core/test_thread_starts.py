@@ -1,0 +1,143 @@
+"""Threads that do not start, or whose start is interrupted: nothing is kept that nobody looks after."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import echo_core as echo
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.test_conformance import LIMIT_S
+
+Start = Callable[[threading.Thread], None]
+_start = threading.Thread.start
+
+
+def _fail(_: threading.Thread) -> None:
+    msg = "can't start new thread"
+    raise RuntimeError(msg)
+
+
+def _interrupt_before(_: threading.Thread) -> None:
+    raise KeyboardInterrupt
+
+
+def _interrupt_behind(thread: threading.Thread) -> None:
+    _start(thread)
+    raise KeyboardInterrupt
+
+
+class _Late:
+    """An interrupt in the start's own wait: the thread begins when its owner has given it up."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+
+    def __call__(self, thread: threading.Thread) -> None:
+        self.threads.append(thread)
+        raise KeyboardInterrupt
+
+    def begin(self) -> None:
+        for thread in self.threads:
+            _start(thread)
+            thread.join(LIMIT_S)
+
+
+@pytest.fixture
+def late() -> _Late:
+    return _Late()
+
+
+@pytest.fixture
+def starting(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Start], None]:
+    """The first thread whose name begins so is started in a way of its own."""
+
+    def set_start(name: str, way: Start) -> None:
+        waiting = [way]
+
+        def start(thread: threading.Thread) -> None:
+            its_way = waiting.pop() if waiting and thread.name.startswith(name) else _start
+            its_way(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+    return set_start
+
+
+@pytest.mark.parametrize(("without_thread", "timeout_s"), [("initiator", LIMIT_S), ("responder", 0.5)])
+def test_a_link_that_gets_no_thread_is_not_kept(
+    make_node: MakeNode,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    without_thread: str,
+    timeout_s: float,
+) -> None:
+    """Whose node that is hears so at once, and the other one tries again for as long as it was told to."""
+    caplog.set_level(logging.CRITICAL)
+    here, there = (
+        make_node(transports=["shm"], name="responder"),
+        make_node(transports=["shm"], name="initiator"),
+    )
+    channel = here.create_channel("test", Plain)
+
+    def start_others(thread: threading.Thread) -> None:
+        peer = {"initiator": "responder", "responder": "initiator"}[without_thread]
+        (_fail if thread.name.startswith(f"echo-link-{peer}") else _start)(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start_others)
+        with pytest.raises((echo.LinkError, echo.TimedOutError)) as caught:
+            there.open_channel(channel.id, timeout_s=timeout_s)
+    assert without_thread == "responder" or "thread" in str(caught.value)
+    until(lambda: not here.statistics().links and not there.statistics().links)
+    assert there.open_channel(channel.id).statistics().peers == 1
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("when", ["before", "behind", "late"])
+def test_a_link_whose_start_is_interrupted_is_not_kept(
+    make_node: MakeNode,
+    caplog: pytest.LogCaptureFixture,
+    starting: Callable[[str, Start], None],
+    late: _Late,
+    transport: str,
+    when: str,
+) -> None:
+    """Ctrl-C in `open_channel`: the next one finds no link that nobody reads."""
+    caplog.set_level(logging.CRITICAL)  # the other side is told goodbye, or sees the link end
+    here = make_node(transports=[transport], name="responder")
+    there = make_node(transports=[transport], name="initiator")
+    channel = here.create_channel("test", Plain)
+    ways: dict[str, Start] = {"before": _interrupt_before, "behind": _interrupt_behind, "late": late}
+    starting("echo-link-responder", ways[when])
+    with pytest.raises(KeyboardInterrupt):
+        there.open_channel(channel.id)
+    until(lambda: not there.statistics().links)
+    assert there.open_channel(channel.id).statistics().peers == 1
+    late.begin()
+    assert len(there.statistics().links) == 1
+
+
+@pytest.mark.parametrize("when", ["never", "before", "behind", "late"])
+def test_a_door_whose_start_fails_is_not_kept(
+    make_node: MakeNode, starting: Callable[[str, Start], None], late: _Late, when: str
+) -> None:
+    """The next channel opens one that others can come in by."""
+    here, there = make_node(transports=["unix"], name="here"), make_node(transports=["unix"])
+    ways: dict[str, Start] = {
+        "never": _fail,
+        "before": _interrupt_before,
+        "behind": _interrupt_behind,
+        "late": late,
+    }
+    starting("echo-door-here", ways[when])
+    with pytest.raises((echo.LinkError, KeyboardInterrupt)):
+        here.create_channel("test", Plain)
+    late.begin()
+    channel = here.create_channel("test", Plain)
+    assert there.open_channel(channel.id).statistics().peers == 1
