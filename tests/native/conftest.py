@@ -1,8 +1,7 @@
-"""Links, rings and pools for tests, which are closed whatever happens; and an interrupt."""
+"""Links, rings and pools for tests, which are closed whatever happens."""
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Iterator
 
@@ -19,7 +18,6 @@ from tests.native.link_ends import (
     wires,
 )
 from tests.native.pools import BLOCK_BYTES, BLOCKS
-from tests.native.queues import raise_interrupted
 from tests.native.rings import Sides, sides
 
 
@@ -64,13 +62,3 @@ def pool() -> Iterator[Pool]:
     pool = Pool(block_bytes=BLOCK_BYTES, blocks=BLOCKS)
     yield pool
     pool.close()
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    """Interrupts whatever the test waits for, soon."""
-    before = signal.signal(signal.SIGALRM, raise_interrupted)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)

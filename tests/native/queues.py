@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import select
+import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import pytest
 
 from echo_core._links import DROP_NEWEST, Queue
 
@@ -37,5 +41,20 @@ class Interrupted(BaseException):
     """What the handler of a signal raises."""
 
 
-def raise_interrupted(*_: object) -> None:
-    raise Interrupted
+def demand_interrupt(call: Callable[..., object], *arguments: object) -> None:
+    """A signal ends the wait in the call; not the first one, for the call may not wait yet."""
+    signals: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        signals.append(number)
+        if len(signals) == 3:
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(Interrupted):  # noqa: PT012 - the signals come however slow the machine is
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            call(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -168,8 +168,8 @@ def test_interrupt_ends_a_submit_that_blocks() -> None:
         "one, other = socket.socketpair()\n"
         "outlet, route = source(link_over(SocketWire(one.detach())), max_events=5, timeout_ns=-1)\n"
         "fill(outlet, route)\n"
-        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
+        "    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "    while True: outlet.submit(numbered(0))\n"
         "except KeyboardInterrupt: print('interrupted')\n"
     )

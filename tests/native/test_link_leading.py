@@ -86,8 +86,9 @@ def test_interrupt_ends_a_get_that_leads() -> None:
         "link = link_over(SocketWire(one.detach()))\n"
         "queue, _ = leading_queue(link)\n"
         "runner = Runner(link)\n"
-        "threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "try: queue.get()\n"
+        "try:\n"
+        "    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "    queue.get()\n"
         "except KeyboardInterrupt: other.sendall(frame_bytes(64, b'event'))\n"
         "print(queue.get(), link.is_open)\n"
     )
