@@ -6,6 +6,7 @@ choose. The sinks here decode with `bytes`, so an event is its record.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -129,6 +130,12 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - end() raises it
             self._error = error
 
+    @property
+    def processor_seconds(self) -> float:
+        """How long a processor has been at it."""
+        assert self._thread.ident is not None
+        return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident))
+
     def end(self) -> None:
         """Waits until `run` returns; raises what it raised."""
         self._thread.join(30)
@@ -190,6 +197,15 @@ def eventually(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until, "it did not come to pass"
         os.sched_yield()
+
+
+def open_files() -> list[str]:
+    """What this process's descriptors refer to."""
+    found: list[str] = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(os.readlink(descriptor))
+    return found
 
 
 def fill(outlet: Outlet, route: Route) -> int:

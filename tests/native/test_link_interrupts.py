@@ -66,9 +66,9 @@ def test_run_sleeps_after_an_interrupt_of_a_leader(peer: tuple[SocketWire, Peer]
     with pytest.raises(KeyboardInterrupt):
         queue.get(PATIENCE_NS)
     runner = Runner(link)
-    begin = time.process_time()
+    begin = runner.processor_seconds
     assert not threading.Event().wait(0.5)
-    assert time.process_time() - begin < 0.25
+    assert runner.processor_seconds - begin < 0.25
     link.shut()
     runner.end()
 
@@ -192,7 +192,7 @@ def test_run_sleeps_where_no_descriptor_is_left_to_nudge_it_by() -> None:
         "eventually(lambda: events)\n"
         "link.shut()\n"
         "runner.end()\n"
-        "print(events, spent < 0.06)\n"
+        "print(events, spent < 0.25)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
