@@ -16,11 +16,12 @@ from typing import Self
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 
-_PREFACE = """
+_PREFACE = f"""
 import contextlib, faulthandler, os, signal, sys, threading, time
-faulthandler.dump_traceback_later(25, exit=True)  # before who waits for it gives up
+LIMIT_S = {LIMIT_S}
+faulthandler.dump_traceback_later(LIMIT_S - 20, exit=True)  # before who waits for it gives up
 import echo_core as echo
 from tests.echo_core.channel_events import Plain
 def say(*words):

@@ -13,13 +13,15 @@ from tests.echo_core.census import left_behind, settled_census
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.processes import Actor
 
-EXIT_S = 12.0  # who waits to the end of a wait takes 20 and more
+EXIT_S = 60.0  # who waits to the end of a wait takes ten minutes
 
 _PAIR = """
-a, b = echo.Node(transports=[sys.argv[1]]), echo.Node(transports=[sys.argv[1]])
+WAIT_S = 600
+limits = echo.Limits(stall_s=WAIT_S)
+a, b = (echo.Node(transports=[sys.argv[1]], limits=limits) for _ in range(2))
 here = a.create_channel("test", Plain)
 there = b.open_channel(here.id)
-source = here.source()
+source = here.source(backlog=echo.Backlog(timeout_s=WAIT_S))
 """
 
 
@@ -99,7 +101,7 @@ def leave(event):
 there.sink(Plain, leave)
 source.wait_matched()
 source.submit(Plain(1, 1.0))
-done.wait(10)
+done.wait(WAIT_S)
 """,
 }
 
@@ -126,15 +128,15 @@ WAITS = {
     "get with no source": "sink = a.create_channel('b', Plain).sink(Plain); say('waits'); sink.get()",
     "wait_matched": "say('waits'); source.wait_matched(3, None)",
     "flush": """
-there.sink(Plain, lambda event: time.sleep(20))
+there.sink(Plain, lambda event: time.sleep(WAIT_S))
 source.wait_matched()
 source.submit(Plain(1, 1.0))
 say('waits')
 source.flush(None)
 """,
     "submit": """
-full = there.sink(Plain, backlog=echo.Backlog(events=1, timeout_s=20))
-blocked = here.source(backlog=echo.Backlog(events=1, timeout_s=20))
+full = there.sink(Plain, backlog=echo.Backlog(events=1, timeout_s=WAIT_S))
+blocked = here.source(backlog=echo.Backlog(events=1, timeout_s=WAIT_S))
 blocked.wait_matched()
 say('waits')
 while True:
@@ -149,14 +151,14 @@ import atexit; atexit.register(listener.close)
 id_ = ChannelId.new(bytes(16), (TcpAddress(*listener.getsockname()),))
 node = echo.Node()
 say('waits')
-node.open_channel(str(id_), timeout_s=20)
+node.open_channel(str(id_), timeout_s=WAIT_S)
 """,
     "a handler's own thread": """
 there.sink(Plain, lambda event: threading.Event().wait(), own_thread=True)
 source.wait_matched()
 source.submit(Plain(1, 1.0))
 say('waits')
-time.sleep(20)
+time.sleep(WAIT_S)
 """,
     "async for": """
 import asyncio

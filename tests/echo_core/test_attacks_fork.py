@@ -8,7 +8,7 @@ from tests.echo_core.processes import Actor
 
 _PREFACE = """
 faulthandler.cancel_dump_traceback_later()  # a forked child would wait for its thread
-os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(6, exit=True))
+os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(LIMIT_S - 40, exit=True))
 transport = sys.argv[1]
 far = echo.Node(transports=[transport])
 node = echo.Node(transports=[transport])
@@ -27,9 +27,9 @@ back.wait_matched()
 def demand_delivery(number):
     source.submit(Plain(number, 1.0))
     back.submit(Plain(number, 1.0))
-    assert sink.get(5).id == sink.get(5).id == number
-    source.flush(5)
-    back.flush(5)
+    assert sink.get(LIMIT_S).id == sink.get(LIMIT_S).id == number
+    source.flush(LIMIT_S)
+    back.flush(LIMIT_S)
     assert taken[-1].id == number == handled[-1].id
 
 def wait_for(child):
@@ -86,7 +86,7 @@ got = other.open_channel(a.id).sink(Plain)
 out = a.source()
 out.wait_matched()
 out.submit(Plain(5, 5.0))
-assert got.get(5) == Plain(5, 5.0)
+assert got.get(LIMIT_S) == Plain(5, 5.0)
 sys.exit(0)
 """,
     "talks to the parent": """
@@ -95,14 +95,14 @@ channel = mine.open_channel(aside.id)
 out = channel.source(Plain)
 out.wait_matched(1)
 out.submit(Plain(3, 3.0))
-out.flush(5)
+out.flush(LIMIT_S)
 sys.exit(0)
 """,
     "uses the default node": """
 channel = echo.create_channel("mine", Plain)
 got = channel.sink(Plain)
 channel.source().submit(Plain(1, 1.0))
-assert got.get(5) == Plain(1, 1.0)
+assert got.get(LIMIT_S) == Plain(1, 1.0)
 sys.exit(0)
 """,
 }
@@ -122,7 +122,7 @@ def test_a_forked_child_harms_nobody(child: str, transport: str) -> None:
 
 def complaint_of(actor: Actor) -> str:
     """That links were lost may be said, or that a node which was about to end was not let in."""
-    code, _, err = actor.end(30)
+    code, _, err = actor.end()
     return "" if code == 0 and "Traceback" not in err else f"ended with {code}, having said {err}"
 
 
@@ -139,10 +139,10 @@ def flow():
     while not is_over.is_set():
         for _ in range(100):
             source.submit(Plain(7, 1.0))
-        source.flush(10)
+        source.flush(LIMIT_S)
 def consume():
     while not is_over.is_set():
-        sink.get(10)
+        sink.get(LIMIT_S)
 threads = [threading.Thread(target=flow), threading.Thread(target=consume)]
 for thread in threads:
     thread.start()
@@ -153,7 +153,7 @@ for i in range(6):
             if i % 3 == 0:
                 mine = echo.Node(transports=[transport])
                 channel = mine.open_channel(here.id)
-                channel.source(Plain).wait_matched(1, 5)
+                channel.source(Plain).wait_matched(1, LIMIT_S)
                 mine.close()
             elif i % 3 == 1:
                 source.close()
@@ -168,9 +168,9 @@ is_over.set()
 threads[0].join()
 source.submit(Plain(7, 1.0))  # the other may wait for one more
 threads[1].join()
-source.flush(5)
+source.flush(LIMIT_S)
 while sink.statistics().queued_events:
-    sink.get(5)
+    sink.get(LIMIT_S)
 demand_delivery(2)
 """
     with Actor(_PREFACE + script, transport) as actor:
@@ -184,17 +184,17 @@ def fork(event):
     child = os.fork()
     if child == 0:
         mine = echo.Node(transports=[transport])
-        mine.open_channel(aside.id).source(Plain).wait_matched(1, 5)
+        mine.open_channel(aside.id).source(Plain).wait_matched(1, LIMIT_S)
         mine.close()
         os._exit(0)
     children.append(child)
 handling = there.sink(Plain, fork)
 source.wait_matched(3)
 source.submit(Plain(1, 1.0))
-source.flush(5)
+source.flush(LIMIT_S)
 wait_for(children[0])
 handling.close()
-sink.get(5)
+sink.get(LIMIT_S)
 """
     with Actor(_PREFACE + script + _END, "unix") as actor:
         assert complaint_of(actor) == ""
@@ -207,7 +207,7 @@ import multiprocessing, subprocess
 context = multiprocessing.get_context("{method}")
 process = context.Process(target=print, args=("child",))
 process.start()
-process.join(10)
+process.join(LIMIT_S)
 assert process.exitcode == 0
 assert subprocess.run(["true"], check=True, close_fds=False).returncode == 0
 """

@@ -142,7 +142,7 @@ for microseconds in range(100, 1100):
             books.tell_later(partial(heard.append, "told"))
     later = threading.Thread(target=tell, daemon=True)
     later.start()
-    later.join(5)
+    later.join(LIMIT_S)
     assert heard == ["told"], (microseconds, heard)
 say("in order")
 """

@@ -143,7 +143,7 @@ say("waits")
 hear()
 ids = []
 while not ids or ids[-1] >= 0:
-    ids.append(sink.get(5).id)
+    ids.append(sink.get(LIMIT_S).id)
 ids.pop()
 assert ids == sorted(set(ids)), "out of order"
 statistics = sink.statistics()
