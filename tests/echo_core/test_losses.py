@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from itertools import repeat
 
@@ -70,11 +71,12 @@ def test_a_latency_budget_is_used_to_send_events_together(make_node: MakeNode) -
     there.open_channel(channel.id).sink(Plain, collector)
     source = channel.source(latency_budget_s=0.2)
     source.wait_matched()
-    before = here.statistics().links[0].writes
+    before, begun = here.statistics().links[0].writes, time.monotonic()
     for i in range(100):
         source.submit(Plain(i, 0.0))
+    budgets = (time.monotonic() - begun) // 0.2  # 0, unless the machine had other work meanwhile
     assert [event.id for event in collector.wait(100)] == list(range(100))
-    assert here.statistics().links[0].writes - before <= 2
+    assert here.statistics().links[0].writes - before <= 2 + budgets
 
 
 def test_a_sink_that_comes_when_the_last_one_has_left_gets_events_in_order(make_node: MakeNode) -> None:

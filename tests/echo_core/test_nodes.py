@@ -18,7 +18,7 @@ from echo_core.channel_ids import ChannelId
 from echo_core.places import Transport
 from echo_core.transports import limits, sockets
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
-from tests.echo_core.census import census, peers_of
+from tests.echo_core.census import left_behind, peers_of, settled_census
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector
@@ -85,10 +85,10 @@ def test_a_port_that_is_taken_leaves_no_other_listener(make_node: MakeNode) -> N
     """And the node may be tried again."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         node = make_node(port=taken.getsockname()[1])
-        before = census()
+        before = settled_census()
         with pytest.raises(echo.LinkError, match="Expected to listen at tcp"):
             node.create_channel("x")
-        assert census() == before
+        assert left_behind(before) == ""
     assert len(node.create_channel("x").id) > 0
 
 
@@ -150,7 +150,7 @@ def test_events_do_not_pass_the_creator(make_node: MakeNode) -> None:
     creator.close()
     source.submit(Plain(1, 2.0))
     assert collector.wait(1) == [Plain(1, 2.0)]
-    assert len(one.statistics().links) == 1
+    books.wait_for(lambda: len(one.statistics().links) == 1, LIMIT_S, lambda: "the end of the creator's link")
 
 
 def test_nodes_of_one_process_meet_directly_and_others_too(make_node: MakeNode) -> None:
@@ -251,8 +251,8 @@ def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
         addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
         began = time.monotonic()
         with pytest.raises(echo.LinkError, match=r"timed out|in time"):
-            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=0.5)
-        assert time.monotonic() - began < 3.9  # each for itself: 4.0
+            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=1.0)
+        assert time.monotonic() - began < 7.9  # each for itself: 8.0
 
 
 def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None:
