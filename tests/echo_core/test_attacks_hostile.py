@@ -29,6 +29,12 @@ def victim(make_node: MakeNode) -> Victim:
     return Victim(make_node)
 
 
+@pytest.fixture
+def impatient_victim(make_node: MakeNode) -> Victim:
+    """It does not wait for long for a peer that reads nothing."""
+    return Victim(make_node, stall_s=0.3)
+
+
 @pytest.fixture(params=["tcp", "unix"])
 def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -162,8 +168,9 @@ def test_every_stream_that_there_can_be_is_borne(victim: Victim) -> None:
     assert victim.node.statistics().links_lost == 1
 
 
-def test_a_peer_that_asks_and_never_reads_loses_its_link(victim: Victim, transport: str) -> None:
+def test_a_peer_that_asks_and_never_reads_loses_its_link(impatient_victim: Victim, transport: str) -> None:
     """Its flushes are answered, and the answers wait for it: so long as stall_s allows."""
+    victim = impatient_victim
     before = settled_census()
     memory = resident_bytes()
     with HostilePeer.linked(victim.id, transport) as peer:
@@ -181,8 +188,9 @@ def _ask_for_ever(peer: HostilePeer) -> None:
         peer.send(b"".join(frame(messages.Flush(number)) for number in range(first, first + 1000)))
 
 
-def test_a_sink_that_never_reads_loses_its_link(victim: Victim, transport: str) -> None:
+def test_a_sink_that_never_reads_loses_its_link(impatient_victim: Victim, transport: str) -> None:
     """A source that blocks for it is let go, and other links have not waited."""
+    victim = impatient_victim
     source = victim.channel.source(Reading1, backlog=echo.Backlog(events=1000, timeout_s=LIMIT_S))
     with HostilePeer.linked(victim.id, transport) as peer:
         peer.connection.settimeout(LIMIT_S)

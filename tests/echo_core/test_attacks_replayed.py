@@ -50,7 +50,6 @@ def attacked_by(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Victim:
     """Sinks of every kind take the attacker's events; the good link has a channel of its own."""
-    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)  # for those who announce more than they say
     node = make_node(transports=["tcp", "unix"])
     channel = node.create_channel("attacked", Reading1)
     channel.sink(Reading1, lambda event: None)
@@ -60,6 +59,7 @@ def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Victim:
     source = good.source()
     sink = make_node(transports=["unix"]).open_channel(good.id).sink(Reading1)
     source.wait_matched()
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT_S", 0.3)  # for those who announce more than they say
     return Victim(node, channel, source, sink)
 
 
@@ -144,8 +144,9 @@ def _names_its_fault(record: logging.LogRecord) -> bool:
 
 
 def test_the_session_itself_is_in_order(
-    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture
+    victim: Victim, attacked_by: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.undo()  # who is welcome has the usual time
     session(victim.channel.id, attacked_by, unchanged)
     victim.demand_only_the_good_link()
     assert victim.node.statistics().links_lost == 0

@@ -9,14 +9,13 @@ from tests.echo_core.conftest import MakeNode
 
 LIMIT_S = 30.0
 PAYLOAD_BYTES = 1 << 20
-STALL_S = 0.3
 
 
 class Victim:
     """Its limits are small, so that tests reach them soon."""
 
-    def __init__(self, make_node: MakeNode) -> None:
-        bounds = echo.Limits(payload_bytes=PAYLOAD_BYTES, stall_s=STALL_S)
+    def __init__(self, make_node: MakeNode, stall_s: float = LIMIT_S) -> None:
+        bounds = echo.Limits(payload_bytes=PAYLOAD_BYTES, stall_s=stall_s)
         self.node = make_node(transports=["tcp", "unix"], limits=bounds)
         self.channel = self.node.create_channel("attacked", Reading1)
         self.events: list[Reading1] = []
