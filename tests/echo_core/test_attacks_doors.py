@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from dataclasses import replace
@@ -114,7 +115,7 @@ def _read_to_the_end(connection: socket.socket) -> None:
 def test_a_creator_that_never_answers_a_join_is_given_up(
     make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It shakes hands as it should, and is silent from then on; its link does not stay."""
+    """It shakes hands as it should, if there is time, and is silent from then on; its link does not stay."""
     monkeypatch.setattr(peers, "_FAREWELL_S", 0.1)
     listener = sockets.listen(sockets.new_unix_address())
     listener.setblocking(True)
@@ -123,20 +124,30 @@ def test_a_creator_that_never_answers_a_join_is_given_up(
     silent: list[socket.socket] = []
 
     def shake_hands() -> None:
-        connection, _ = listener.accept()
-        silent.append(connection)
-        responder = Responder(own, lambda _: id_.key, admit=lambda _: None)
-        while responder.established is None:
-            responder.receive(connection.recv(responder.wanted_bytes))
-            connection.sendall(responder.bytes_to_send())
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # the test is over
+                return
+            silent.append(connection)
+            responder = Responder(own, lambda _: id_.key, admit=lambda _: None)
+            with contextlib.suppress(echo.EchoError, OSError):
+                while responder.established is None:
+                    responder.receive(connection.recv(responder.wanted_bytes))
+                    connection.sendall(responder.bytes_to_send())
 
     thread = threading.Thread(target=shake_hands)
     thread.start()
     node = make_node(transports=["unix"])
-    with pytest.raises(echo.TimedOutError, match="answer"):
-        node.open_channel(str(id_), timeout_s=0.3)
-    until(lambda: not node.statistics().links, "the silent link to be gone")
-    assert node.statistics().channels == 0
+    for timeout_s in (0.3, 3.0, LIMIT_S):  # the first is enough, unless the machine has other work
+        with pytest.raises((echo.TimedOutError, echo.LinkError)) as caught:
+            node.open_channel(str(id_), timeout_s=timeout_s)
+        until(lambda: not node.statistics().links, "the silent link to be gone")
+        assert node.statistics().channels == 0
+        if isinstance(caught.value, echo.TimedOutError):
+            break
+    assert "answer" in str(caught.value)
+    listener.shutdown(socket.SHUT_RDWR)
     thread.join()
     for open_socket in (listener, *silent):
         open_socket.close()
