@@ -29,6 +29,9 @@ class Census:
     mappings: int
 
 
+_NOTHING = Census((), 0, (), 0)
+
+
 def census() -> Census:
     names = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(_OF_NODES))
     with open("/proc/self/maps") as maps:
@@ -96,16 +99,27 @@ def until(is_met: Callable[[], bool], what: str = "it", limit_s: float = LIMIT_S
 def left_behind(before: Census) -> str:
     """What is there and was not, or was there and is not, once threads have had the time to end."""
     limit = time.monotonic() + LIMIT_S
-    while (now := census()) != before and time.monotonic() < limit:
+    while not _is_back(now := census(), before) and time.monotonic() < limit:
         os.sched_yield()
-    return "" if now == before else f"left: {_beyond(now, before)}; missing: {_beyond(before, now)}"
+    if _is_back(now, before):
+        return ""
+    return f"left: {_beyond(now, before)}; missing: {_beyond(before, now)}"
 
 
-def _beyond(one: Census, other: Census) -> str:
-    threads = Counter(one.threads) - Counter(other.threads)
-    descriptors = Counter(one.descriptors) - Counter(other.descriptors)
-    writers, mappings = one.writers - other.writers, one.mappings - other.mappings
-    return f"{dict(threads)}, {dict(descriptors)}, {writers} writers, {mappings} mappings"
+def _is_back(now: Census, before: Census) -> bool:
+    """Without what a thread had that an earlier test has left, if that thread has ended only since."""
+    left, gone = _beyond(now, before), _beyond(before, now)
+    return left == _NOTHING and (gone == _NOTHING or bool(gone.threads or gone.writers))
+
+
+def _beyond(one: Census, other: Census) -> Census:
+    """What the one has and the other has not."""
+    return Census(
+        tuple((Counter(one.threads) - Counter(other.threads)).elements()),
+        max(0, one.writers - other.writers),
+        tuple((Counter(one.descriptors) - Counter(other.descriptors)).elements()),
+        max(0, one.mappings - other.mappings),
+    )
 
 
 def peers_of(node: echo.Node) -> list[Peer]:
