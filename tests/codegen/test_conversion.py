@@ -48,13 +48,14 @@ from tests.codegen.pairs import (
 from tests.formats.samples import Particle
 
 ROOT = Path(__file__).resolve().parents[2]
-DRAIN_S = 60.0  # so long may compilation in the background take before a test fails
+DRAIN_S = 300.0  # so long may compilation in the background take before a test fails
 
 
 @pytest.fixture(name="cache", autouse=True)
 def fixture_cache(tmp_path: Path) -> Iterator[Cache]:
     """An empty cache of the test's own; the one before is put back."""
     before = default_cache()
+    assert background.drain(DRAIN_S)  # of what an earlier test has left
     cache = Cache(tmp_path / "cache")
     set_cache(cache)
     yield cache
