@@ -21,7 +21,7 @@ _FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--remote-debugging-pipe", "--hide-scrollbars",
 )  # fmt: skip
-_DEADLINE_S = 45
+_DEADLINE_S = 300
 
 
 class Page:

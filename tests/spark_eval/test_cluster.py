@@ -15,7 +15,7 @@ import pytest
 from echo_core.spark_eval.runtime import leash
 from echo_core.spark_eval.runtime.cluster import Cluster, ClusterError, cluster
 from echo_core.spark_eval.runtime.java import SMALL_JVM
-from tests.spark_eval.processes import MARK, left_after, marked_environment, processes_with
+from tests.spark_eval.processes import LIMIT_S, MARK, left, marked_environment, processes_with
 
 pytestmark = [
     pytest.mark.spark,
@@ -114,7 +114,7 @@ def test_executors_encode_and_decode_also_when_a_worker_has_died(pair: Cluster) 
         assert pair.lost() == [worker.name]
         assert driver.stdin is not None
         driver.stdin.close()
-        assert driver.wait(60) == 0
+        assert driver.wait(LIMIT_S) == 0
 
 
 def test_port_that_is_taken_is_an_error(pair: Cluster) -> None:
@@ -145,7 +145,7 @@ def test_second_cluster_runs_beside_the_first(pair: Cluster) -> None:
     assert master != pair.master_url
     assert stopped == "the cluster is stopped"
     assert result.returncode == 3
-    assert processes_with(environment[MARK]) == []
+    assert left(environment[MARK]) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -159,11 +159,11 @@ def test_interrupted_command_leaves_nothing(number: signal.Signals) -> None:
             os.killpg(process.pid, number)
         else:
             process.send_signal(number)
-        assert process.wait(30) == 128 + number
-        assert left_after(5, environment[MARK]) == []
+        assert process.wait(LIMIT_S) == 128 + number
+        assert left(environment[MARK]) == []
 
 
-def test_driver_that_is_killed_leaves_nothing_after_five_seconds(tmp_path: Path) -> None:
+def test_driver_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     """No `finally` is run: master, workers, executors and their Pythons have to see it for themselves."""
     environment = marked_environment(TMPDIR=str(tmp_path))  # files are left
     with started(sys.executable, "-c", VICTIM, environment=environment) as victim:
@@ -173,7 +173,7 @@ def test_driver_that_is_killed_leaves_nothing_after_five_seconds(tmp_path: Path)
             assert part in running
         victim.kill()
         victim.wait()
-        assert left_after(5, environment[MARK]) == []
+        assert left(environment[MARK]) == []
 
 
 def test_cluster_without_workers_is_refused() -> None:
@@ -190,7 +190,7 @@ def test_leash_kills_a_command_whose_parent_is_gone() -> None:
         assert line_of(parent) == "started\n"
         parent.kill()
         parent.wait()
-        assert left_after(5, environment[MARK]) == []
+        assert left(environment[MARK]) == []
 
 
 def test_leash_says_as_a_shell_does_that_there_is_no_such_command() -> None:

@@ -148,7 +148,7 @@ def test_the_command_writes_what_it_prints(java_is_here: None, tmp_path: Path) -
     """One after the other in sessions that compress and do not."""
     command = [sys.executable, "-m", "echo_core.spark_eval", "pipeline", "--records=2000", "--runs=1"]
     given = [*command, "--codecs=msgpack map", "--master=local[2]", "--out", str(tmp_path)]
-    result = subprocess.run(given, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(given, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr
     page = (tmp_path / "pipeline.md").read_text()
     assert page.strip() == result.stdout.strip()

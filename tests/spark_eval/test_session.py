@@ -18,7 +18,7 @@ from echo_core.spark_eval.runtime.session import (
     refuse_absent_master,
     session,
 )
-from tests.spark_eval.processes import MARK, left_after, marked_environment
+from tests.spark_eval.processes import MARK, left, marked_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def test_session_on_the_java_of_the_wheel_prints_nothing_of_its_own(path_without
     assert "echo_core 0." in doctor[-2]
     assert doctor[-1] == "Spark can run."
     assert result.returncode == 0
-    assert left_after(5, environment[MARK]) == []
+    assert left(environment[MARK]) == []
 
 
 @pytest.mark.spark
