@@ -17,7 +17,7 @@ from bench.transport.outcome import Options, Outcome
 from bench.transport.worker import Station, Task
 from bench.workload import particle
 
-_WAIT_S = 20.0
+_WAIT_S = 200.0
 _WARM = 100
 
 

@@ -14,7 +14,7 @@ from bench.transport.placement import Placement
 from bench.transport.statistics import Trips
 
 _NATIVE = Path(__file__).parent / "native"
-_LIMIT_S = 60
+_LIMIT_S = 300
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from bench.transport.statistics import Trips
 from bench.transport.tcp_bytes import received_bytes
 from bench.transport.worker import Station
 
-_WAIT_S = 30.0
+_WAIT_S = 200.0
 _WARM_NS = 150_000_000
 
 

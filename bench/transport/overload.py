@@ -24,7 +24,7 @@ from bench.workload import particle
 from echo_core.backlog import WhenFull
 from echo_core.places import Transport
 
-_WAIT_S = 20.0
+_WAIT_S = 200.0
 _PERIOD_NS = 200_000
 """Between two events of the paced source."""
 _BURDEN_NS = 20_000

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 SAMPLES_PER_S = 4999  # in step with nothing; many more would slow down what they measure
-_LIMIT_S = 60
+_LIMIT_S = 300
 _LINE = re.compile(
     r"\s*(.+?)\s+(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s+[0-9a-f]+\s+(.+?) \(([^()]*(?: \(deleted\))?)\)$"
 )
