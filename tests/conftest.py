@@ -1,6 +1,7 @@
 """What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched.
 
-And Ctrl-C, which shells have background processes ignore, and they those that they start."""
+And Ctrl-C, which shells have background processes ignore, and they those that they start. And all the time
+that a machine takes: hypothesis would have an example of 200 ms fail, whatever else the machine did then."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import shutil
 import signal
 import tempfile
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 _OWNED = pytest.StashKey[str]()
 
