@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,9 +14,9 @@ from echo_core._links import (
 from echo_core.errors import ClosedError, WireError
 from tests.native.link_ends import (
     PATIENCE_NS,
-    ROOT,
     Ends,
     Peer,
+    Runner,
     eventually,
     leading_queue,
     link_over,
@@ -28,6 +26,7 @@ from tests.native.link_ends import (
     source,
     unbounded_queue,
 )
+from tests.native.queues import demand_interrupt
 from tests.native.test_link_frames import frame_bytes
 
 
@@ -78,26 +77,17 @@ def test_getter_that_leads_notices_that_its_queue_was_closed(ends: Ends) -> None
             getting.result(30)
 
 
-def test_interrupt_ends_a_get_that_leads() -> None:
-    program = (
-        "import os, signal, socket, threading\n"
-        "import os, signal, socket, threading, time\n"
-        "from tests.native.link_ends import *\n"
-        "from tests.native.test_link_frames import frame_bytes\n"
-        "one, other = socket.socketpair()\n"
-        "link = link_over(SocketWire(one.detach()))\n"
-        "queue, _ = leading_queue(link)\n"
-        "runner = Runner(link)\n"
-        "try:\n"
-        "    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "    queue.get()\n"
-        "except KeyboardInterrupt: other.sendall(frame_bytes(64, b'event'))\n"
-        "print(queue.get(), link.is_open)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "b'event' True\n"
+def test_interrupt_ends_a_get_that_leads(peer: tuple[SocketWire, Peer]) -> None:
+    wire, far = peer
+    link = link_over(wire)
+    queue, _ = leading_queue(link)
+    runner = Runner(link)
+    demand_interrupt(queue.get)
+    far.socket.sendall(frame_bytes(64, b"event"))
+    assert queue.get(PATIENCE_NS) == b"event"
+    assert link.is_open
+    link.shut()
+    runner.end()
 
 
 def test_two_getters_share_a_link(ends: Ends) -> None:
