@@ -7,8 +7,9 @@
  * takes less; a copy costs as much as the write. */
 #define LARGE_PATIENCE_NS 10000000
 
-/* Who waits for room looks up so often: waiting for the wire does not see that the route was closed. */
-#define CLOSED_SLICE_NS 20000000
+/* Who waits for room looks up so often: waiting for the wire does not see that the route was closed, nor each
+ * signal. */
+#define SLICE_NS 20000000
 
 /* As echo_link_check, which is called to say why only. */
 static inline int check(const struct route *route)
@@ -89,16 +90,18 @@ static int has_room(const struct put *put)
            echo_lane_fits(lane, put->events, put->bytes);
 }
 
-/* No GIL, locked. AGAIN: also when the route was closed, or the link has ended. */
+/* No GIL, locked. AGAIN: also when the route was closed, or the link has ended. INTERRUPTED: a signal may have
+ * come, for one that comes between two sleeps, where a busy machine keeps this thread for long, ends neither. */
 static enum done work_until_room(struct put *put)
 {
     struct outbox *outbox = put->lane->outbox;
-    int64_t left_ns = INT64_MAX;
+    int64_t left_ns = INT64_MAX, look_ns = monotonic_ns() + SLICE_NS;
 
     while (is_open(put->lane) && !has_room(put)) {
         if (put->until_ns >= 0 && (left_ns = put->until_ns - monotonic_ns()) <= 0)
             return echo_lane_fits(put->lane, put->events, put->bytes) ? AGAIN : REFUSED;
-        if (echo_outbox_work(outbox, left_ns < CLOSED_SLICE_NS ? left_ns : CLOSED_SLICE_NS) == -EINTR)
+        if (echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS) == -EINTR ||
+            monotonic_ns() >= look_ns)
             return INTERRUPTED;
     }
     return AGAIN;
@@ -120,13 +123,13 @@ static enum done wait_for_room(struct put *put)
         outbox_lock(outbox);
         return INTERRUPTED;
     }
-    state = PyEval_SaveThread();
-    outbox_lock(outbox);
-    done = work_until_room(put);
-    echo_outbox_unlock(outbox);
-    PyEval_RestoreThread(state);
-    if (done == INTERRUPTED && PyErr_CheckSignals() == 0)
-        done = AGAIN;
+    do {
+        state = PyEval_SaveThread();
+        outbox_lock(outbox);
+        done = work_until_room(put);
+        echo_outbox_unlock(outbox);
+        PyEval_RestoreThread(state);
+    } while (done == INTERRUPTED && PyErr_CheckSignals() == 0);
     outbox_lock(outbox);
     return done;
 }

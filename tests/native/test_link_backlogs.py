@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -165,6 +167,18 @@ def test_interrupt_ends_a_submit_that_blocks(peer: tuple[SocketWire, Peer]) -> N
     fill(outlet, route)
     demand_interrupt(repeat, outlet.submit, numbered(0))
     assert (route.queued_events, route.dropped) == (5, 1)
+
+
+def test_submit_that_blocks_notices_a_signal_that_interrupts_no_system_call(
+    peer: tuple[SocketWire, Peer],
+) -> None:
+    """As one that comes while the thread has slept enough, and no processor is free for it."""
+    wire, _ = peer
+    outlet, route = source(link_over(wire), max_events=5, timeout_ns=-1)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - on a busy machine it may come before the wait
+        threading.Timer(0.05, _thread.interrupt_main).start()
+        repeat(outlet.submit, numbered(0))
+    assert route.link.is_open  # or it is noticed when the link has ended
 
 
 def test_source_with_much_waiting_holds_up_no_other(peer: tuple[SocketWire, Peer]) -> None:
