@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -34,3 +36,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if _OWNED in config.stash:
         shutil.rmtree(config.stash[_OWNED], ignore_errors=True)
         del os.environ["ECHO_CACHE"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_to_compile() -> Iterator[None]:
+    """The next test counts, measures and times what is its own."""
+    yield
+    background = sys.modules.get("echo_core.codegen.machine.background")
+    assert background is None or background.drain(300.0)

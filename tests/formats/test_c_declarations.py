@@ -379,10 +379,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_text_is_refused_in_time_linear_in_its_length(text: str) -> None:
-    """A few hundred kilobytes made to be slow cost seconds at most, where a square would cost hours."""
-    before = time.process_time()
+    """A few hundred kilobytes made to be slow cost a minute at most, where a square would cost hours."""
+    before = time.thread_time()
     assert len(refusal(text)) < 1000
-    assert time.process_time() - before < 5
+    assert time.thread_time() - before < 60
 
 
 @given(st.text(max_size=200))
