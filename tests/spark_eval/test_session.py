@@ -110,10 +110,11 @@ def test_second_session_is_refused(spark: SparkSession) -> None:
 
 def test_master_that_does_not_answer_is_an_error_at_once() -> None:
     """Spark would try for a minute."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(SessionError, match=f"No Spark master answers at spark://127.0.0.1:{port}"):
-        refuse_absent_master(f"spark://127.0.0.1:{port}")
+    with socket.socket() as deaf:  # it keeps the port from others
+        deaf.bind(("127.0.0.1", 0))
+        port = deaf.getsockname()[1]
+        with pytest.raises(SessionError, match=f"No Spark master answers at spark://127.0.0.1:{port}"):
+            refuse_absent_master(f"spark://127.0.0.1:{port}")
 
 
 def test_master_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
