@@ -117,17 +117,19 @@ static PyObject *link_send(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Until all is written or time is up. 1: it is; 0: not; -EINTR. No GIL. */
+/* Until all is written or time is up. 1: it is; 0: not; -EINTR: a signal may have come. No GIL. */
 static int drain(struct outbox *outbox, int64_t until_ns)
 {
-    int64_t left_ns = -1;
+    int64_t left_ns = INT64_MAX, look_ns = monotonic_ns() + SLICE_NS;
     int status = 0, is_done;
 
     outbox_lock(outbox);
     while (status == 0 && outbox->end == END_NOT && (has_work(outbox) || outbox->is_writing)) {
         if (until_ns >= 0 && (left_ns = until_ns - monotonic_ns()) <= 0)
             break;
-        status = echo_outbox_work(outbox, left_ns);
+        status = echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS);
+        if (status == 0 && monotonic_ns() >= look_ns)
+            status = -EINTR;
     }
     is_done = !has_work(outbox) && !outbox->is_writing;
     echo_outbox_unlock(outbox);

@@ -150,6 +150,10 @@ void echo_outbox_pump(struct outbox *outbox, int holds_gil);
  */
 int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
 
+/* Who does that looks up so often: waiting for the wire does not see that a route was closed, nor a signal that
+ * came between two waits, where a busy machine keeps a thread for long. */
+#define SLICE_NS 20000000
+
 /* A large frame from where it lies, when nobody writes and no backlog is there; waits `patience_ns` for a
  * wire that is full. 1: accepted; what the wire did not take was copied. 0: nothing of it was taken. Locked,
  * GIL; unlocks and releases meanwhile. */

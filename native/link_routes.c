@@ -7,10 +7,6 @@
  * takes less; a copy costs as much as the write. */
 #define LARGE_PATIENCE_NS 10000000
 
-/* Who waits for room looks up so often: waiting for the wire does not see that the route was closed, nor each
- * signal. */
-#define SLICE_NS 20000000
-
 /* As echo_link_check, which is called to say why only. */
 static inline int check(const struct route *route)
 {
@@ -91,7 +87,7 @@ static int has_room(const struct put *put)
 }
 
 /* No GIL, locked. AGAIN: also when the route was closed, or the link has ended. INTERRUPTED: a signal may have
- * come, for one that comes between two sleeps, where a busy machine keeps this thread for long, ends neither. */
+ * come. */
 static enum done work_until_room(struct put *put)
 {
     struct outbox *outbox = put->lane->outbox;

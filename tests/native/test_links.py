@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from echo_core._links import (
     Link,
@@ -155,6 +158,18 @@ def test_event_without_time_takes_those_with_time_along(peer: tuple[SocketWire, 
     hasty.submit(b"second")
     frames = far.frames()
     assert [next(frames), next(frames)] == [(64, b"first"), (65, b"second")]
+
+
+def test_drain_notices_a_signal_that_interrupts_no_system_call(peer: tuple[SocketWire, Peer]) -> None:
+    """As one that comes while the thread has slept enough, and no processor is free for it."""
+    wire, _ = peer
+    link = link_over(wire)
+    outlet, route = source(link)
+    fill(outlet, route)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - on a busy machine it may come before the wait
+        threading.Timer(0.05, _thread.interrupt_main).start()
+        link.drain(2 * PATIENCE_NS)
+    assert link.is_open  # or it is noticed when the link has ended
 
 
 def test_drain_says_whether_all_was_written(peer: tuple[SocketWire, Peer]) -> None:
