@@ -110,14 +110,20 @@ static PyObject *decode_copy(const struct delivery *delivery, const uint8_t *byt
     return event;
 }
 
+/* What a record was decoded to: NULL with an exception. */
+static inline int hand_decoded(struct delivery *delivery, PyObject *event, Py_ssize_t size)
+{
+    delivery->events++;
+    delivery->bytes += (uint64_t)size;
+    return event != NULL ? deliver(delivery, event, size) : refuse(delivery);
+}
+
 static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
 {
     const struct raw_call *raw = &delivery->raw;
     PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
 
-    delivery->events++;
-    delivery->bytes += (uint64_t)size;
-    return event != NULL ? deliver(delivery, event, size) : refuse(delivery);
+    return hand_decoded(delivery, event, size);
 }
 
 /* --- the records of a batch --- */
@@ -148,7 +154,7 @@ static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
-/* Nobody changes a copy while it is verified and read. */
+/* Nobody changes a copy while it is verified and read; the event of a single record may keep it. */
 static int hand_shared(struct delivery *delivery, const struct record *record)
 {
     PyObject *copy = PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
@@ -156,7 +162,10 @@ static int hand_shared(struct delivery *delivery, const struct record *record)
 
     if (copy == NULL)
         return -1;
-    status = hand_each(delivery, (const uint8_t *)PyBytes_AsString(copy), record->size);
+    if (delivery->record_size == 0)
+        status = hand_decoded(delivery, call_one(delivery->decode, copy), record->size);
+    else
+        status = hand_each(delivery, (const uint8_t *)PyBytes_AsString(copy), record->size);
     Py_DECREF(copy);
     return status;
 }

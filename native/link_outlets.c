@@ -77,23 +77,8 @@ static void skip_from(PyObject *routes, Py_ssize_t first, uint64_t events)
         echo_route_skip(PyTuple_GetItem(routes, i), events);
 }
 
-static int put_to_all(const struct outlet *outlet, struct submission *submission)
-{
-    PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
-    const struct record *record = &submission->record;
-    Py_ssize_t i, count = PyTuple_Size(routes);
-    int status = 0;
-
-    echo_submission_begin();
-    for (i = 0; status == 0 && i < count; i++)
-        status = put(PyTuple_GetItem(routes, i), record->bytes, record->size, submission->events, submission);
-    skip_from(routes, i, submission->events);
-    Py_DECREF(routes);
-    return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
-}
-
 /* Frame by frame, each with whole records. */
-static int put_frames(const struct outlet *outlet, PyObject *route, struct submission *submission)
+static int put_records(const struct outlet *outlet, PyObject *route, struct submission *submission)
 {
     const struct record *record = &submission->record;
     Py_ssize_t at, size, most = outlet->max_payload / outlet->record_size * outlet->record_size;
@@ -111,29 +96,42 @@ static int put_frames(const struct outlet *outlet, PyObject *route, struct submi
 }
 
 /* block: where the records lie in the pool; NULL: they do not. */
-static int send_records(const struct outlet *outlet, PyObject *route, PyObject *block, struct submission *submission)
+static int send(const struct outlet *outlet, PyObject *route, PyObject *block, struct submission *submission)
 {
+    const struct record *record = &submission->record;
     int status = 1;
 
     if (block != NULL)
-        status = echo_route_lend(route, block, submission->record.size, submission->events);
-    if (status > 0)
-        return put_frames(outlet, route, submission);
-    return status < 0 ? keep_error(submission) : 0;
+        status = echo_route_lend(route, block, record->size, submission->events);
+    if (status < 0)
+        return keep_error(submission);
+    if (status == 0)
+        return 0;
+    return submission->events == 1 ? put(route, record->bytes, record->size, 1, submission)
+                                   : put_records(outlet, route, submission);
 }
 
-/* Only routes look at the pool: a submission that none takes uses no block. */
+/* The block of the pool that large records lie in, if a route lends what is in it. */
+static PyObject *place(const struct outlet *outlet, PyObject *routes, const struct record *record)
+{
+    if (outlet->pool == NULL || record->size < LOAN_BYTES)
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(routes); i++)
+        if (echo_route_lends(PyTuple_GetItem(routes, i)))
+            return echo_pool_place(outlet->pool, record->bytes, record->size);
+    return NULL;
+}
+
 static int send_to_all(const struct outlet *outlet, struct submission *submission)
 {
-    PyObject *routes = Py_NewRef(outlet->routes), *block = NULL;
+    PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
+    PyObject *block = place(outlet, routes, &submission->record);
     Py_ssize_t i, count = PyTuple_Size(routes);
     int status = 0;
 
     echo_submission_begin();
-    if (outlet->pool != NULL && count > 0 && submission->record.size >= LOAN_BYTES)
-        block = echo_pool_place(outlet->pool, submission->record.bytes, submission->record.size);
     for (i = 0; status == 0 && i < count; i++)
-        status = send_records(outlet, PyTuple_GetItem(routes, i), block, submission);
+        status = send(outlet, PyTuple_GetItem(routes, i), block, submission);
     skip_from(routes, i, submission->events);
     Py_XDECREF(block);
     Py_DECREF(routes);
@@ -302,7 +300,7 @@ static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObje
     if (status == 0) {
         outlet->sequence++;
         outlet->bytes += (uint64_t)submission->record.size;
-        status = put_to_all(outlet, submission);
+        status = send_to_all(outlet, submission);
     }
     if (status == 0)
         status = hand_event_to_all(outlet, event, submission);

@@ -245,6 +245,11 @@ int echo_route_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, ui
     return put_frame(route, &frame, size, events);
 }
 
+int echo_route_lends(PyObject *object)
+{
+    return route_of(object)->link->pool != NULL;
+}
+
 int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
 {
     struct route *route = route_of(object);

@@ -123,6 +123,9 @@ void echo_submission_begin(void);
  * dropped, and the departure is told elsewhere. */
 int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
+/* Whether the link shares a pool. GIL. */
+int echo_route_lends(PyObject *route);
+
 /* The same for records in a block of the node's pool, however large, as a KIND_LOAN frame. 1: nothing was done, as
  * the link shares no pool or echo_block_lend refuses; put them. */
 int echo_route_lend(PyObject *route, PyObject *block, Py_ssize_t size, uint64_t events);

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -27,9 +27,11 @@ from echo_core._links import (
     SocketWire,
 )
 from echo_core.errors import BacklogError
+from tests.echo_core.census import until
 from tests.native.link_ends import PATIENCE_NS, link_over
 from tests.native.sinks import (
     EVENTS,
+    NativeParts,
     Sink,
     Slotted,
     class_of,
@@ -239,3 +241,24 @@ def test_events_lent_by_another_process_are_made_from_a_copy(lane: Callable[...,
     events = [Slotted(i, i / 2, "t") for i in range(2000)]
     outlet.submit_records(codec.encode_many(events))
     assert [one.arrivals.get(PATIENCE_NS) for _ in events] == events
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_large_event_is_written_to_the_pool_once_for_all_routes(
+    lane: Callable[..., Lane], tier: Literal["interpreted", "compiled"]
+) -> None:
+    """Like a batch; what it keeps is a copy, so the block is free again."""
+    pool = Pool(block_bytes=1 << 16, blocks=2)
+    codec = echo.codec(NativeParts, tier=tier)
+    outlet = outlet_of(codec, NativeParts)
+    outlet.pool = pool
+    lent = [lane(0, codec.decode, pool=pool) for _ in range(2)]
+    sent = lane(0, codec.decode)
+    outlet.routes = tuple(each.route for each in (sent, *lent))
+    events = [NativeParts(i, "n" * 40_000, ["t"] * i) for i in range(10)]
+    for event in events:
+        outlet.submit(event)
+        assert [each.arrivals.get(PATIENCE_NS) for each in (sent, *lent)] == [event] * 3
+    until(lambda: pool.used == 0)  # the last one's thread may not be done with it
+    assert [each.route.link.sent_bytes for each in lent] == [24 * len(events)] * 2
+    assert sent.route.link.sent_bytes > 40_000 * len(events)
