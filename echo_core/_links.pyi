@@ -181,15 +181,15 @@ class Delivery:
         """How many of them ended in an exception."""
     @property
     def dropped(self) -> int:
-        """How many found no room in the queue."""
+        """How many events found no room in the queue."""
 
 @final
 class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
-    def put(self, event: object, size: int = 0) -> None:
-        """Treated by the policy where there is no room."""
+    def put(self, event: object, size: int = 0, events: int = 1) -> None:
+        """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
         """The next event; None: time is up. ClosedError at the end, BacklogError if the queue has failed."""
     def get_nowait(self) -> Any:
@@ -205,7 +205,8 @@ class Queue:
     @property
     def is_closed(self) -> bool: ...
     @property
-    def depth_events(self) -> int: ...
+    def depth_events(self) -> int:
+        """How many wait, in however many arrays."""
     @property
     def depth_bytes(self) -> int: ...
     @property

@@ -25,7 +25,8 @@ class Backlog:
 
     `when_full`: "block" whoever brings the next one, for at most `timeout_s`; "drop_oldest" of those that
     wait; "drop_newest", the one that comes; or "error": BacklogError. What is dropped is counted, and whoever
-    receives sees the gap.
+    receives sees the gap. Events of an array count one by one; an event or an array that is larger than the
+    bound is taken where nothing else waits.
     """
 
     events: int = 100_000

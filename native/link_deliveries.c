@@ -84,13 +84,13 @@ static int refuse(struct delivery *delivery)
 
 /* --- one event --- */
 
-/* Takes the reference over. */
-static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size)
+/* Takes the reference over: to an event, or to an array of so many. */
+static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size, Py_ssize_t events)
 {
     PyObject *result;
 
     if (delivery->is_queue)
-        return echo_queue_put(delivery->target, event, size, &delivery->dropped);
+        return echo_queue_put(delivery->target, event, size, events, &delivery->dropped);
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)
@@ -115,7 +115,7 @@ static inline int hand_decoded(struct delivery *delivery, PyObject *event, Py_ss
 {
     delivery->events++;
     delivery->bytes += (uint64_t)size;
-    return event != NULL ? deliver(delivery, event, size) : refuse(delivery);
+    return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
 }
 
 static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
@@ -221,7 +221,7 @@ static PyObject *join(const struct record *records, Py_ssize_t count, Py_ssize_t
 
 static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
 {
-    Py_ssize_t total = measure(delivery, records, count);
+    Py_ssize_t events, total = measure(delivery, records, count);
     PyObject *buffer, *array;
 
     if (total < 0)
@@ -234,9 +234,10 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
         return -1;
     array = call_with(delivery->decode, buffer, delivery->dtype);
     Py_DECREF(buffer);
-    delivery->events += (uint64_t)(total / delivery->record_size);
+    events = total / delivery->record_size;
+    delivery->events += (uint64_t)events;
     delivery->bytes += (uint64_t)total;
-    return array != NULL ? deliver(delivery, array, total) : refuse(delivery);
+    return array != NULL ? deliver(delivery, array, total, events) : refuse(delivery);
 }
 
 /* --- for others --- */
@@ -254,7 +255,7 @@ int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
 
     delivery->events++;
     delivery->bytes += (uint64_t)size;
-    return deliver(delivery, Py_NewRef(event), size);
+    return deliver(delivery, Py_NewRef(event), size, 1);
 }
 
 /* --- the calls --- */
@@ -360,7 +361,7 @@ static PyMemberDef delivery_members[] = {
     {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
      PyDoc_STR("How many of them ended in an exception.")},
     {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,
-     PyDoc_STR("How many found no room in the queue.")},
+     PyDoc_STR("Events without room in the queue.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot delivery_slots[] = {

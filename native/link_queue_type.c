@@ -6,19 +6,21 @@
 
 /* --- the calls --- */
 
-/* put(event, size=0) */
+/* put(event, size=0, events=1) */
 static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"event", "size", NULL};
+    static char *names[] = {"event", "size", "events", NULL};
     PyObject *event;
-    Py_ssize_t size = 0;
+    Py_ssize_t size = 0, events = 1;
     uint64_t dropped = 0; /* of no interest here */
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|n:put", names, &event, &size))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|nn:put", names, &event, &size, &events))
         return NULL;
     if (size < 0)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
-    if (echo_queue_put(self, Py_NewRef(event), size, &dropped) != 0)
+    if (events < 1)
+        return PyErr_Format(PyExc_ValueError, "Expected at least 1 event, got %zd", events);
+    if (echo_queue_put(self, Py_NewRef(event), size, events, &dropped) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -175,15 +177,9 @@ static PyObject *queue_is_closed(PyObject *self, void *unused)
     return PyBool_FromLong(((struct queue *)self)->is_closed);
 }
 
-static PyObject *queue_depth_events(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyLong_FromSize_t(((struct queue *)self)->count);
-}
-
 static PyMethodDef queue_methods[] = {
     {"put", (PyCFunction)(void (*)(void))queue_put, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("put($self, /, event, size=0)\n--\n\nTreated by the policy where there is no room.")},
+     PyDoc_STR("put($self, /, event, size=0, events=1)\n--\n\nTreated by the policy where there is no room.")},
     {"get", (PyCFunction)(void (*)(void))queue_get, METH_FASTCALL,
      PyDoc_STR("get($self, timeout_ns=-1, /)\n--\n\nThe next event; None: time is up.")},
     {"get_nowait", queue_get_nowait, METH_NOARGS,
@@ -197,13 +193,13 @@ static PyMethodDef queue_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef queue_members[] = {
+    {"depth_events", T_PYSSIZET, offsetof(struct queue, events), READONLY, PyDoc_STR("How many wait.")},
     {"depth_bytes", T_PYSSIZET, offsetof(struct queue, bytes), READONLY, PyDoc_STR("Sizes of what waits.")},
     {"dropped", T_ULONGLONG, offsetof(struct queue, dropped), READONLY, PyDoc_STR("Events without room.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyGetSetDef queue_properties[] = {
     {"is_closed", queue_is_closed, NULL, PyDoc_STR("Whether it takes no more."), NULL},
-    {"depth_events", queue_depth_events, NULL, PyDoc_STR("How many wait."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot queue_slots[] = {

@@ -115,46 +115,48 @@ static int grow(struct queue *queue)
     return 0;
 }
 
-/* Takes the reference over, unless it fails. */
-static int append(struct queue *queue, PyObject *event, Py_ssize_t size)
+/* Takes the item's reference over, unless it fails. */
+static int append(struct queue *queue, const struct item *item)
 {
     if (queue->count == queue->capacity && grow(queue) != 0)
         return -1;
-    *item_at(queue, queue->count) = (struct item){event, size};
+    *item_at(queue, queue->count) = *item;
     queue->count++;
-    queue->bytes += size;
+    queue->events += item->events;
+    queue->bytes += item->size;
     ring(&queue->filled);
     echo_queue_show(queue);
     return 0;
 }
 
-/* The oldest event, which becomes the caller's. There is one. */
-static PyObject *pop(struct queue *queue)
+/* The oldest item, whose reference becomes the caller's. There is one. */
+static struct item pop(struct queue *queue)
 {
-    struct item *item = item_at(queue, 0);
+    struct item item = *item_at(queue, 0);
 
     queue->head = (queue->head + 1) & (queue->capacity - 1);
     queue->count--;
-    queue->bytes -= item->size;
+    queue->events -= item.events;
+    queue->bytes -= item.size;
     queue->is_stalled = 0;
     ring(&queue->drained);
     echo_queue_show(queue);
-    return item->event;
+    return item;
 }
 
 void echo_queue_empty(struct queue *queue)
 {
     while (queue->count > 0)
-        Py_DECREF(pop(queue));
+        Py_DECREF(pop(queue).event);
 }
 
 /* --- putting --- */
 
-/* An event larger than all bytes that are allowed has room where it is alone: it could never go otherwise. */
-static inline int has_room(const struct queue *queue, Py_ssize_t size)
+/* An item of more events or bytes than are allowed has room where it is alone: it could never go otherwise. */
+static inline int has_room(const struct queue *queue, const struct item *item)
 {
-    return queue->count == 0 ||
-           (queue->count < (size_t)queue->max_events && size <= queue->max_bytes - queue->bytes);
+    return queue->count == 0 || (item->events <= queue->max_events - queue->events &&
+                                 item->size <= queue->max_bytes - queue->bytes);
 }
 
 /* A thread that reads the link for this queue would wait for itself: it may put what one read brings. */
@@ -164,7 +166,7 @@ static int waits_for_itself(const struct queue *queue)
 }
 
 /* 1: there is room now; 0: there is none; -1 with an exception. */
-static int await_room(struct queue *queue, Py_ssize_t size)
+static int await_room(struct queue *queue, const struct item *item)
 {
     int64_t left, deadline;
 
@@ -173,7 +175,7 @@ static int await_room(struct queue *queue, Py_ssize_t size)
     if (queue->is_stalled)
         return 0;
     deadline = deadline_after(queue->timeout_ns);
-    while (!is_over(queue) && !has_room(queue, size)) {
+    while (!is_over(queue) && !has_room(queue, item)) {
         left = time_left(deadline);
         queue->is_stalled = left == 0;
         if (queue->is_stalled)
@@ -184,17 +186,20 @@ static int await_room(struct queue *queue, Py_ssize_t size)
     return !is_over(queue);
 }
 
-static void count_drop(struct queue *queue, uint64_t *dropped)
+/* Lets go of an item that is not in the queue. May run any code. */
+static void drop(struct queue *queue, const struct item *item, uint64_t *dropped)
 {
-    queue->dropped++;
-    ++*dropped;
+    queue->dropped += (uint64_t)item->events;
+    *dropped += (uint64_t)item->events;
+    Py_DECREF(item->event);
 }
 
-static int drop_oldest(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
+static int drop_oldest(struct queue *queue, const struct item *item, uint64_t *dropped)
 {
-    while (!has_room(queue, size)) {
-        count_drop(queue, dropped);
-        Py_DECREF(pop(queue)); /* may run any code */
+    while (!has_room(queue, item)) {
+        struct item oldest = pop(queue);
+
+        drop(queue, &oldest, dropped);
     }
     return !is_over(queue);
 }
@@ -208,15 +213,15 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
+static int make_room(struct queue *queue, const struct item *item, uint64_t *dropped)
 {
     if (is_over(queue))
         return 0;
     switch (queue->policy) {
     case POLICY_BLOCK:
-        return await_room(queue, size);
+        return await_room(queue, item);
     case POLICY_DROP_OLDEST:
-        return drop_oldest(queue, size, dropped);
+        return drop_oldest(queue, item, dropped);
     case POLICY_DROP_NEWEST:
         return 0;
     case POLICY_ERROR:
@@ -225,15 +230,15 @@ static int make_room(struct queue *queue, Py_ssize_t size, uint64_t *dropped)
     Py_UNREACHABLE();
 }
 
-int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, uint64_t *dropped)
+int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, Py_ssize_t events, uint64_t *dropped)
 {
     struct queue *queue = (struct queue *)self;
-    int room = !is_over(queue) && has_room(queue, size) ? 1 : make_room(queue, size, dropped);
+    struct item item = {event, size, events};
+    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item, dropped);
 
-    if (room > 0 && append(queue, event, size) == 0)
+    if (room > 0 && append(queue, &item) == 0)
         return 0;
-    count_drop(queue, dropped);
-    Py_DECREF(event);
+    drop(queue, &item, dropped);
     return room == 0 ? 0 : -1;
 }
 
@@ -283,7 +288,7 @@ static enum got await_event(struct queue *queue, int64_t timeout_ns)
 enum got echo_queue_take(struct queue *queue, PyObject **event)
 {
     if (queue->count > 0) {
-        *event = pop(queue);
+        *event = pop(queue).event;
         return GOT;
     }
     if (!queue->has_failed)

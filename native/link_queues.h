@@ -8,9 +8,11 @@
 
 #pragma GCC visibility push(hidden)
 
+/* What is got at once. */
 struct item {
-    PyObject *event; /* owned */
-    Py_ssize_t size; /* of its record */
+    PyObject *event;   /* owned; an event, or an array of events */
+    Py_ssize_t size;   /* of their records */
+    Py_ssize_t events; /* how many they are, at least 1 */
 };
 
 /* What threads sleep on until something changes. Touched with the GIL; the kernel reads the word without. */
@@ -26,8 +28,9 @@ struct queue {
     size_t capacity;     /* of the ring, a power of two; 0 at first */
     size_t head;         /* where the oldest item lies */
     size_t count;        /* how many there are */
+    Py_ssize_t events;   /* in all items */
     Py_ssize_t bytes;    /* sizes of all items */
-    Py_ssize_t max_events, max_bytes;
+    Py_ssize_t max_events, max_bytes; /* of all items, unless there is only one */
     int64_t timeout_ns;  /* of POLICY_BLOCK; negative: for ever */
     enum policy policy;
     int is_closed;       /* 1: nothing more is taken */
@@ -51,10 +54,10 @@ enum got {
     GOT_ERROR,   /* an exception is set */
 };
 
-/* The oldest event, if there is one now. Runs no Python code. */
+/* The oldest item's, if there is one now. Runs no Python code. */
 enum got echo_queue_take(struct queue *queue, PyObject **event);
 
-/* The oldest event. Reads the link or sleeps up to timeout_ns where there is none; negative: for ever. Releases
+/* The oldest item's. Reads the link or sleeps up to timeout_ns where there is none; negative: for ever. Releases
  * the GIL meanwhile, and may run any code. */
 enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, PyObject **event);
 

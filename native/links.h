@@ -196,10 +196,11 @@ PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_
 
 /* --- queues: link_queues.c --- */
 
-/* Takes the reference over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that
- * releases the GIL. 0: queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError.
- * Every event that was dropped, this one or others, is counted in *dropped besides the queue's own count. */
-int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, uint64_t *dropped);
+/* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference
+ * over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that releases the GIL. 0:
+ * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. Every event that was
+ * dropped, of this item or others, is counted in *dropped besides the queue's own count. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, uint64_t *dropped);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core.backlog import WhenFull
 from tests.echo_core.channel_events import (
     Other,
     Plain,
@@ -428,6 +429,36 @@ def test_the_oldest_are_dropped_where_that_is_the_policy(pair: Pair) -> None:
     source.flush(LIMIT_S)
     assert [sink.get(LIMIT_S).id for _ in range(10)] == list(range(20, 30))
     assert sink.statistics().dropped == 20
+
+
+@pytest.mark.parametrize("when_full", ["block", "drop_oldest", "drop_newest"])
+def test_every_event_of_an_array_is_got_or_counted(pair: Pair, when_full: WhenFull) -> None:
+    """A sink of arrays drops arrays; what is bounded and counted are their events."""
+    here, there = opened(pair, Reading1)
+    notices = Collector()
+    here.watch(notices)
+    backlog = echo.Backlog(events=3000, when_full=when_full, timeout_s=0.01)
+    sink = there.sink(Reading1, batch=True, backlog=backlog)
+    source = here.source(Reading1)
+    source.wait_matched()
+    for _ in range(50):
+        source.submit_array(readings(1000))
+    source.flush(LIMIT_S)
+    sink.close()
+    queued = sink.statistics().queued_events
+    arrays = list(sink)
+    got, dropped = sum(map(len, arrays)), sink.statistics().dropped
+    assert 0 < got <= max(3000, len(arrays[0]))
+    assert got == queued
+    assert got + dropped == source.statistics().events == 50_000
+    _until(lambda: source.statistics().dropped_at_sinks == dropped)
+    while pair[0].statistics().links and lost_by(notices.events) < dropped:
+        notices.wait(len(notices.events) + 1)
+    assert lost_by(notices.events) in {0, dropped}
+
+
+def lost_by(notices: list[Any]) -> int:
+    return sum(notice.events for notice in notices if isinstance(notice, echo.EventsLost))
 
 
 def _until(is_met: Callable[[], bool]) -> None:

@@ -186,10 +186,14 @@ def test_a_batch_in_memory_that_may_change_is_copied() -> None:
 
 
 def test_a_queue_gets_whole_arrays() -> None:
-    """Each with its bytes."""
+    """Each with its events and its bytes."""
     queue = large_queue()
-    Delivery(queue, memoryview, print, record_size=8, is_array=True).hand(bytes(8000))
-    assert (queue.depth_events, queue.depth_bytes) == (1, 8000)
+    delivery = Delivery(queue, memoryview, print, record_size=8, is_array=True)
+    delivery.hand(bytes(8000))
+    delivery.hand(bytes(16))
+    assert (queue.depth_events, queue.depth_bytes) == (1002, 8016)
+    assert [len(queue.get(0)) for _ in range(2)] == [8000, 16]
+    assert (queue.depth_events, queue.depth_bytes) == (0, 0)
 
 
 # ---------------------------------------------------------------------------

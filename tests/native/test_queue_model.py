@@ -1,8 +1,9 @@
-"""Queues against a model: whatever is put and got, in whatever order."""
+"""Queues against a model: whatever is put and got, in whatever order, one event or many in an item."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.queues import is_readable, queue
+
+
+class Item(NamedTuple):
+    number: int
+    size: int
+    events: int
 
 
 class QueueModel(RuleBasedStateMachine):
@@ -28,37 +35,46 @@ class QueueModel(RuleBasedStateMachine):
         self.fd = self.it.fileno() if has_fd else None
         self.limits = (max_events, max_bytes)
         self.policy = policy
-        self.model: deque[tuple[int, int]] = deque()
+        self.model: deque[Item] = deque()
         self.number = self.dropped = 0
+        self.sent = self.got = 0
         self.is_closed = self.has_failed = False
 
-    def has_room(self, size: int) -> bool:
-        events, size_bytes = self.limits
-        waiting = sum(size for _, size in self.model)
-        return not self.model or (len(self.model) < events and waiting + size <= size_bytes)
+    def waiting(self) -> tuple[int, int]:
+        """Events and bytes."""
+        return sum(item.events for item in self.model), sum(item.size for item in self.model)
 
-    @rule(size=st.integers(0, 40))
-    def put(self, size: int) -> None:
+    def has_room(self, item: Item) -> bool:
+        events, size_bytes = self.waiting()
+        max_events, max_bytes = self.limits
+        fits = events + item.events <= max_events and size_bytes + item.size <= max_bytes
+        return not self.model or fits
+
+    @rule(size=st.integers(0, 40), events=st.integers(1, 7))
+    def put(self, size: int, events: int) -> None:
         self.number += 1
-        self.it.put(self.number, size)
+        self.sent += events
+        item = Item(self.number, size, events)
+        self.it.put(self.number, size, events)
         is_over = self.is_closed or self.has_failed
-        if not is_over and not self.has_room(size):
+        if not is_over and not self.has_room(item):
             if self.policy == DROP_OLDEST:
-                while not self.has_room(size):
-                    self.model.popleft()
-                    self.dropped += 1
+                while not self.has_room(item):
+                    self.dropped += self.model.popleft().events
             elif self.policy == ERROR:
                 self.has_failed = is_over = True
-        if not is_over and self.has_room(size):
-            self.model.append((self.number, size))
+        if not is_over and self.has_room(item):
+            self.model.append(item)
         else:
-            self.dropped += 1
+            self.dropped += events
 
     @rule(way=st.sampled_from(["get", "get_nowait"]))
     def get(self, way: str) -> None:
         get = self.it.get_nowait if way == "get_nowait" else lambda: self.it.get(0)
         if self.model:
-            assert get() == self.model.popleft()[0]
+            item = self.model.popleft()
+            assert get() == item.number
+            self.got += item.events
         elif self.has_failed or self.is_closed:
             with pytest.raises(BacklogError if self.has_failed else ClosedError):
                 get()
@@ -75,9 +91,9 @@ class QueueModel(RuleBasedStateMachine):
     def agrees(self) -> None:
         if not hasattr(self, "it"):
             return
-        assert self.it.depth_events == len(self.model)
-        assert self.it.depth_bytes == sum(size for _, size in self.model)
+        assert (self.it.depth_events, self.it.depth_bytes) == self.waiting()
         assert self.it.dropped == self.dropped
+        assert self.got + self.it.depth_events + self.it.dropped == self.sent
         assert self.it.is_closed == self.is_closed
         if self.fd is not None:
             assert is_readable(self.fd) == bool(self.model or self.is_closed or self.has_failed)
