@@ -175,7 +175,8 @@ class Delivery:
         """How many have come to this sink, failures included."""
     @property
     def bytes(self) -> int:
-        """Of their records, in the sender's layout; 0 for events that vary in size and came by reference."""
+        """Of their records, in the sender's layout. Events that vary in size and came by reference count
+        where their sizes had to be known."""
     @property
     def failures(self) -> int:
         """How many of them ended in an exception."""

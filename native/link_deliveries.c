@@ -258,6 +258,11 @@ int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
     return deliver(delivery, Py_NewRef(event), size, 1);
 }
 
+int echo_delivery_is_queued(PyObject *self)
+{
+    return ((struct delivery *)self)->is_queue;
+}
+
 /* --- the calls --- */
 
 /* hand(records): any buffer. What may change is copied first. */
@@ -357,7 +362,8 @@ static PyMemberDef delivery_members[] = {
     {"events", T_ULONGLONG, offsetof(struct delivery, events), READONLY,
      PyDoc_STR("How many have come to this sink, failures included.")},
     {"bytes", T_ULONGLONG, offsetof(struct delivery, bytes), READONLY,
-     PyDoc_STR("Of their records, in the sender's layout; 0 for events that vary in size and came by reference.")},
+     PyDoc_STR("Of their records, in the sender's layout. Events that vary in size and came by reference count where "
+               "their sizes had to be known.")},
     {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
      PyDoc_STR("How many of them ended in an exception.")},
     {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,

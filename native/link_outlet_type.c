@@ -40,7 +40,7 @@ static int let_go(struct outlet *outlet)
     if (nobody == NULL)
         return -1;
     echo_outlet_free_room(outlet);
-    outlet->takes_records = 0;
+    outlet->takes_records = outlet->measures = 0;
     outlet->routes = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
     outlet->converting = nobody;
@@ -130,12 +130,22 @@ static PyObject *outlet_get_converting(PyObject *self, void *unused)
     return Py_NewRef(((struct outlet *)self)->converting);
 }
 
+static int has_queue(PyObject *deliveries)
+{
+    Py_ssize_t i, count = PyTuple_Size(deliveries);
+
+    for (i = 0; i < count && !echo_delivery_is_queued(PyTuple_GetItem(deliveries, i)); i++)
+        ;
+    return i < count;
+}
+
 /* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
 static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyTypeObject *type)
 {
     int status = is_outlet_open(outlet) ? echo_replace_tuple(place, tuple, type) : -1;
 
     outlet->takes_records = PyTuple_Size(outlet->routes) + PyTuple_Size(outlet->converting) > 0;
+    outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
     return status;
 }
 

@@ -23,7 +23,8 @@
 
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
 struct submission {
-    struct record record;   /* its bytes are in a room of the caller's, in `owner`, or in a buffer of the caller's */
+    struct record record;   /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
+                             * nowhere: then only the size counts, which is 0 where nobody has to know it */
     uint64_t events;        /* in the record */
     unsigned forks;         /* echo_forks when it began: a child that a handler forks has no part in it */
     PyObject *owner;        /* owned; bytes that the record lies in. NULL: it lies elsewhere */
@@ -164,7 +165,7 @@ static int hand_event_to_all(const struct outlet *outlet, PyObject *event, struc
     int status = 0;
 
     for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
-        if (echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, outlet->record_size) != 0)
+        if (echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, submission->record.size) != 0)
             status = echo_keep_interrupt(&submission->interrupt);
     }
     Py_DECREF(direct);
@@ -310,17 +311,30 @@ static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObje
     return status;
 }
 
+/* The size that the record would have. -1 with an exception. May run any code. */
+static Py_ssize_t measure(const struct outlet *outlet, PyObject *event)
+{
+    if (outlet->raw.measure != NULL)
+        return outlet->raw.measure(outlet->raw.self, event);
+    return size_of_record(call_one(outlet->encode, event));
+}
+
+/* How large an event of varying size is has to be known only where it will be queued. */
+static int submit_reference(struct outlet *outlet, PyObject *event, struct submission *submission)
+{
+    submission->record.size = outlet->measures ? measure(outlet, event) : outlet->record_size;
+    if (submission->record.size < 0)
+        return -1;
+    outlet->sequence++;
+    return hand_event_to_all(outlet, event, submission);
+}
+
 static PyObject *submit(struct outlet *outlet, PyObject *event)
 {
     struct submission submission = {.events = 1, .forks = echo_forks};
-    int status;
+    int status = outlet->takes_records ? submit_record(outlet, event, &submission)
+                                       : submit_reference(outlet, event, &submission);
 
-    if (outlet->takes_records)
-        status = submit_record(outlet, event, &submission);
-    else {
-        outlet->sequence++;
-        status = hand_event_to_all(outlet, event, &submission);
-    }
     return conclude(&submission, status);
 }
 

@@ -19,6 +19,7 @@ struct outlet {
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
     PyObject *converting;      /* owned tuple of Delivery, which take records */
     int takes_records;         /* 1: routes or converting is not empty */
+    int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
     uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
     Py_ssize_t room_size;      /* of it */
     PyObject *pool;            /* owned; a Pool. NULL: there is none */

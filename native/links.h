@@ -188,8 +188,12 @@ int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
  * other records: they are the parent's. */
 int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
 
-/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known. As above. */
+/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known, which it has to be
+ * for one that is queued. As above. */
 int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
+
+/* Whether its events go to a Queue. */
+int echo_delivery_is_queued(PyObject *delivery);
 
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);

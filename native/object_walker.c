@@ -60,6 +60,17 @@ int echo_walker_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ss
     return *record != NULL ? 0 : -1;
 }
 
+Py_ssize_t echo_walker_measure(PyObject *self, PyObject *event)
+{
+    struct walker *walker = (struct walker *)self;
+    Py_ssize_t size;
+    enum outcome outcome = echo_value_measure(walker->value, event, &size);
+
+    if (outcome == UNUSUAL)
+        return size_of_record(finish(walker, UNUSUAL, NULL, walker->encode, event));
+    return outcome == GOOD ? size : -1;
+}
+
 /* Bytes of our own layout that do not change, as a new reference; NULL where there are none. */
 static PyObject *bytes_from(const struct walker *walker, PyObject *data)
 {

@@ -260,14 +260,6 @@ static enum outcome write_array(struct out *out, const struct value *value, PyOb
     return outcome;
 }
 
-/* An element of a list or tuple that still has `count` of them: a new reference, or NULL. */
-static PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
-{
-    if (PyList_CheckExact(items))
-        return PyList_Size(items) == count ? Py_NewRef(PyList_GetItem(items, i)) : NULL;
-    return Py_NewRef(PyTuple_GetItem(items, i));
-}
-
 static enum outcome write_items(struct out *out, const struct value *value, PyObject *items, Py_ssize_t at,
                                 int64_t *lengths)
 {

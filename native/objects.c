@@ -2,8 +2,8 @@
  *
  *   Value    how the values of one type lie in records of this machine (object_values.c), as a tree
  *   Walker   encodes and decodes the events of a class by such a tree (object_walker.c): values to bytes in
- *            object_writing.c, bytes to values in object_reading.c, text of fixed size in object_text.c,
- *            bytes that others have written in object_normalising.c, numbers in leaves.h
+ *            object_writing.c, only how many in object_measuring.c, bytes to values in object_reading.c, text of
+ *            fixed size in object_text.c, bytes that others have written in object_normalising.c, numbers in leaves.h
  *   Part     reads one field of a record that is kept as bytes (object_parts.c)
  *   Code     what was compiled for one class (object_code.c), much faster; for its events by themselves, and
  *            as elements of others
@@ -18,9 +18,9 @@
 #include "objects.h"
 
 static const struct raw_codec raw_codecs[] = {
-    {.call = echo_walker_encode, .encode = echo_walker_encode_raw},
+    {.call = echo_walker_encode, .encode = echo_walker_encode_raw, .measure = echo_walker_measure},
     {.call = echo_walker_decode, .decode = echo_walker_decode_raw},
-    {.call = echo_codec_encode, .encode = echo_codec_encode_raw},
+    {.call = echo_codec_encode, .encode = echo_codec_encode_raw, .measure = echo_codec_measure},
     {.call = echo_codec_decode, .decode = echo_codec_decode_raw},
     {.call = NULL}};
 

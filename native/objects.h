@@ -186,6 +186,14 @@ static inline int is_bare(const struct value *array, int64_t count)
 
 /* --- objects --- */
 
+/* An element of a list or tuple that still has `count` of them: a new reference, or NULL. */
+static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
+{
+    if (PyList_CheckExact(items))
+        return PyList_Size(items) == count ? Py_NewRef(PyList_GetItem(items, i)) : NULL;
+    return Py_NewRef(PyTuple_GetItem(items, i));
+}
+
 /* What NULL or UNUSUAL means, with or without an exception: any ordinary one is for the fallback to say
  * better. None is set afterwards, unless it is RAISED. */
 static inline enum outcome outcome_of_error(void)
@@ -223,6 +231,11 @@ enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObj
  * anything else. */
 int32_t echo_write_field(PyObject *value, PyObject *it, uint8_t *target);
 
+/* object_measuring.c */
+
+/* How many bytes the record of an event would have. May run any code. */
+enum outcome echo_value_measure(const struct value *value, PyObject *event, Py_ssize_t *size);
+
 /* object_normalising.c */
 
 /* Copies fixed values that lie side by side, and makes the copies what writing the values would have made. 0 where
@@ -252,6 +265,7 @@ PyObject *echo_codec_encode(PyObject *self, PyObject *event);
 PyObject *echo_codec_decode(PyObject *self, PyObject *data);
 raw_encode echo_walker_encode_raw, echo_codec_encode_raw;
 raw_decode echo_walker_decode_raw, echo_codec_decode_raw;
+raw_measure echo_walker_measure, echo_codec_measure;
 
 /* The Walker whose function of that kind the callable is, borrowed; NULL for any other. Runs no Python code. */
 PyObject *echo_walker_of(PyObject *callable, PyCFunction function);

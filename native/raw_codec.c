@@ -21,14 +21,14 @@ static int find(const struct raw_codec *rows, PyObject *callable, struct raw_cal
         return -1;
     for (; rows->call != NULL; rows++) {
         if (rows->call == function)
-            *raw = (struct raw_call){rows->encode, rows->decode, PyCFunction_GetSelf(callable)};
+            *raw = (struct raw_call){rows->encode, rows->decode, rows->measure, PyCFunction_GetSelf(callable)};
     }
     return 0;
 }
 
 int echo_raw_call_of(PyObject *callable, struct raw_call *raw)
 {
-    *raw = (struct raw_call){NULL, NULL, NULL};
+    *raw = (struct raw_call){NULL, NULL, NULL, NULL};
     if (!PyCFunction_Check(callable))
         return 0;
     if (find(rows_of("echo_core._objects", "echo_core._objects." RAW_CODECS), callable, raw) != 0)

@@ -23,22 +23,37 @@ typedef int raw_encode(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_
  * and may lie at any alignment. */
 typedef PyObject *raw_decode(PyObject *self, const uint8_t *record, Py_ssize_t size);
 
+/* How many bytes the record of an event would take; exact for every event that can be encoded. It is encoded only
+ * where that does not show otherwise. -1 with an exception. */
+typedef Py_ssize_t raw_measure(PyObject *self, PyObject *event);
+
 /* One built-in function. */
 struct raw_codec {
-    PyCFunction call;   /* what the function is made of; NULL in the row that ends a table */
-    raw_encode *encode; /* NULL: it does not encode */
-    raw_decode *decode; /* NULL: it does not decode */
+    PyCFunction call;     /* what the function is made of; NULL in the row that ends a table */
+    raw_encode *encode;   /* NULL: it does not encode */
+    raw_decode *decode;   /* NULL: it does not decode */
+    raw_measure *measure; /* NULL exactly where encode is */
 };
 
 /* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
 struct raw_call {
     raw_encode *encode;
     raw_decode *decode;
-    PyObject *self; /* of both; borrowed from the callable */
+    raw_measure *measure;
+    PyObject *self; /* of all three; borrowed from the callable */
 };
 
 /* raw_codec.c, which is part of each module that asks. Fills in *raw. 0, or -1 with an exception. */
 __attribute__((visibility("hidden"))) int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
+
+/* The size of a record that a function has returned, which goes; -1 with an exception, also where it is no bytes. */
+static inline Py_ssize_t size_of_record(PyObject *record)
+{
+    Py_ssize_t size = record != NULL ? PyBytes_Size(record) : -1;
+
+    Py_XDECREF(record);
+    return size;
+}
 
 /* The attribute of the module, and what its capsule's name ends with. */
 #define RAW_CODECS "raw_codecs"

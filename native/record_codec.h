@@ -39,6 +39,7 @@ PyObject *echo_record_encode(PyObject *self, PyObject *event);
 PyObject *echo_record_decode(PyObject *self, PyObject *data);
 raw_encode echo_record_encode_raw;
 raw_decode echo_record_decode_raw;
+raw_measure echo_record_measure;
 
 /* tp_members. */
 extern PyMemberDef echo_record_codec_members[];

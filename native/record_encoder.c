@@ -149,6 +149,24 @@ int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ss
     return *record != NULL ? 0 : -1;
 }
 
+/* A source that is what the record encodes to has its size. */
+Py_ssize_t echo_record_measure(PyObject *self, PyObject *event)
+{
+    struct encoder *encoder = (struct encoder *)self;
+    struct codec *codec = &encoder->codec;
+    const struct shape *shape = codec->shape;
+    int is_exact = shape != NULL && Py_TYPE(event) == shape->owner;
+    PyObject *source = NULL;
+
+    if (is_exact && shape->source == 0)
+        return shape->size;
+    if (is_exact && encode_whole(shape, event, &source) == GOOD)
+        return size_of_record(source);
+    if (encoder->raw.measure != NULL)
+        return encoder->raw.measure(encoder->raw.self, event);
+    return size_of_record(finish(codec, UNUSUAL, NULL, codec->fallback, event));
+}
+
 /* events: owned by the caller; exactly a list. */
 static PyObject *encode_many(struct codec *encoder, PyObject *events)
 {
@@ -203,7 +221,7 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static int encoder_clear(PyObject *self)
 {
-    ((struct encoder *)self)->raw = (struct raw_call){NULL, NULL, NULL};
+    ((struct encoder *)self)->raw = (struct raw_call){NULL, NULL, NULL, NULL};
     return echo_record_codec_clear(self);
 }
 

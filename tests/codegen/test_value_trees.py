@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core import _objects
+from echo_core import _links, _objects
 from echo_core.codegen import cpython
 from echo_core.codegen.events.compiled import use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
@@ -95,6 +95,25 @@ def test_random_events_are_those_of_the_generic_codec(data: st.DataObject) -> No
     again = walker.decode(record)
     assert plain_value(generic, again) == plain_value(generic, event)
     assert walker.interpreted == 0 or has_tables(generic.receiver.record)
+
+
+@examples(200)
+@given(st.data())
+def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataObject) -> None:
+    """Whatever the format: a queue counts an event for as many bytes as its record would take."""
+    cls = Format(data.draw(layouts(NATIVE, depth=3))).record_class()
+    walker, generic = walker_of(cls), generic_codec(cls)
+    if walker is None:
+        return
+    event = event_of(generic, data.draw(plain_values(generic.receiver.layout)))
+    it = _links.Queue(max_events=1, max_bytes=1, policy=_links.DROP_NEWEST, timeout_ns=0)
+    for encode in (walker.encode, echo.encoder(cls)):
+        outlet = _links.Outlet(cls, encode)
+        outlet.direct = (_links.Delivery(it, bytes, print),)
+        outlet.submit(event)
+        assert it.depth_bytes == len(generic.encode(event))
+        assert it.get(0) is event
+    assert walker.interpreted == 0
 
 
 def has_tables(type_: Type) -> bool:

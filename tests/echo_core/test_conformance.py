@@ -457,6 +457,38 @@ def test_every_event_of_an_array_is_got_or_counted(pair: Pair, when_full: WhenFu
     assert lost_by(notices.events) in {0, dropped}
 
 
+def stories(size_bytes: int) -> list[Any]:
+    return [Story(i, "", b"", np.full(size_bytes // 4, i, "f4"), []) for i in range(20)]
+
+
+def others(size_bytes: int) -> list[Any]:
+    return [Other(f"{i}" + "x" * size_bytes) for i in range(20)]
+
+
+@pytest.mark.parametrize("size_bytes", [800, 200_000])
+@pytest.mark.parametrize("make", [stories, others])
+def test_what_waits_is_bounded_by_bytes_also_where_events_vary(
+    pair: Pair, make: Callable[[int], list[Any]], size_bytes: int
+) -> None:
+    """One is taken when it is alone; all that have no room are counted."""
+    here, there = opened(pair)
+    events = make(80_000)
+    cls: type[Any] = events[0].__class__
+    sink = there.sink(cls, backlog=echo.Backlog(size_bytes=size_bytes, when_full="drop_newest"))
+    source = here.source(cls)
+    source.wait_matched()
+    for event in events:
+        source.submit(event)
+    source.flush(LIMIT_S)
+    room = max(1, size_bytes // 80_000)
+    kept = sink.statistics()
+    assert kept.queued_events == room
+    assert kept.queued_bytes == pytest.approx(room * 80_000, rel=0.01)
+    assert [sink.get(LIMIT_S) for _ in range(room)] == events[:room]
+    assert (kept.dropped, sink.statistics().queued_bytes) == (20 - room, 0)
+    _until(lambda: source.statistics().dropped_at_sinks == 20 - room)
+
+
 def lost_by(notices: list[Any]) -> int:
     return sum(notice.events for notice in notices if isinstance(notice, echo.EventsLost))
 
