@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SourceStatistics:
-    """`dropped` counts events once for every process that did not get them, `dropped_at_sinks` those that
-    sinks elsewhere have reported."""
+    """`size_bytes` are those of the records that were made for sinks elsewhere and of other classes, or were
+    submitted as arrays: an event that is only handed over by reference has none. `dropped` counts events once
+    for every process that did not get them, `dropped_at_sinks` those that sinks, here and elsewhere, had no
+    room for."""
 
     events: int
     size_bytes: int
@@ -22,10 +24,12 @@ class SourceStatistics:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatistics:
-    """`size_bytes` are those of records as they came; what varies in size and came by reference has none.
-    `lost` never came: sources had dropped it. `dropped` came and found no room. `compiled` and
-    `interpreted` say how records were decoded that feed it now: by decoders which all sinks of the node share
-    that take the same from the same format, so they may count more than came to this one."""
+    """`size_bytes` are those of records as they came; what varies in size and came by reference has none, but
+    where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
+    had dropped it. `dropped` came and found no room. `queued_events` and `queued_bytes` wait in the sink's
+    queue; events in an array count one by one. `compiled` and `interpreted` say how records were decoded that
+    feed it now: by decoders which all sinks of the node share that take the same from the same format, so
+    they may count more than came to this one."""
 
     events: int
     size_bytes: int
