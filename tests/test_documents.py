@@ -63,11 +63,29 @@ def test_an_example_runs_and_says_something(example: Path) -> None:
     assert result.stdout.strip()
 
 
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The target as it is told, but for what it is done in: the environment that runs the tests.
+
+    That is taken as it is (READY), whether a `make` has made it or not, and newer files need no build: others
+    use it at the same time. A `make` around this one hands on nothing, nor does a pytest.
+    """
+    handed_on = ("MAKE", "MFLAGS", "GNUMAKEFLAGS", "PYTEST_", "COV_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(handed_on)}
+    return subprocess.run(
+        ["make", *arguments, f"VENV={sys.prefix}", "READY=", "TEST_JOBS=1"],
+        cwd=ROOT,
+        env={**environment, "PYTHONWARNINGS": "error"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
-def test_the_demo_shows_every_component_and_leaves_none(transport: str) -> None:
+def test_make_demo_shows_every_component_and_leaves_none(transport: str) -> None:
     """Who is still there would hold the pipe of its output, and the demo would not be seen to end."""
-    result = run("-m", "examples.demo", "--transport", transport)
+    result = make("demo", f"TRANSPORT={transport}")
     assert result.returncode == 0, result.stderr
     assert not result.stderr
     for line in (
@@ -79,6 +97,20 @@ def test_the_demo_shows_every_component_and_leaves_none(transport: str) -> None:
         r"simulation +\| to newer .*2 channels",
     ):
         assert re.search(line, result.stdout), result.stdout
+
+
+@pytest.mark.slow
+def test_make_test_runs_what_it_is_told() -> None:
+    """Its variable for arguments, too."""
+    one_test = "tests/echo_core/test_channel_ids.py::test_text_stays_the_same_in_every_version"
+    result = make("test", f"PYTEST_ARGS=-p no:cacheprovider {one_test}")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "= 1 passed in " in result.stdout, result.stdout
+
+
+def test_nothing_but_make_is_told_to_run_at_first() -> None:
+    """Both are run by the tests above."""
+    assert re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE) == ["demo", "test"]
 
 
 @pytest.mark.parametrize(
