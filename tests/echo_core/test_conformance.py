@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from tests.echo_core.channel_events import (
 )
 from tests.echo_core.conftest import MakeNode
 
+T = TypeVar("T")
 Pair = tuple[echo.Node, echo.Node]
 LIMIT_S = 30.0
 
@@ -46,6 +47,16 @@ class Collector:
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.events) >= count, LIMIT_S), len(self.events)
             return self.events
+
+    def of(self, cls: type[T]) -> list[T]:
+        """Of all that has come, what is of a class."""
+        return [event for event in list(self.events) if isinstance(event, cls)]
+
+    def wait_for(self, cls: type[T], is_met: Callable[[list[T]], bool] = bool) -> list[T]:
+        """What is of a class, once that is what the test waits for."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: is_met(self.of(cls)), LIMIT_S), self.events
+            return self.of(cls)
 
 
 def opened(pair: Pair, *types: type[Any]) -> tuple[echo.Channel[Any], echo.Channel[Any]]:
@@ -332,17 +343,28 @@ def test_a_handler_that_fails_stops_nobody(make_node: MakeNode, transport: str, 
 
 
 def test_departures_are_noticed(pair: Pair) -> None:
+    """Of a source, also where others stay; and of a process, which said goodbye."""
     here, there = opened(pair, Plain)
     notices = Collector()
     here.watch(notices)
-    source = here.source(Plain)
+    ours = here.source(Plain)
     there.sink(Plain, Collector())
-    source.wait_matched()
+    first, second = there.source(Plain, name="first"), there.source(Plain, name="second")
+    here.sink(Plain, Collector()).wait_matched(3, LIMIT_S)
+    ours.wait_matched(2, LIMIT_S)
+    first.close()
+    assert [closed.name for closed in notices.wait_for(echo.SourceClosed)] == ["first"]
+    assert (notices.of(echo.PeerLeft), second.is_closed) == ([], False)
     there.close()
-    source_of_there = pair[1].open_channel(here.id).source(Plain)
-    here.sink(Plain).wait_matched(1, LIMIT_S)
-    source_of_there.close()
-    assert source.sinks in {0, 1}  # the new sink of this node, or none yet
+    closed = notices.wait_for(echo.SourceClosed, lambda told: len(told) == 2)
+    came = {opened.name: opened.peer for opened in notices.of(echo.SourceOpened)}
+    assert [(told.name, told.peer) for told in closed] == [(name, came[name]) for name in ("first", "second")]
+    _until(lambda: ours.sinks == 1)  # the one that is here
+    if pair[0].joins_in_process:
+        assert not notices.of(echo.PeerLeft)
+    else:
+        [left] = notices.wait_for(echo.PeerLeft)
+        assert (left.peer, left.reason) == (came["first"], "")
 
 
 def test_what_is_closed_says_so(pair: Pair) -> None:
