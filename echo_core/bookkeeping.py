@@ -91,8 +91,18 @@ class Bookkeeping:
         except Exception:  # the component's; others are told all the same
             log.exception("a handler of notices failed")
 
-    def wait_for(self, is_met: Callable[[], bool], timeout_s: float | None, what: Callable[[], str]) -> None:
-        """Blocks until `is_met`, looking again at every change; TimedOutError says `what` was waited for."""
+    def wait_for(
+        self,
+        is_met: Callable[[], bool],
+        timeout_s: float | None,
+        what: Callable[[], str],
+        *,
+        asked_s: float | None = None,
+    ) -> None:
+        """Blocks until `is_met`, looking again at every change; TimedOutError says `what` was waited for.
+
+        `asked_s`: the time that is told, where `timeout_s` is what others have left of it.
+        """
         with self._lock:
             if is_met():
                 return
@@ -105,7 +115,7 @@ class Bookkeeping:
             while not is_met():
                 left = None if limit is None else limit - time.monotonic()
                 if left is not None and left <= 0:
-                    msg = f"Expected {what()} within {timeout_s} s"
+                    msg = f"Expected {what()} within {timeout_s if asked_s is None else asked_s} s"
                     raise TimedOutError(msg)
                 self._changed.wait(left)
 

@@ -17,6 +17,7 @@ import binascii
 import hashlib
 import secrets
 from dataclasses import dataclass
+from typing import cast
 
 from echo_core.errors import ChannelError
 from echo_core.transports.addresses import Address, known_addresses
@@ -51,6 +52,9 @@ class ChannelId:
 
     @classmethod
     def parse(cls, text: str) -> ChannelId:
+        if not isinstance(cast("object", text), str):
+            msg = f"Expected a channel id, got {text!r}"
+            raise ChannelError(msg, hint="it is a text: `channel.id`")
         if not text.startswith(_PREFIX):
             version, colon, _ = text.partition(":")
             hint = "another version of the id" if colon and version.startswith("echo") else "ids begin so"

@@ -48,7 +48,7 @@ class Offers(Protocol):
 
     def withdraw(self, source: Source[Any]) -> None: ...
 
-    def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
+    def flush(self, source: Source[Any], timeout_s: float | None, *, asked_s: float | None) -> None: ...
 
 
 class Peer(Protocol):
@@ -234,7 +234,8 @@ class Membership:
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         for peer in list(self.peers):
-            peer.outgoing.flush(source, None if limit is None else max(0.0, limit - time.monotonic()))
+            left_s = None if limit is None else max(0.0, limit - time.monotonic())
+            peer.outgoing.flush(source, left_s, asked_s=timeout_s)
 
     # -----------------------------------------------------------------------
     # What its node tells it

@@ -92,7 +92,7 @@ class Neighbours:
             try:
                 if peer is None:
                     peer = self._connect(membership, reachable(addresses, ways), ways, left_s)
-                _share(peer, membership, left_s)
+                _share(peer, membership, left_s, asked_s=timeout_s)
             except RefusedError as error:
                 if error.code != "duplicate" or left_s == 0:
                     raise
@@ -102,7 +102,8 @@ class Neighbours:
                 if left_s == 0 or (peer is None and node_id not in self._peers):
                     raise
                 if peer is not None:
-                    books.wait_for(partial(self._is_gone, peer), left_s, partial(str.format, _END_OF, peer))
+                    end = partial(str.format, _END_OF, peer)
+                    books.wait_for(partial(self._is_gone, peer), left_s, end, asked_s=timeout_s)
             else:
                 return
 
@@ -435,11 +436,12 @@ class Neighbours:
             self._door.abandon()
 
 
-def _share(peer: Peer, membership: Membership, timeout_s: float) -> None:
+def _share(peer: Peer, membership: Membership, timeout_s: float, *, asked_s: float) -> None:
     with books.changing():
         peer.join(membership)
     try:
-        books.wait_for(partial(peer.has_answered, membership), timeout_s, lambda: f"an answer from {peer}")
+        answered = partial(peer.has_answered, membership)
+        books.wait_for(answered, timeout_s, lambda: f"an answer from {peer}", asked_s=asked_s)
     except BaseException:
         with books.changing():
             peer.give_up(membership)

@@ -104,8 +104,11 @@ class OutgoingSources:
             outgoing.route.close()  # first: what came behind CLOSED could be taken for another source's
         self._conversation.command(lambda: self._protocol.close(outgoing.stream), behind=outgoing.route)
 
-    def flush(self, source: Source[Any], timeout_s: float | None) -> None:
-        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost."""
+    def flush(self, source: Source[Any], timeout_s: float | None, *, asked_s: float | None) -> None:
+        """Who leaves the channel meanwhile needs no more; LinkError: the link was lost.
+
+        `asked_s`: the time that the component has given to all peers together.
+        """
         conversation = self._conversation
         with books.changing():
             outgoing = self._register.of_source(source)
@@ -125,6 +128,7 @@ class OutgoingSources:
                 ),
                 timeout_s,
                 lambda: f"an answer from {conversation.name}",
+                asked_s=asked_s,
             )
             with books.changing():
                 if number not in self._unanswered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from echo_core.channel_ids import ChannelId
 from echo_core.errors import ChannelError
 from echo_core.transports.addresses import TcpAddress, UnixAddress
+from tests.echo_core.conftest import MakeNode
 
 ADDRESSES = (UnixAddress("echo-1"), TcpAddress("127.0.0.1", 4711), TcpAddress("::1", 1))
 ID = ChannelId(bytes(range(16)), bytes(range(16, 32)), bytes(range(32, 48)), ADDRESSES)
@@ -66,6 +68,11 @@ def test_a_text_that_was_changed_is_refused(place: int, letter: str) -> None:
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(ChannelError):
         ChannelId.parse(text)
+
+
+def test_what_is_no_text_is_refused_like_any_other_text(make_node: MakeNode) -> None:
+    with pytest.raises(ChannelError, match=r"Expected a channel id, got None.*channel\.id"):
+        make_node().open_channel(cast("str", None))
 
 
 def test_an_id_of_a_later_version_is_told_from_one_that_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -155,3 +156,18 @@ def test_a_source_forgets_what_a_sink_of_this_process_has_answered(make_node: Ma
     source.wait_matched(1, LIMIT_S)
     with pytest.raises(echo.TimedOutError):
         source.wait_matched(2, 0.0)
+
+
+@pytest.mark.parametrize("timeout_s", [0.05, 0])
+def test_a_flush_that_takes_too_long_says_what_it_was_given(make_node: MakeNode, timeout_s: float) -> None:
+    """Not what was left for the one that has not answered."""
+    here, there = (make_node(transports=["unix"]) for _ in range(2))
+    channel = here.create_channel("x", Plain)
+    may_go_on = threading.Event()
+    there.open_channel(channel.id).sink(Plain, lambda _: may_go_on.wait(LIMIT_S))
+    source = channel.source()
+    source.wait_matched()
+    source.submit(Plain(1, 0.0))
+    with pytest.raises(echo.TimedOutError, match=rf"an answer from .* within {timeout_s} s"):
+        source.flush(timeout_s)
+    may_go_on.set()
