@@ -165,7 +165,9 @@ class Delivery:
         record_size: int = 0,
         is_array: bool = False,
         dtype: Any = None,
-    ) -> Delivery: ...
+        convert: Callable[..., Any] | None = None,
+    ) -> Delivery:
+        """`convert`: what `decode` converts arrays by; it counts what is left to Python code."""
     def hand(self, records: Any, /) -> None:
         """As if a frame with these records had come."""
     def hand_event(self, event: object, /) -> None:
@@ -179,6 +181,12 @@ class Delivery:
         where their sizes had to be known."""
     @property
     def failures(self) -> int:
+    def compiled(self) -> int:
+        """How many of them native code has made of records."""
+    @property
+    def interpreted(self) -> int:
+        """How many of them were left to Python code."""
+    @property
         """How many of them ended in an exception."""
     @property
     def dropped(self) -> int:

@@ -58,17 +58,9 @@ class Reception:
     dtype: np.dtype[Any] | None = None
 
     @property
-    def compiled(self) -> int:
-        return _count(self.decode, "compiled", "walked")
-
-    @property
-    def interpreted(self) -> int:
-        return _count(self.decode, "interpreted")
-
-
-def _count(decode: Callable[[Any], Any], *names: str) -> int:
-    made_by = getattr(decode, "__self__", None)
-    return next((getattr(made_by, name) for name in names if hasattr(made_by, name)), 0)
+    def convert(self) -> Callable[..., Any] | None:
+        """What arrays of another layout are converted by."""
+        return getattr(self.decode, "convert", None)
 
 
 # Formats come from peers: what no sink uses any more goes when there are more than these.

@@ -21,11 +21,12 @@ from echo_core.bookkeeping import books, log
 from echo_core.errors import BacklogError, ChannelError, ClosedError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
-from echo_core.receptions import Reception, Receptions, Wanted
+from echo_core.receptions import Receptions, Wanted
 from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
+_COUNTED = ("events", "bytes", "failures", "compiled", "interpreted")  # by a Delivery
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
 
@@ -81,9 +82,10 @@ class Sink(Generic[T]):
         self._keeper = keeper
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
-        self._feeds: dict[Feed, tuple[_links.Delivery, Reception | None]] = {}
+        self._feeds: dict[Feed, tuple[_links.Delivery, int]] = {}  # and what the feed had lost before
         self._refusals: dict[Feed, Report] = {}
-        self._past = [0, 0, 0, 0]  # events, failures, lost, bytes: of feeds that are gone
+        self._past: Counter[str] = Counter()  # what was counted of feeds that are gone
+        self._own_failures = 0  # on the thread of its own, which alone counts them
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
         self.is_leaving = False  # with others of its channel: what it refuses is no news
@@ -146,22 +148,28 @@ class Sink(Generic[T]):
 
     def statistics(self) -> SinkStatistics:
         with books.changing():
-            feeds = list(self._feeds.items())
-        events, failures, lost, size_bytes = self._past
-        made = {id(reception): reception for _, (_, reception) in feeds if reception is not None}.values()
+            counted = self._past.copy()
+            for feed in self._feeds:
+                counted.update(self._counts_of(feed))
+            sources = len(self._feeds)
         queue = self._queue
         return SinkStatistics(
-            events=events + sum(delivery.events for _, (delivery, _) in feeds),
-            size_bytes=size_bytes + sum(delivery.bytes for _, (delivery, _) in feeds),
-            lost=lost + sum(feed.lost for feed, _ in feeds),
+            events=counted["events"],
+            size_bytes=counted["bytes"],
+            lost=counted["lost"],
             dropped=queue.dropped if queue else 0,
-            failures=failures + sum(delivery.failures for _, (delivery, _) in feeds),
+            failures=counted["failures"] + self._own_failures,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,
-            sources=len(feeds),
-            compiled=sum(reception.compiled for reception in made),
-            interpreted=sum(reception.interpreted for reception in made),
+            sources=sources,
+            compiled=counted["compiled"],
+            interpreted=counted["interpreted"],
         )
+
+    def _counts_of(self, feed: Feed) -> dict[str, int]:
+        delivery, lost_before = self._feeds[feed]
+        counts = {name: getattr(delivery, name) for name in _COUNTED}
+        return {**counts, "lost": feed.lost - lost_before}
 
     def close(self, linger_s: float = 1.0) -> None:
         """No more events are taken; what is queued can still be had by iterating.
@@ -226,8 +234,9 @@ class Sink(Generic[T]):
             record_size=feed.format.size_bytes if feed.format.is_fixed else 0,
             is_array=self.wanted.is_array,
             dtype=reception.dtype if reception else None,
+            convert=reception.convert if reception else None,
         )
-        self._feeds[feed] = delivery, reception
+        self._feeds[feed] = delivery, feed.lost
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
         return delivery
@@ -252,12 +261,9 @@ class Sink(Generic[T]):
         return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
 
     def release(self, feed: Feed) -> None:
-        held = self._feeds.pop(feed, None)
-        if held is not None:
-            self._past[0] += held[0].events
-            self._past[1] += held[0].failures
-            self._past[2] += feed.lost
-            self._past[3] += held[0].bytes
+        if feed in self._feeds:
+            self._past.update(self._counts_of(feed))
+            del self._feeds[feed]
             self._feeds_by_link[feed.link] -= 1
             if not self._feeds_by_link[feed.link]:
                 del self._feeds_by_link[feed.link]
@@ -306,7 +312,7 @@ class Sink(Generic[T]):
         try:
             self._handler(event)
         except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
-            self._past[1] += 1
+            self._own_failures += 1
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:

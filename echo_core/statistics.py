@@ -27,9 +27,9 @@ class SinkStatistics:
     """`size_bytes` are those of records as they came; what varies in size and came by reference has none, but
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
     had dropped it. `dropped` came and found no room. `queued_events` and `queued_bytes` wait in the sink's
-    queue; events in an array count one by one. `compiled` and `interpreted` say how records were decoded that
-    feed it now: by decoders which all sinks of the node share that take the same from the same format, so
-    they may count more than came to this one."""
+    queue; events in an array count one by one. Of the events that came as records, `compiled` were decoded by
+    native code, `interpreted` by Python code: until what is compiled is ready, and where only Python has the
+    words."""
 
     events: int
     size_bytes: int

@@ -1,4 +1,4 @@
-/* What echo_core._records and echo_core._objects have in common: numbers and text between Python objects and
+/* What echo_core._records and echo_core._objects have in common, and others use of it: numbers and text between Python objects and
  * bytes, and what every extension type needs.
  *
  * Python's own checks are the truth. What is written here takes the common values as they would and leaves
@@ -18,7 +18,7 @@
 /* How far a call, or a step of it, has come. */
 enum outcome {
     GOOD,    /* as it should be */
-    UNUSUAL, /* the fallback decides; in _records no exception is set then */
+    UNUSUAL, /* the fallback decides; in _records and _routines no exception is set then */
     RAISED,  /* an exception is set; it is the call's */
 };
 

@@ -14,6 +14,9 @@
 /* Fewer bytes are copied: a view would keep all that was received with them. */
 #define SPAN_BYTES 4096
 
+/* How many of the functions that decode one after another may count: a walker and the conversion before it. */
+#define COUNTS 2
+
 /* The Python object. It has no tp_clear: a cycle through it leads through an Inlet, an Outlet, a Queue or an
  * instance of a class, which have one. */
 struct delivery {
@@ -27,7 +30,11 @@ struct delivery {
     Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
     int is_queue;           /* what target is */
     int is_array;           /* 1: all records of a batch become one object */
-    uint64_t events;        /* handed to the target, or lost on the way for an error */
+    PyObject *counting[COUNTS]; /* owned; callables that have counts. NULL: none */
+    const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
+    unsigned long long decoded; /* events that came as records, also where that failed */
+    uint64_t interpreted;   /* of them, what was left to Python code */
+    uint64_t handed;        /* events that came by reference */
     uint64_t bytes;         /* of their records, in the sender's layout */
     uint64_t failures;      /* exceptions reported */
     uint64_t dropped;       /* for want of room in the queue */
@@ -82,6 +89,48 @@ static int refuse(struct delivery *delivery)
     return -1;
 }
 
+/* --- who decodes --- */
+
+static const unsigned long long nothing_counted;
+
+/* What has changed it was decoded by Python code: while native code decodes no other thread does, unless that
+ * converts more than 64 KiB, or the class has code of its own for new events. */
+static inline unsigned long long left_to_python(const struct delivery *delivery)
+{
+    return *delivery->counts[0] + *delivery->counts[1];
+}
+
+/* Of a callable, and those that it calls. 0, or -1 with an exception. */
+static int find_counts(struct delivery *delivery, PyObject *callable)
+{
+    const unsigned long long *count;
+    struct raw_call raw;
+    PyObject *next;
+    int found = 0;
+
+    for (; callable != NULL && found < COUNTS; callable = next) {
+        if (echo_raw_call_of(callable, &raw) != 0)
+            return -1;
+        next = NULL;
+        count = raw.count != NULL ? raw.count(raw.self, &next) : NULL;
+        if (count != NULL) {
+            delivery->counting[found] = Py_NewRef(callable);
+            delivery->counts[found++] = count;
+        }
+    }
+    return 0;
+}
+
+/* `convert`: what `decode` converts by, if it is no built-in function. */
+static int take_counts(struct delivery *delivery, PyObject *convert)
+{
+    for (int i = 0; i < COUNTS; i++)
+        delivery->counts[i] = &nothing_counted;
+    if (delivery->raw.decode == NULL && !delivery->is_array)
+        delivery->counts[0] = &delivery->decoded; /* itself Python code: all are */
+    return find_counts(delivery, delivery->is_array ? convert : delivery->decode);
+}
+
 /* --- one event --- */
 
 /* Takes the reference over: to an event, or to an array of so many. */
@@ -110,10 +159,11 @@ static PyObject *decode_copy(const struct delivery *delivery, const uint8_t *byt
     return event;
 }
 
-/* What a record was decoded to: NULL with an exception. */
-static inline int hand_decoded(struct delivery *delivery, PyObject *event, Py_ssize_t size)
+/* What a record was decoded to: NULL with an exception. `before`: what was left to Python code until then. */
+static inline int hand_decoded(struct delivery *delivery, unsigned long long before, PyObject *event, Py_ssize_t size)
 {
-    delivery->events++;
+    delivery->decoded++;
+    delivery->interpreted += left_to_python(delivery) != before;
     delivery->bytes += (uint64_t)size;
     return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
 }
@@ -121,9 +171,10 @@ static inline int hand_decoded(struct delivery *delivery, PyObject *event, Py_ss
 static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
 {
     const struct raw_call *raw = &delivery->raw;
+    unsigned long long before = left_to_python(delivery);
     PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
 
-    return hand_decoded(delivery, event, size);
+    return hand_decoded(delivery, before, event, size);
 }
 
 /* --- the records of a batch --- */
@@ -158,12 +209,13 @@ static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t
 static int hand_shared(struct delivery *delivery, const struct record *record)
 {
     PyObject *copy = PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
+    unsigned long long before = left_to_python(delivery);
     int status;
 
     if (copy == NULL)
         return -1;
     if (delivery->record_size == 0)
-        status = hand_decoded(delivery, call_one(delivery->decode, copy), record->size);
+        status = hand_decoded(delivery, before, call_one(delivery->decode, copy), record->size);
     else
         status = hand_each(delivery, (const uint8_t *)PyBytes_AsString(copy), record->size);
     Py_DECREF(copy);
@@ -222,6 +274,7 @@ static PyObject *join(const struct record *records, Py_ssize_t count, Py_ssize_t
 static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
 {
     Py_ssize_t events, total = measure(delivery, records, count);
+    unsigned long long before;
     PyObject *buffer, *array;
 
     if (total < 0)
@@ -232,10 +285,12 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
         buffer = join(records, count, total);
     if (buffer == NULL)
         return -1;
+    before = left_to_python(delivery);
     array = call_with(delivery->decode, buffer, delivery->dtype);
     Py_DECREF(buffer);
     events = total / delivery->record_size;
-    delivery->events += (uint64_t)events;
+    delivery->decoded += (uint64_t)events;
+    delivery->interpreted += left_to_python(delivery) != before ? (uint64_t)events : 0;
     delivery->bytes += (uint64_t)total;
     return array != NULL ? deliver(delivery, array, total, events) : refuse(delivery);
 }
@@ -253,7 +308,7 @@ int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
 {
     struct delivery *delivery = (struct delivery *)self;
 
-    delivery->events++;
+    delivery->handed++;
     delivery->bytes += (uint64_t)size;
     return deliver(delivery, Py_NewRef(event), size, 1);
 }
@@ -294,11 +349,11 @@ static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype", NULL};
-    PyObject *target, *decode, *on_error, *dtype = Py_None;
+    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype", "convert", NULL};
+    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npO:Delivery", names, &target, &decode, &on_error,
-                                     &delivery->record_size, &delivery->is_array, &dtype))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOO:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array, &dtype, &convert))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -308,7 +363,9 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     delivery->decode = Py_NewRef(decode);
     delivery->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     delivery->on_error = Py_NewRef(on_error);
-    return 0;
+    if (echo_raw_call_of(decode, &delivery->raw) != 0)
+        return -1;
+    return take_counts(delivery, convert);
 }
 
 static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -318,7 +375,7 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 
     if (delivery == NULL)
         return NULL;
-    if (take_arguments(delivery, args, kwargs) != 0 || echo_raw_call_of(delivery->decode, &delivery->raw) != 0) {
+    if (take_arguments(delivery, args, kwargs) != 0) {
         Py_DECREF(delivery);
         return NULL;
     }
@@ -336,6 +393,8 @@ static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(delivery->decode);
     Py_VISIT(delivery->dtype);
     Py_VISIT(delivery->on_error);
+    for (int i = 0; i < COUNTS; i++)
+        Py_VISIT(delivery->counting[i]);
     return 0;
 }
 
@@ -348,6 +407,8 @@ static void delivery_dealloc(PyObject *self)
     Py_XDECREF(delivery->decode);
     Py_XDECREF(delivery->dtype);
     Py_XDECREF(delivery->on_error);
+    for (int i = 0; i < COUNTS; i++)
+        Py_XDECREF(delivery->counting[i]);
     free_instance(self);
 }
 
@@ -358,9 +419,30 @@ static PyMethodDef delivery_methods[] = {
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
     {NULL, NULL, 0, NULL}};
 
+static PyObject *delivery_get_events(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(delivery->decoded + delivery->handed);
+}
+
+static PyObject *delivery_get_compiled(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(delivery->decoded - delivery->interpreted);
+}
+
+static PyGetSetDef delivery_getters[] = {
+    {"events", delivery_get_events, NULL, PyDoc_STR("How many have come to this sink, failures included."), NULL},
+    {"compiled", delivery_get_compiled, NULL, PyDoc_STR("How many of them native code has made of records."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
 static PyMemberDef delivery_members[] = {
-    {"events", T_ULONGLONG, offsetof(struct delivery, events), READONLY,
-     PyDoc_STR("How many have come to this sink, failures included.")},
+    {"interpreted", T_ULONGLONG, offsetof(struct delivery, interpreted), READONLY,
+     PyDoc_STR("How many of them were left to Python code.")},
     {"bytes", T_ULONGLONG, offsetof(struct delivery, bytes), READONLY,
      PyDoc_STR("Of their records, in the sender's layout. Events that vary in size and came by reference count where "
                "their sizes had to be known.")},
@@ -371,13 +453,15 @@ static PyMemberDef delivery_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot delivery_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
+                          "convert=None)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},
     {Py_tp_traverse, delivery_traverse},
     {Py_tp_methods, delivery_methods},
     {Py_tp_members, delivery_members},
+    {Py_tp_getset, delivery_getters},
     {0, NULL}};
 
 PyType_Spec echo_link_delivery_spec = {

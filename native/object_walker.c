@@ -119,6 +119,14 @@ PyObject *echo_walker_decode_raw(PyObject *self, const uint8_t *record, Py_ssize
     return result;
 }
 
+const unsigned long long *echo_walker_count(PyObject *self, PyObject **next)
+{
+    struct walker *walker = (struct walker *)self;
+
+    *next = walker->convert;
+    return &walker->interpreted;
+}
+
 /* --- the type --- */
 
 static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

@@ -19,9 +19,9 @@
 
 static const struct raw_codec raw_codecs[] = {
     {.call = echo_walker_encode, .encode = echo_walker_encode_raw, .measure = echo_walker_measure},
-    {.call = echo_walker_decode, .decode = echo_walker_decode_raw},
+    {.call = echo_walker_decode, .decode = echo_walker_decode_raw, .count = echo_walker_count},
     {.call = echo_codec_encode, .encode = echo_codec_encode_raw, .measure = echo_codec_measure},
-    {.call = echo_codec_decode, .decode = echo_codec_decode_raw},
+    {.call = echo_codec_decode, .decode = echo_codec_decode_raw, .count = echo_codec_count},
     {.call = NULL}};
 
 static int module_exec(PyObject *module)

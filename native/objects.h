@@ -266,6 +266,7 @@ PyObject *echo_codec_decode(PyObject *self, PyObject *data);
 raw_encode echo_walker_encode_raw, echo_codec_encode_raw;
 raw_decode echo_walker_decode_raw, echo_codec_decode_raw;
 raw_measure echo_walker_measure, echo_codec_measure;
+raw_count echo_walker_count, echo_codec_count; /* of records that were decoded */
 
 /* The Walker whose function of that kind the callable is, borrowed; NULL for any other. Runs no Python code. */
 PyObject *echo_walker_of(PyObject *callable, PyCFunction function);

@@ -21,17 +21,23 @@ static int find(const struct raw_codec *rows, PyObject *callable, struct raw_cal
         return -1;
     for (; rows->call != NULL; rows++) {
         if (rows->call == function)
-            *raw = (struct raw_call){rows->encode, rows->decode, rows->measure, PyCFunction_GetSelf(callable)};
+            *raw = (struct raw_call){.encode = rows->encode,
+                                     .decode = rows->decode,
+                                     .measure = rows->measure,
+                                     .count = rows->count,
+                                     .self = PyCFunction_GetSelf(callable)};
     }
     return 0;
 }
 
 int echo_raw_call_of(PyObject *callable, struct raw_call *raw)
 {
-    *raw = (struct raw_call){NULL, NULL, NULL, NULL};
+    *raw = (struct raw_call){.self = NULL};
     if (!PyCFunction_Check(callable))
         return 0;
     if (find(rows_of("echo_core._objects", "echo_core._objects." RAW_CODECS), callable, raw) != 0)
+        return -1;
+    if (find(rows_of("echo_core._routines", "echo_core._routines." RAW_CODECS), callable, raw) != 0)
         return -1;
     return find(rows_of("echo_core._records", "echo_core._records." RAW_CODECS), callable, raw);
 }

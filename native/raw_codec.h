@@ -1,5 +1,6 @@
 /* What built-in codecs offer to other C modules: events to plain memory and back, without a bytes object
- * between. The rules are those of the built-in function; so are its fallbacks, its counters and its errors.
+ * between. The rules are those of the built-in function; so are its fallbacks, its counters and its errors. And
+ * where they, and conversions, count what they have left to Python code.
  *
  * A module that has such functions exports a capsule RAW_CODECS with a table of them. Whoever is given a
  * callable looks it up (echo_raw_call_of) by the C function that a built-in one was made of, which tells its
@@ -27,12 +28,17 @@ typedef PyObject *raw_decode(PyObject *self, const uint8_t *record, Py_ssize_t s
  * where that does not show otherwise. -1 with an exception. */
 typedef Py_ssize_t raw_measure(PyObject *self, PyObject *event);
 
+/* Where a built-in function counts the calls that it left to Python code, as long as `self` lives; NULL: it leaves
+ * none. *next: borrowed; a callable that it calls, and which may leave some in turn. Stays NULL: there is none. */
+typedef const unsigned long long *raw_count(PyObject *self, PyObject **next);
+
 /* One built-in function. */
 struct raw_codec {
     PyCFunction call;     /* what the function is made of; NULL in the row that ends a table */
     raw_encode *encode;   /* NULL: it does not encode */
     raw_decode *decode;   /* NULL: it does not decode */
     raw_measure *measure; /* NULL exactly where encode is */
+    raw_count *count;     /* NULL: it leaves nothing to Python code, or does not count it */
 };
 
 /* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
@@ -40,7 +46,8 @@ struct raw_call {
     raw_encode *encode;
     raw_decode *decode;
     raw_measure *measure;
-    PyObject *self; /* of all three; borrowed from the callable */
+    raw_count *count;
+    PyObject *self; /* of all; borrowed from the callable */
 };
 
 /* raw_codec.c, which is part of each module that asks. Fills in *raw. 0, or -1 with an exception. */

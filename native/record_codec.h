@@ -40,6 +40,7 @@ PyObject *echo_record_decode(PyObject *self, PyObject *data);
 raw_encode echo_record_encode_raw;
 raw_decode echo_record_decode_raw;
 raw_measure echo_record_measure;
+raw_count echo_record_count; /* a Decoder's */
 
 /* tp_members. */
 extern PyMemberDef echo_record_codec_members[];

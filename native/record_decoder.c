@@ -335,6 +335,14 @@ PyObject *echo_record_decode_raw(PyObject *self, const uint8_t *record, Py_ssize
     return result;
 }
 
+const unsigned long long *echo_record_count(PyObject *self, PyObject **next)
+{
+    struct decoder *decoder = (struct decoder *)self;
+
+    *next = decoder->convert;
+    return &decoder->codec.interpreted;
+}
+
 static PyObject *decoder_call_many(PyObject *self, PyObject *data)
 {
     struct decoder *decoder = (struct decoder *)self;

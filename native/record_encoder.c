@@ -221,7 +221,7 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static int encoder_clear(PyObject *self)
 {
-    ((struct encoder *)self)->raw = (struct raw_call){NULL, NULL, NULL, NULL};
+    ((struct encoder *)self)->raw = (struct raw_call){.self = NULL};
     return echo_record_codec_clear(self);
 }
 

@@ -84,7 +84,7 @@ static PyObject *holds_at(PyObject *module, PyObject *args)
 
 static const struct raw_codec raw_codecs[] = {
     {.call = echo_record_encode, .encode = echo_record_encode_raw, .measure = echo_record_measure},
-    {.call = echo_record_decode, .decode = echo_record_decode_raw},
+    {.call = echo_record_decode, .decode = echo_record_decode_raw, .count = echo_record_count},
     {.call = NULL}};
 
 static int module_exec(PyObject *module)

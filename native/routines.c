@@ -8,13 +8,9 @@
  * Python's stable ABI of 3.11 only. The GIL guards all state: every function below is called with it and
  * keeps it, save the two places marked "releases the GIL".
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
-#include <structmember.h>
+#include "raw_codec.h"
 
-#include <stdint.h>
-#include <string.h>
+#include <structmember.h>
 
 /* A larger source is converted with the GIL released: below it the hand-over takes longer than the work. */
 #define GIL_RELEASE_BYTES (64 * 1024)
@@ -25,13 +21,6 @@ typedef int32_t convert_fixed(const uint8_t *source, uint8_t *target, uint64_t c
 typedef int32_t verify_record(const uint8_t *record, uint64_t size);
 typedef uint64_t measure_record(const uint8_t *record); /* UINT64_MAX: the result would be too large */
 typedef int32_t convert_record(const uint8_t *record, uint8_t *target);
-
-/* How far a call, or a step of it, has come. */
-enum outcome {
-    GOOD,    /* as it should be */
-    UNUSUAL, /* no exception is set; the fallback decides */
-    RAISED,  /* an exception is set; it is the call's */
-};
 
 /* One set of installed functions. Never changed once published, only replaced. */
 struct program {
@@ -618,6 +607,15 @@ static PyType_Spec routine_spec = {
 
 /* --- the module --- */
 
+static const unsigned long long *count_of(PyObject *self, PyObject **next)
+{
+    (void)next; /* its fallback is Python code */
+    return &((struct routine *)self)->interpreted;
+}
+
+static const struct raw_codec raw_codecs[] = {{.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of},
+                                              {.call = NULL}};
+
 static int module_exec(PyObject *module)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, &routine_spec, NULL);
@@ -629,7 +627,9 @@ static int module_exec(PyObject *module)
     Py_DECREF(type);
     if (status != 0)
         return -1;
-    return PyModule_AddIntMacro(module, GIL_RELEASE_BYTES);
+    if (PyModule_AddIntMacro(module, GIL_RELEASE_BYTES) != 0)
+        return -1;
+    return add_raw_codecs(module, "echo_core._routines." RAW_CODECS, raw_codecs);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -58,7 +58,7 @@ class _Converted:
 
     def __init__(self, conversion: Conversion, dtype: np.dtype[Any], tier: Tier) -> None:
         self._sizes = conversion.sender.size_bytes, dtype.itemsize
-        self._convert = conversion.call
+        self.convert = conversion.call
         self._dtype = dtype
         self._stream = Stream(conversion, tier)
         self._spare = Spare()
@@ -68,11 +68,11 @@ class _Converted:
         view = _flat(data)  # held: while it is, a buffer that can grow does not
         size = view.nbytes // given * made
         if size < MIN_BYTES:
-            converted = self._convert(view)
+            converted = self.convert(view)
             return np.frombuffer(converted, self._dtype) if converted else np.empty(0, self._dtype)
         room = self._spare.empty(size, _BYTE)
         if size <= cache_bytes() or not self._stream.into(view, room):
-            self._convert(view, room)
+            self.convert(view, room)
         room.flags.writeable = False  # as bytes are
         return room.view(self._dtype)
 

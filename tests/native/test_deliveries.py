@@ -14,6 +14,7 @@ import pytest
 
 import echo_core as echo
 from echo_core._links import DROP_NEWEST, Delivery, Inlet, Queue
+from echo_core._routines import Routine
 from echo_core.errors import ConversionError, WireError
 from tests.native.sinks import (
     EVENTS,
@@ -119,7 +120,51 @@ def test_an_event_of_the_sinks_own_type_is_handed_by_reference() -> None:
     delivery.hand_event(event)
     assert sink.events == [event]
     assert sink.events[0] is event
-    assert delivery.events == 1
+    assert (delivery.events, delivery.compiled, delivery.interpreted) == (1, 0, 0)
+
+
+def test_what_python_code_decodes_is_counted_for_each_sink() -> None:
+    """Also that which native code refuses, as it has the words."""
+    codec = echo.codec(Slotted, tier="compiled")
+    record, damaged = codec.encode(Slotted(1, 0.5, "a")), b"\xff" * codec.format.size_bytes
+    deliveries = [deliver(Sink(), codec.decode, len(record)) for _ in range(2)]
+    for delivery in deliveries:
+        delivery.hand(record * 3)
+    with pytest.raises(WireError):
+        deliveries[0].hand(record + damaged)
+    assert [(each.events, each.compiled, each.interpreted) for each in deliveries] == [(5, 4, 1), (3, 3, 0)]
+
+
+def test_a_decoder_of_python_s_own_interprets_all() -> None:
+    delivery = deliver(Sink(), memoryview, 2)
+    delivery.hand(b"abcdef")
+    assert (delivery.compiled, delivery.interpreted) == (0, 3)
+
+
+def test_arrays_that_python_code_converts_are_counted_by_their_events() -> None:
+    routine = Routine(bytes)
+
+    def decode(data: bytes) -> Any:
+        return routine.call(data)
+
+    delivery = deliver(Sink(), decode, 2, is_array=True, convert=routine.call)
+    delivery.hand(b"abcdef")
+    plain = deliver(Sink(), memoryview, 2, is_array=True)
+    plain.hand(b"abcdef")
+    assert [(each.compiled, each.interpreted) for each in (delivery, plain)] == [(0, 3), (3, 0)]
+
+
+def test_who_is_counted_lives_as_long_as_the_delivery() -> None:
+    routine = Routine(bytes)
+    delivery = deliver(Sink(), memoryview, 2, is_array=True, convert=routine.call)
+    held = weakref.ref(routine.call)
+    del routine
+    gc.collect()
+    delivery.hand(b"ab")
+    assert held() is not None
+    del delivery
+    gc.collect()
+    assert held() is None
 
 
 def test_a_bound_method_and_a_builtin_function_are_handlers_too() -> None:
