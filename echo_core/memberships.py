@@ -215,6 +215,7 @@ class Membership:
         for remote in self.remote_sources:
             remote.remove(sink)
 
+                other._tell_drops_of(source)
     def remove_source(self, source: Source[Any], linger_s: float) -> None:
         with books.changing():
             self.sources.remove(source)
@@ -223,6 +224,7 @@ class Membership:
             for peer in self.peers:
                 peer.outgoing.withdraw(source)
             for other in self._together():
+            self._tell_drops_of(source)
                 for sink in other.sinks:
                     sink.forget_refusal(source)
                 other.tell(SourceClosed(_HERE, source.name, source.format))
@@ -237,6 +239,8 @@ class Membership:
             left_s = None if limit is None else max(0.0, limit - time.monotonic())
             peer.outgoing.flush(source, left_s, asked_s=timeout_s)
 
+        with books.changing():
+            self._tell_drops_of(source)
     # -----------------------------------------------------------------------
     # What its node tells it
 
@@ -301,6 +305,16 @@ class Membership:
         """Who is there already is told like whoever comes later, and before that: both go the same way."""
         books.tell_later(*(partial(watcher, notice) for notice in self._present()))
         self.watchers.append(watcher)
+
+    def tick(self) -> None:
+        """Tells what sinks of this process have dropped, as others tell of theirs."""
+        for source in self.sources:
+            self._tell_drops_of(source)
+
+    def _tell_drops_of(self, source: Source[Any]) -> None:
+        newly = source.newly_dropped_here()
+        if newly:
+            self.lose(_HERE, source.name, newly)
 
     def _present(self) -> Iterator[Notice]:
         """A process stands before its sources."""

@@ -330,6 +330,8 @@ class Neighbours:
         with books.changing():
             for peer in self._peers.values():
                 peer.tick()
+            for membership in self._node.memberships:
+                membership.tick()
 
     # -----------------------------------------------------------------------
     # What peers ask

@@ -70,7 +70,9 @@ class Source(Generic[T]):
         self._remote_sinks: dict[_links.Route, int] = {}
         self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
         self._past_dropped = 0
-        self._past_dropped_at_sinks = 0
+        self._past_dropped_here = 0  # at sinks of this process that are gone
+        self._dropped_elsewhere = 0  # at sinks of others
+        self._told_dropped = 0  # at sinks of this process, as components have been told
         self.outlet = _links.Outlet(
             cls,
             encode or _no_events,
@@ -151,12 +153,12 @@ class Source(Generic[T]):
             self._settle()
             routes = [*self._remote_sinks, *self._ending]
             remote_sinks = self.remote_sinks
-            dropped_here = sum(delivery.dropped for delivery in self._local.values())
+            dropped_here = self._dropped_here
         return SourceStatistics(
             events=self.outlet.sequence,
             size_bytes=self.outlet.bytes,
             dropped=self._past_dropped + sum(route.dropped for route in routes),
-            dropped_at_sinks=dropped_here + self._past_dropped_at_sinks,
+            dropped_at_sinks=dropped_here + self._dropped_elsewhere,
             queued_events=sum(route.queued_events for route in routes),
             queued_bytes=sum(route.queued_bytes for route in routes),
             local_sinks=len(self._local),
@@ -223,7 +225,7 @@ class Source(Generic[T]):
             with suppress(ClosedError):  # then it has let go of all
                 self.outlet.direct = _without(self.outlet.direct, delivery)
                 self.outlet.converting = _without(self.outlet.converting, delivery)
-            self._past_dropped_at_sinks += delivery.dropped
+            self._past_dropped_here += delivery.dropped
             sink.release(self)
 
     def end_local(self) -> None:
@@ -236,7 +238,17 @@ class Source(Generic[T]):
 
     def add_dropped_at_sinks(self, events: int) -> None:
         """Sinks elsewhere have dropped so many."""
-        self._past_dropped_at_sinks += events
+        self._dropped_elsewhere += events
+
+    @property
+    def _dropped_here(self) -> int:
+        return self._past_dropped_here + sum(delivery.dropped for delivery in self._local.values())
+
+    def newly_dropped_here(self) -> int:
+        """How many events sinks of this process have dropped since this was last asked."""
+        dropped = self._dropped_here
+        newly, self._told_dropped = dropped - self._told_dropped, dropped
+        return newly
 
     def pause(self, route: _links.Route) -> None:
         """Nobody takes events at its end; what it has queued is still sent."""

@@ -428,8 +428,10 @@ def test_many_channels_share_a_link(pair: Pair) -> None:
     assert len(pair[0].statistics().links) <= 1
 
 
-def test_a_drop_is_counted_on_both_sides(pair: Pair) -> None:
+def test_a_drop_is_counted_on_both_sides_and_told_on_the_source_s(pair: Pair) -> None:
     here, there = opened(pair, Plain)
+    notices = Collector()
+    here.watch(notices)
     sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
     source = here.source(Plain)
     source.wait_matched()
@@ -439,6 +441,12 @@ def test_a_drop_is_counted_on_both_sides(pair: Pair) -> None:
     assert [sink.get(LIMIT_S).id for _ in range(10)] == list(range(10))
     assert sink.statistics().dropped == 20
     _until(lambda: source.statistics().dropped_at_sinks == 20)
+    lost = notices.wait_for(echo.EventsLost, lambda told: sum(each.events for each in told) == 20)
+    assert {each.source for each in lost} == {"Plain"}
+    for _ in range(15):
+        source.submit(Plain(0, 0.0))
+    source.close()
+    notices.wait_for(echo.EventsLost, lambda told: sum(each.events for each in told) == 25)
 
 
 def test_the_oldest_are_dropped_where_that_is_the_policy(pair: Pair) -> None:
