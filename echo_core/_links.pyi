@@ -97,6 +97,10 @@ class Link:
     @property
     def queued_bytes(self) -> int: ...
     @property
+    def queued_events(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
     def writes(self) -> int: ...
     @property
     def reads(self) -> int: ...
@@ -176,17 +180,17 @@ class Delivery:
     def events(self) -> int:
         """How many have come to this sink, failures included."""
     @property
-    def bytes(self) -> int:
-        """Of their records, in the sender's layout. Events that vary in size and came by reference count
-        where their sizes had to be known."""
-    @property
-    def failures(self) -> int:
     def compiled(self) -> int:
         """How many of them native code has made of records."""
     @property
     def interpreted(self) -> int:
         """How many of them were left to Python code."""
     @property
+    def bytes(self) -> int:
+        """Of their records, in the sender's layout. Events that vary in size and came by reference count
+        where their sizes had to be known."""
+    @property
+    def failures(self) -> int:
         """How many of them ended in an exception."""
     @property
     def dropped(self) -> int:

@@ -33,6 +33,7 @@ from echo_core.notices import (
 from echo_core.receptions import Receptions, Wanted
 from echo_core.remote_sources import RemoteSource
 from echo_core.statistics import ChannelStatistics
+from echo_core.totals import Totals
 
 if TYPE_CHECKING:
     from echo_core.sinks import FailureHook, Sink
@@ -139,6 +140,7 @@ class Membership:
         "remote_sources",
         "sinks",
         "sources",
+        "totals",
         "types",
         "watchers",
     )
@@ -157,6 +159,7 @@ class Membership:
         self.peers: list[Peer] = []
         self.remote_sources: list[RemoteSource] = []
         self.watchers: list[Callable[[Notice], object]] = []
+        self.totals = Totals()
         _memberships_by_uid.setdefault(id_.uid, []).append(self)
 
     # -----------------------------------------------------------------------
@@ -212,35 +215,37 @@ class Membership:
         for other in self._together():
             for source in other.sources:
                 source.remove_local(sink)
+                other._tell_drops_of(source)
         for remote in self.remote_sources:
             remote.remove(sink)
+        self.totals.keep_sink(sink)
 
-                other._tell_drops_of(source)
     def remove_source(self, source: Source[Any], linger_s: float) -> None:
         with books.changing():
             self.sources.remove(source)
             source.end_local()
+            self._tell_drops_of(source)
             links = {route.link for route in source.routes}
             for peer in self.peers:
                 peer.outgoing.withdraw(source)
             for other in self._together():
-            self._tell_drops_of(source)
                 for sink in other.sinks:
                     sink.forget_refusal(source)
                 other.tell(SourceClosed(_HERE, source.name, source.format))
+            self.totals.keep_source(source)
         limit = time.monotonic() + linger_s
         for link in links:
             with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
                 link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
+        with books.changing():
+            self._tell_drops_of(source)
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         for peer in list(self.peers):
             left_s = None if limit is None else max(0.0, limit - time.monotonic())
             peer.outgoing.flush(source, left_s, asked_s=timeout_s)
 
-        with books.changing():
-            self._tell_drops_of(source)
     # -----------------------------------------------------------------------
     # What its node tells it
 
@@ -301,20 +306,21 @@ class Membership:
     def lose(self, peer: str, source: str, events: int) -> None:
         self.tell(EventsLost(peer, source, events))
 
-    def add_watcher(self, watcher: Callable[[Notice], object]) -> None:
-        """Who is there already is told like whoever comes later, and before that: both go the same way."""
-        books.tell_later(*(partial(watcher, notice) for notice in self._present()))
-        self.watchers.append(watcher)
-
     def tick(self) -> None:
         """Tells what sinks of this process have dropped, as others tell of theirs."""
         for source in self.sources:
             self._tell_drops_of(source)
+        self.totals.settle()
 
     def _tell_drops_of(self, source: Source[Any]) -> None:
         newly = source.newly_dropped_here()
         if newly:
             self.lose(_HERE, source.name, newly)
+
+    def add_watcher(self, watcher: Callable[[Notice], object]) -> None:
+        """Who is there already is told like whoever comes later, and before that: both go the same way."""
+        books.tell_later(*(partial(watcher, notice) for notice in self._present()))
+        self.watchers.append(watcher)
 
     def _present(self) -> Iterator[Notice]:
         """A process stands before its sources."""
@@ -418,10 +424,6 @@ class Membership:
 
     def statistics(self) -> ChannelStatistics:
         with books.changing():
-            return ChannelStatistics(
-                sources=len(self.sources),
-                sinks=len(self.sinks),
-                peers=len(self.peers),
-                remote_sources=len(self.remote_sources),
-                remote_sinks=sum(source.remote_sinks for source in self.sources),
+            return self.totals.statistics(
+                self.sources, self.sinks, peers=len(self.peers), remote_sources=len(self.remote_sources)
             )

@@ -317,7 +317,9 @@ class Peer:
             received_bytes=link.received_bytes,
             writes=link.writes,
             reads=link.reads,
+            queued_events=link.queued_events,
             queued_bytes=link.queued_bytes,
+            dropped=link.dropped,
         )
 
 

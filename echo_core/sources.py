@@ -273,6 +273,12 @@ class Source(Generic[T]):
         self._ending = [route for route in self._ending if route not in settled]
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing of it is under way any more, so that it counts nothing more once it is closed."""
+        self._settle()
+        return not (self._remote_sinks or self._ending)
+
+    @property
     def routes(self) -> tuple[_links.Route, ...]:
         return tuple(self._remote_sinks)
 

@@ -45,18 +45,34 @@ class SinkStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
-    """Of the channel in this process and node."""
+    """Of the channel in this process and node. What is counted includes the sources and sinks here that are
+    closed, once for each: an event that two sinks take is received twice.
+
+    Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
+    elsewhere. For sinks here, `lost` never came, and `dropped_here` found no room. What is queued waits at
+    either."""
 
     sources: int
     sinks: int
     peers: int
     remote_sources: int
     remote_sinks: int
+    submitted_events: int
+    submitted_bytes: int
+    dropped: int
+    dropped_at_sinks: int
+    received_events: int
+    received_bytes: int
+    lost: int
+    dropped_here: int
+    queued_events: int
+    queued_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStatistics:
-    """Of the link to one process; `wire` is how its bytes go."""
+    """Of the link to one process; `wire` is how its bytes go. Events are `dropped` or queued before it;
+    `queued_bytes` also counts what is about to be written."""
 
     peer: str
     wire: str
@@ -67,7 +83,9 @@ class LinkStatistics:
     received_bytes: int
     writes: int
     reads: int
+    queued_events: int
     queued_bytes: int
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)

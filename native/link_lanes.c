@@ -116,6 +116,12 @@ void echo_lane_close(struct lane *lane)
 
 /* --- dropping --- */
 
+static void count_dropped(struct lane *lane, uint64_t events)
+{
+    lane->dropped += events;
+    lane->outbox->dropped += events;
+}
+
 static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload)
 {
     if (stream == KIND_LOAN && lane->outbox->pool != NULL)
@@ -126,7 +132,7 @@ void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct fram
 {
     if (frame != NULL)
         take_back(lane, frame->stream, frame->payload);
-    lane->dropped += events;
+    count_dropped(lane, events);
     if (lane->is_closed || lane->outbox->end != END_NOT)
         return;
     lane->tail_gap += events;
@@ -176,7 +182,7 @@ void echo_lane_drop_oldest(struct lane *lane)
         return;
     take_back(lane, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
     lane->head_gap += entry->events;
-    lane->dropped += entry->events;
+    count_dropped(lane, entry->events);
     echo_backlog_drop(&lane->backlog);
 }
 
@@ -188,7 +194,7 @@ static void clear_lane(struct lane *lane)
         echo_backlog_drop(&lane->ahead);
     while ((entry = backlog_head(&lane->backlog)) != NULL) {
         take_back(lane, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
-        lane->dropped += entry->events;
+        count_dropped(lane, entry->events);
         echo_backlog_drop(&lane->backlog);
     }
     leave_circle(lane);

@@ -27,6 +27,8 @@
 DEFINE_OUTBOX_GETTER(sent_bytes, outbox->sent_bytes)
 DEFINE_OUTBOX_GETTER(sent_frames, outbox->sent_frames)
 DEFINE_OUTBOX_GETTER(queued_bytes, echo_outbox_queued(outbox))
+DEFINE_OUTBOX_GETTER(queued_events, echo_outbox_queued_events(outbox))
+DEFINE_OUTBOX_GETTER(dropped, outbox->dropped)
 DEFINE_OUTBOX_GETTER(writes, outbox->writes)
 #undef DEFINE_OUTBOX_GETTER
 
@@ -198,6 +200,8 @@ static PyGetSetDef link_getters[] = {
     {"sent_bytes", link_get_sent_bytes, NULL, PyDoc_STR("Bytes given to the system."), NULL},
     {"sent_frames", link_get_sent_frames, NULL, PyDoc_STR("Frames that will not be dropped any more."), NULL},
     {"queued_bytes", link_get_queued_bytes, NULL, PyDoc_STR("Bytes that wait for the system."), NULL},
+    {"queued_events", link_get_queued_events, NULL, PyDoc_STR("Events in the backlogs of its routes."), NULL},
+    {"dropped", link_get_dropped, NULL, PyDoc_STR("Events that were not sent."), NULL},
     {"writes", link_get_writes, NULL, PyDoc_STR("Writes to the wire."), NULL},
     {"reads", link_get_reads, NULL, PyDoc_STR("Reads of the wire that brought something."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};

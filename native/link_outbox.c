@@ -71,6 +71,16 @@ size_t echo_outbox_queued(const struct outbox *outbox)
     return bytes;
 }
 
+uint64_t echo_outbox_queued_events(const struct outbox *outbox)
+{
+    const struct lane *lane = outbox->turn;
+    uint64_t events = 0;
+
+    for (unsigned i = 0; i < outbox->lanes; i++, lane = lane->next)
+        events += lane->backlog.events;
+    return events;
+}
+
 /* --- one write --- */
 
 static ssize_t write_parts(struct wire *wire, const struct iovec *parts, int count)

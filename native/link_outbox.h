@@ -100,6 +100,7 @@ struct outbox {
     int is_called;          /* 1: unlock wakes it */
     /* Counters. */
     uint64_t sent_bytes, sent_frames, writes; /* given to the system; past any dropping; calls that did it */
+    uint64_t dropped;                         /* events, of all lanes */
     enum end end;                             /* why nothing is sent any more; END_NOT: it is */
     int error;                                /* END_ERROR, END_THREAD: errno */
 };
@@ -137,6 +138,9 @@ static inline int has_work(const struct outbox *outbox)
 
 /* Bytes that were accepted and not yet given to the system. Locked. */
 size_t echo_outbox_queued(const struct outbox *outbox);
+
+/* Events in the backlogs. Locked. */
+uint64_t echo_outbox_queued_events(const struct outbox *outbox);
 
 /* Writes what the wire takes, once, after filling staging from the backlogs. Locked, and nobody writes;
  * unlocks meanwhile. `holds_gil`: releases it during large writes. */

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -138,3 +140,94 @@ def test_a_class_that_only_python_code_decodes_is_told(make_node: MakeNode) -> N
     source.wait_matched()
     submit(source, [Table([["a", "b"], ["c", "d"]])] * 3)
     assert tiers(sink) == (0, 3)
+
+
+def test_what_was_lost_before_a_sink_came_is_not_its_loss(make_node: MakeNode) -> None:
+    here, there = (make_node(transports=["unix"]) for _ in range(2))
+    channel = here.create_channel("test", Plain)
+    there_channel = there.open_channel(channel.id)
+    may_go_on = threading.Event()
+    first = there_channel.sink(Plain, lambda _: assert_set(may_go_on))
+    source = channel.source(backlog=echo.Backlog(events=100, when_full="drop_newest"))
+    source.wait_matched()
+    while source.statistics().dropped < 100:
+        source.submit(Plain(1, 0.0))
+    [link] = here.statistics().links
+    assert link.queued_events == source.statistics().queued_events == channel.statistics().queued_events > 0
+    assert link.dropped == source.statistics().dropped == channel.statistics().dropped
+    may_go_on.set()
+    source.flush(LIMIT_S)
+    second = there_channel.sink(Plain, Collector())
+    source.wait_matched(2)
+    submit(source, [Plain(1, 0.0)])
+    dropped = source.statistics().dropped
+    assert (first.statistics().lost, second.statistics().lost) == (dropped, 0)
+    assert there_channel.statistics().lost == dropped
+    assert here.statistics().links[0].queued_events == 0
+
+
+def test_a_channel_counts_what_its_sources_and_sinks_have_also_when_they_are_closed(pair: Pair) -> None:
+    """In each node what is there: the sum over both sides tells where events are."""
+    here, there = opened(pair, Plain)
+    size_bytes = echo.format_of(Plain).size_bytes
+    taking = there.sink(Plain, Collector())
+    full = there.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest"))
+    for _ in range(2):
+        with here.source(Plain) as source:
+            source.wait_matched(2)
+            submit(source, [plain(i) for i in range(30)])
+            until(lambda: taking.statistics().events % 30 == 0, "all events")
+    until(lambda: full.sources == 0, "the sources to leave")
+    received = there.statistics()
+    assert received.queued_events == full.statistics().queued_events == 10
+    assert received.queued_bytes == full.statistics().queued_bytes
+    taking.close()
+    full.close()
+    sent, received = here.statistics(), there.statistics()
+    assert (sent.sources, received.sinks) == (0, 0)
+    encoded = 0 if pair[0].joins_in_process else 60
+    assert (sent.submitted_events, sent.submitted_bytes) == (60, encoded * size_bytes)
+    assert (sent.received_events, sent.queued_events, sent.queued_bytes) == (0, 0, 0)
+    assert (sent.dropped, sent.dropped_at_sinks) == (0, 50)
+    assert (received.received_events, received.received_bytes) == (120, 120 * size_bytes)
+    assert (received.dropped_here, received.lost, received.submitted_events) == (50, 0, 0)
+
+
+def test_a_channel_counts_what_is_dropped_after_its_source_was_closed(make_node: MakeNode) -> None:
+    """What it had queued is dropped when the link ends; the total neither falls nor forgets."""
+    here, there = (make_node(transports=["unix"]) for _ in range(2))
+    channel = here.create_channel("test", Plain)
+    may_go_on = threading.Event()
+    there.open_channel(channel.id).sink(Plain, lambda _: assert_set(may_go_on))
+    source = channel.source(backlog=echo.Backlog(events=1000, when_full="drop_newest"))
+    source.wait_matched()
+    while source.statistics().dropped < 100:
+        source.submit(Plain(1, 0.0))
+    before = source.statistics()
+    source.close(0.0)
+    assert channel.statistics().dropped >= before.dropped
+    may_go_on.set()
+    there.close(0.0)
+    until(lambda: not here.statistics().links, "the link to end")
+    after = channel.statistics()
+    assert (after.submitted_events, after.queued_events) == (before.events, 0)
+    assert after.dropped >= before.dropped
+
+
+def test_sources_that_are_closed_are_let_go_of(make_node: MakeNode) -> None:
+    """But for the last one, which its handle and its peer keep until the next one is closed."""
+    here, there = (make_node(transports=["unix"]) for _ in range(2))
+    channel = here.create_channel("test", Plain)
+    there.open_channel(channel.id).sink(Plain, Collector())
+    held: list[weakref.ref[echo.Source[Plain]]] = []
+
+    def send() -> None:
+        with channel.source() as source:
+            source.wait_matched()
+            submit(source, [Plain(1, 0.0)])
+            held.append(weakref.ref(source))
+
+    for _ in range(4):
+        send()
+    until(lambda: gc.collect() >= 0 and not any(source() for source in held[:-1]), "the sources to go")
+    assert channel.statistics().submitted_events == 4

@@ -44,7 +44,7 @@ def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire
     sent = fill(outlet, route)
     for number in range(sent, sent + 200):
         outlet.submit(numbered(number))
-    assert route.queued_events == 20
+    assert route.queued_events == link.queued_events == 20
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(far.frames_until, 9)
         assert link.drain(PATIENCE_NS)
@@ -55,7 +55,8 @@ def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire
     assert counted(frames) == came
     assert came == sorted(came)
     assert came[-1] == sent + 200
-    assert route.dropped == sent + 201 - len(came) > 100
+    assert route.dropped == link.dropped == sent + 201 - len(came) > 100
+    assert link.queued_events == 0
     assert (came[-2] == sent + 199) == (policy == DROP_OLDEST)
 
 
