@@ -8,7 +8,7 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 
 # echo_core._NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
-    "code": ["native/code.c"],
+    "code": sorted(glob("native/code*.c")),
     "links": [*sorted(glob("native/link*.c")), "native/raw_codec.c"],
     "objects": sorted(glob("native/object*.c")),
     "records": [*sorted(glob("native/record*.c")), "native/raw_codec.c"],

@@ -1,8 +1,9 @@
 /* echo_core._code: machine code in memory, and the CPU that runs it.
  *
  * Maps code that runs at any page, fills in the addresses of what it calls, and makes it executable; knows no
- * object format and no function by name. What it maps is run as it is: where the bytes come from is for the
- * caller to care about. Memory is writable until it is executable, never both.
+ * object format. Code calls functions of the process, so all of the C library, and those that are offered here,
+ * which no linker sees. What is mapped is run as it is: where the bytes come from is for the caller to care
+ * about. Memory is writable until it is executable, never both.
  *
  * Python's stable ABI of 3.11 only. The GIL is never released here. The counts are of the whole process, so
  * they are atomic; all other state belongs to one object and is fixed once that is made.
@@ -12,6 +13,8 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <structmember.h>
+
+#include "code_text.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -38,6 +41,51 @@ struct block {
 
 /* Since the process began. */
 static atomic_ullong mapped_count, unmapped_count, mapped_bytes;
+
+/* --- what code calls --- */
+
+static const struct {
+    const char *name;
+    void (*function)(void); /* of whatever type */
+} offered[] = {
+    {"echo_is_utf8", (void (*)(void))echo_is_utf8},
+    {"echo_text_size", (void (*)(void))echo_text_size},
+};
+
+#define OFFERED (sizeof offered / sizeof offered[0])
+
+/* The address of a function by its name; NULL with LookupError. */
+static void *find(const char *name)
+{
+    void *address;
+    size_t i;
+
+    for (i = 0; i < OFFERED; i++) {
+        if (strcmp(offered[i].name, name) == 0)
+            return (void *)(uintptr_t)offered[i].function;
+    }
+    address = dlsym(RTLD_DEFAULT, name);
+    if (address == NULL)
+        PyErr_Format(PyExc_LookupError, "Expected a function of this process, got %s", name);
+    return address;
+}
+
+static PyObject *functions(PyObject *module, PyObject *unused)
+{
+    PyObject *found = PyDict_New();
+    size_t i;
+
+    (void)module;
+    (void)unused;
+    for (i = 0; found != NULL && i < OFFERED; i++) {
+        PyObject *address = PyLong_FromUnsignedLongLong((uintptr_t)offered[i].function);
+
+        if (address == NULL || PyDict_SetItemString(found, offered[i].name, address) != 0)
+            Py_CLEAR(found);
+        Py_XDECREF(address);
+    }
+    return found;
+}
 
 /* --- mapping --- */
 
@@ -73,7 +121,7 @@ static int map_memory(struct block *block, Py_ssize_t size)
     return 0;
 }
 
-/* Fills in one address: `import` is (name, offset) of a function that is found in the process. */
+/* Fills in one address: `import` is (name, offset) of a function. */
 static int fill_in(uint8_t *code, Py_ssize_t size, PyObject *import)
 {
     const char *name;
@@ -91,11 +139,9 @@ static int fill_in(uint8_t *code, Py_ssize_t size, PyObject *import)
                      offset);
         return -1;
     }
-    address = dlsym(RTLD_DEFAULT, name);
-    if (address == NULL) {
-        PyErr_Format(PyExc_LookupError, "Expected a function of this process, got %s", name);
+    address = find(name);
+    if (address == NULL)
         return -1;
-    }
     memcpy(code + offset, &address, sizeof address);
     return 0;
 }
@@ -263,6 +309,9 @@ static PyMethodDef module_methods[] = {
     {"statistics", statistics, METH_NOARGS,
      PyDoc_STR("statistics()\n--\n\n"
                "Since the process began: blocks mapped, blocks unmapped; and the bytes mapped now.")},
+    {"functions", functions, METH_NOARGS,
+     PyDoc_STR("functions()\n--\n\n"
+               "The addresses of the functions that code may call besides those of the process, by name.")},
     {"cpu", cpu, METH_NOARGS,
      PyDoc_STR("cpu()\n--\n\n"
                "All that a compiler asks of this CPU, the same on each of its cores; empty where unknown.")},

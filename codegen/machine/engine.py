@@ -180,8 +180,8 @@ def compile_object(text: str, target: Target, *, optimise: bool = False) -> byte
 def load(code: bytes, names: Iterable[str]) -> Loaded:
     """Map code into the process; `names` are the functions whose addresses are wanted.
 
-    It may call what is found in the process, so all of the C library. It is run as it is: it must come from
-    `compile_ir` for this machine, or from a cache that checks what it reads.
+    It may call what is found in the process, so all of the C library, and `_code.functions()`. It is run as
+    it is: it must come from `compile_ir` for this machine, or from a cache that checks what it reads.
     """
     exported = tuple(names)
     _limited(code)
@@ -216,6 +216,8 @@ def _linked(object_code: bytes, names: tuple[str, ...]) -> Loaded:
         library = llvm.JITLibraryBuilder().add_object_img(object_code)
         for name in names:
             library.export_symbol(name)
+        for name, address in _code.functions().items():
+            library.import_symbol(name, address)
         tracker = library.link(_linker_with_room(llvm), f"echo{next(_names)}")
         loaded = Loaded({name: tracker[name] for name in names})
         # Not at exit: other threads may still be running the code, and the process takes it along.

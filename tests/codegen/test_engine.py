@@ -332,6 +332,16 @@ def test_functions_of_the_c_library_are_found(way: Compile) -> None:
 
 
 @WAYS
+def test_functions_of_our_own_are_found(way: Compile) -> None:
+    """Though no other module of the process could be linked with them."""
+    text = "declare i64 @echo_text_size(ptr, i64)\n"
+    text += "define i64 @f(ptr %s) {\n  %n = call i64 @echo_text_size(ptr %s, i64 5)\n  ret i64 %n\n}\n"
+    loaded = load(way(text, native_target()), ["f"])
+    size = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(loaded.addresses["f"])
+    assert (size(b"echo"), size(b"\xff"), size(b"echo core")) == (4, -1, -1)
+
+
+@WAYS
 def test_code_is_never_writable(way: Compile) -> None:
     """Loaded code can be read and run, not written."""
     loaded = load(way(ADD, native_target()), ["add"])

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from echo_core._code import MACHINE, Block, cpu, statistics
+from echo_core._code import MACHINE, Block, cpu, functions, statistics
 
 PAGE = os.sysconf("SC_PAGESIZE")
 
@@ -77,6 +77,15 @@ def test_addresses_are_filled_in() -> None:
     assert words[0] == words[4] == 0xAAAAAAAAAAAAAAAA
     assert words[1] == words[3] != 0
     assert words[2] == python
+
+
+def test_functions_that_no_linker_sees_are_filled_in_too() -> None:
+    """By their names alone."""
+    offered = functions()
+    assert set(offered) == {"echo_is_utf8", "echo_text_size"}
+    block = Block(bytes(16), tuple((name, 8 * i) for i, name in enumerate(offered)))
+    words = [int.from_bytes(bytes_of(block, 16)[at : at + 8], sys.byteorder) for at in (0, 8)]
+    assert words == list(offered.values())
 
 
 @pytest.mark.skipif(MACHINE != 62, reason="code for x86-64")
