@@ -34,6 +34,8 @@ declare float @llvm.fabs.f32(float)
 declare double @llvm.fabs.f64(double)
 declare ptr @memchr(ptr, i32, i64)
 declare i64 @strlen(ptr)
+declare i32 @echo_is_utf8(ptr, i64)
+declare i64 @echo_text_size(ptr, i64)
 """
 
 # Narrower vectors are not streamed by every CPU.
@@ -43,7 +45,7 @@ MIN_STREAMED_BYTES = 16
 def emit(plan: Plan, verification: Plan, machine: Machine) -> str:
     """The module for a pair of formats."""
     module = Module(machine)
-    if plan.is_fixed and not verification.operations:
+    if plan.is_fixed and verification.is_fixed:
         module.many(plan.operations, plan, plan.sender.size, plan.receiver.size, "@convert_many")
     else:
         module.functions += [

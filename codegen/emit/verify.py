@@ -6,6 +6,12 @@ from echo_core.codegen.emit.ir import Function
 from echo_core.codegen.emit.moves import Module, Operations, Reader
 from echo_core.codegen.plans.plan import Each, Offset, Plan, Run, Slot, Text, When, steps
 from echo_core.codegen.plans.verification import MAX_EXTENT
+from echo_core.formats.types import Kind, Scalar
+
+# Longer ones are looked through by a call: that is no slower then, and the code stays small.
+MAX_SCANNED_CHARS = 64
+
+_HIGH_BITS = 0x8080808080808080
 
 
 def verify(plan: Plan, module: Module) -> Function:
@@ -27,8 +33,10 @@ class _Verifier(Reader):
     def run(self, operations: Operations, base: str) -> None:
         for operation, body in steps(operations):
             match operation:
-                case Text():
+                case Text(source_size=None):
                     self._pass_text(operation, base)
+                case Text():
+                    self._pass_chars(operation, base)
                 case Run():
                     self._pass_run(operation, body, base)
                 case When():
@@ -58,9 +66,33 @@ class _Verifier(Reader):
         start = self._begin(self.function.at(base, text.source), 1)
         left = self.function.value(f"sub i64 %size, {start}")
         pointer = self.function.at("%record", start)
-        found = self.function.value(f"call ptr @memchr(ptr {pointer}, i32 0, i64 {left})")
-        self.function.fail_unless(self.function.value(f"icmp ne ptr {found}, null"))
-        self.end = self.function.add(self.distance("%record", found), 1)
+        size = self.function.value(f"call i64 @echo_text_size(ptr {pointer}, i64 {left})")
+        self.function.fail_unless(self.function.value(f"icmp sge i64 {size}, 0"))
+        self.end = self.function.add(self.function.add(start, size), 1)
+
+    def _pass_chars(self, text: Text, base: str) -> None:
+        """What is ASCII, also behind a NUL, needs no call."""
+        start, size = self.function.at(base, text.source), text.source_size
+        assert size is not None
+        beyond = "true" if size > MAX_SCANNED_CHARS else self._is_beyond_ascii(start, size)
+        with self.function.when(beyond, []):
+            is_utf8 = self.function.value(f"call i32 @echo_is_utf8(ptr {start}, i64 {size})")
+            self.function.fail_unless(self.function.value(f"icmp ne i32 {is_utf8}, 0"))
+
+    def _is_beyond_ascii(self, start: str, size: int) -> str:
+        """Whether one of the bytes is, by as many at a time as a word has."""
+        words: list[str] = []
+        at = 0
+        for width in (8, 4, 2, 1):
+            while size - at >= width:
+                word = self.function.load(f"i{8 * width}", self.function.at(start, at))
+                words.append(self._as_i64(Scalar(Kind.UINT, width), word))
+                at += width
+        together = words[0]
+        for word in words[1:]:
+            together = self.function.value(f"or i64 {together}, {word}")
+        high = self.function.value(f"and i64 {together}, {_HIGH_BITS}")
+        return self.function.value(f"icmp ne i64 {high}, 0")
 
     def _pass_run(self, run: Run, body: Operations, base: str) -> None:
         slot = run.source

@@ -35,7 +35,7 @@ from echo_core.codegen.plans.plan import (
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import ConversionError, WireError
 from echo_core.formats.types import Kind, Scalar, round_up
-from echo_core.formats.values import integer_range, struct_format
+from echo_core.formats.values import decode_text, integer_range, struct_format
 
 Operations = tuple[Operation, ...]
 
@@ -110,7 +110,7 @@ class _Verifier(_Source):
         for operation, body in steps(operations):
             match operation:
                 case Text():
-                    self._pass_text(base + operation.source)
+                    self._pass_text(base + operation.source, operation.source_size)
                 case Run():
                     self._pass_run(operation, body, base)
                 case When():
@@ -121,12 +121,14 @@ class _Verifier(_Source):
                 case _:
                     raise AssertionError(operation)
 
-    def _pass_text(self, at: int) -> None:
-        start = self._begin(at, 1)
-        end = self.text_end(start, None)
+    def _pass_text(self, at: int, size: int | None) -> None:
+        start = self._begin(at, 1) if size is None else at
+        end = self.text_end(start, size)
         if end < 0:
             _refuse("a text that a NUL ends", "none")
-        self.end = end + 1
+        decode_text(self.data[start:end], "")
+        if size is None:
+            self.end = end + 1
 
     def _pass_run(self, operation: Run, body: Operations, base: int) -> None:
         slot = operation.source

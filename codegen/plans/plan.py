@@ -168,7 +168,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text that a NUL ends. `size` is what a text in the record itself may fill, without a NUL then."""
+    """Text that a NUL ends. `size` is what a text in the record itself may fill, without a NUL then.
+
+    Without a target it is only passed, and has to be UTF-8: a verification's.
+    """
 
     source: int
     source_size: int | None
@@ -220,7 +223,8 @@ def reaches_out(operation: Operation) -> bool:
         case Run():
             return isinstance(operation.source, Slot) or isinstance(operation.target, Slot)
         case Text():
-            return operation.source_size is None or operation.target_size is None
+            is_part = operation.target is not None and operation.target_size is None
+            return operation.source_size is None or is_part
         case When():
             return isinstance(operation.source, Offset)
         case Append():

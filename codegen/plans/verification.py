@@ -2,7 +2,11 @@
 
 The plan passes every variable part in the sender's order, the order in which it was written, and leads
 nowhere: its operations have no target. Executing it checks that each part begins where the one before it
-ended, that lengths are lengths, that texts end, and that the record ends with its last part.
+ended, that lengths are lengths, that texts end and are UTF-8, and that the record ends with its last part.
+
+It passes chars as well, in parts and outside of them: what has been verified may be kept and passed on as it
+is, to others who would refuse it, and the one that passed it on. Records of one size in a row are not
+verified: they are arrays, or somebody's who looks at each.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from echo_core.codegen.plans.plan import Each, Operation, Plan, Run, Slot, Text,
 from echo_core.codegen.plans.planner import absence_of, blob_slot, lengths_of, side_of
 from echo_core.formats import types
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Array, Blob, Nullable, Record, Sequence, Type
+from echo_core.formats.types import Array, Blob, Kind, Nullable, Record, Scalar, Sequence, Type
 
 # The product of the lengths of a sequence, those of 0 apart, stays below this: no count overflows, and an
 # array that is empty in one dimension is not absurd in another.
@@ -19,7 +23,7 @@ MAX_EXTENT = 2**40
 
 
 def verification(layout: Layout) -> Plan:
-    """The plan that passes every variable part of a record."""
+    """The plan that passes every variable part and all chars of a record."""
     side = side_of(layout)
     return Plan(side, side, tuple(_record(layout.record, 0)))
 
@@ -36,6 +40,8 @@ def _type(type_: Type, record: Record, base: int, at: int) -> list[Operation]:
     match type_:
         case types.Text():
             return [Text(at, None, None, None)]
+        case Scalar(kind=Kind.CHARS):
+            return [Text(at, type_.size, None, None)]
         case Blob():
             return [Run(blob_slot(type_, at), None, 1, 0, 0)]
         case Sequence():

@@ -67,7 +67,7 @@ class Code:
     ) -> None:
         level = level or levels()[-1]
         self.plan = plan
-        self.is_many = plan.is_fixed and not verification.operations
+        self.is_many = plan.is_fixed and verification.is_fixed
         self.ir = emit(plan, verification, level.machine)
         names = ["convert_many"] if self.is_many else ["verify", "measure", "convert"]
         compile_ = engine.compile_object if is_linked else engine.compile_ir

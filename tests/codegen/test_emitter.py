@@ -351,8 +351,27 @@ def test_verify_demands_a_part_where_the_one_before_it_ended() -> None:
 def test_verify_looks_for_the_end_of_a_text_within_the_record() -> None:
     """And never with strlen."""
     text = one(Text(8), Text(8))["verify"]
-    assert re.search(r"call ptr @memchr\(ptr %v\d+, i32 0, i64 %v\d+\)", text)
+    assert re.search(
+        r"call i64 @echo_text_size\(ptr %v\d+, i64 %v\d+\)\n%v\d+ = icmp sge i64 %v\d+, 0\n", text
+    )
     assert "strlen" not in text
+
+
+@pytest.mark.parametrize(("size", "words"), [(1, 1), (8, 1), (11, 3), (64, 8), (65, 0), (65535, 0)])
+def test_verify_calls_for_chars_that_are_not_ascii(size: int, words: int) -> None:
+    """Which it sees by itself, unless there are many."""
+    chars = Sequence(Scalar(Kind.CHARS, size), (None,), 8)
+    body = one(chars, chars)["verify"].partition("\nbody")[2]
+    assert len(re.findall(rf"call i32 @echo_is_utf8\(ptr %v\d+, i64 {size}\)\n", body)) == 1
+    assert len(re.findall(r"load i\d+, ptr", body)) == words
+    assert body.count("and i64") == (1 if words else 0)
+
+
+def test_chars_of_fixed_records_are_verified_where_the_result_is_not_fixed() -> None:
+    """Many in a row are left to who reads them."""
+    chars = Scalar(Kind.CHARS, 8)
+    assert "@echo_is_utf8" in one(chars, Text(8))["verify"]
+    assert "@echo_is_utf8" not in only(one(chars, Scalar(Kind.CHARS, 9)))
 
 
 def test_verify_multiplies_lengths_with_a_look_at_overflow() -> None:

@@ -349,6 +349,8 @@ typedef unsigned long size_t;
 __asm__(".section .image, \\"awx\\"\\n.balign 4096\\n.skip %(page)d\\n.globl image\\n"
         "image: .incbin \\"%(folder)s/image\\"\\n.previous");
 extern char image[];
+long echo_text_size(const char *, size_t);
+int echo_is_utf8(const char *, size_t);
 static const char source[] __attribute__((aligned(8))) = {%(source)s};
 static char target[4096] __attribute__((aligned(8)));
 
@@ -439,8 +441,10 @@ def test_blocks_run_on_aarch64(name: str, page: int, tmp_path: Path) -> None:
         "calls": CALLS["convert_many" in exports] % {**exports, "size": receiver.size_bytes},
     }
     (tmp_path / "program.c").write_text(source)
+    (tmp_path / "string.h").write_text("void *memchr(), *memcpy();")
     flags = ("-std=gnu11", "-O1", "-ffreestanding", "-fno-builtin", "-nostdlib", "-static", "-w")
-    program = str(tmp_path / "program")
-    subprocess.run([*command, *flags, "-o", program, str(tmp_path / "program.c")], check=True)
+    program, sources = str(tmp_path / "program"), [str(tmp_path / "program.c"), "native/code_text.c"]
+    built = [*command, *flags, f"-I{tmp_path}", "-o", program, *sources]
+    subprocess.run(built, check=True, cwd=ROOT)
     done = subprocess.run([qemu, program], check=True, stdout=subprocess.PIPE, timeout=60)
     assert done.stdout == pair.expected(message)

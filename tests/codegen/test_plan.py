@@ -57,6 +57,8 @@ OPERATIONS: list[tuple[Operation, bool]] = [
     (Text(0, 8, 0, None), True),
     (Text(0, None, 0, 8), True),
     (Text(0, 8, 0, 4), False),
+    (Text(0, None, None, None), True),
+    (Text(0, 8, None, None), False),
     (Append(SLOT, b""), True),
 ]
 

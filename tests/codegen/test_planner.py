@@ -453,6 +453,23 @@ def test_verification_passes_the_parts_in_the_senders_order() -> None:
     )
 
 
+def test_verification_passes_chars_wherever_they_stand() -> None:
+    """In the record, in an array, where they are present, and in each element."""
+    chars = Scalar(Kind.CHARS, 5)
+    sender = format_of_types(
+        X86_64, a=chars, b=Array(chars, (2,)), c=Nullable(chars), d=Sequence(chars, (None,), 8)
+    )
+    assert verification(sender.layout).operations == (
+        plans.Text(0, 5, None, None),
+        Each(5, 0, 2, 5, 0, 1),
+        plans.Text(0, 5, None, None),
+        When(Flag(20), None, is_required=False, body=1),
+        plans.Text(15, 5, None, None),
+        Run(Slot(24, (Word(32),), 1), None, 5, 0, 1),
+        plans.Text(0, 5, None, None),
+    )
+
+
 def test_record_without_parts_needs_no_verification() -> None:
     """Its size is all."""
     assert verification(format_of_types(X86_64, a=INT32, b=Nullable(INT32)).layout).operations == ()
