@@ -77,7 +77,7 @@ class Conversion:
         if self.plan.local:
             msg = f"Expected defaults that travel, got one that only its class can make: {self.plan.local}"
             raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
-        self.is_fixed = self.plan.is_fixed and self.verification.is_fixed
+        self.is_fixed = sender.is_fixed and receiver.is_fixed
         self.keeps = keeps and not self.is_fixed
         self._is_waiting = False
         self.routine = Routine(self.interpret)
@@ -149,7 +149,7 @@ class Conversion:
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
         machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
-        return emit(self.plan, self.verification, machine)
+        return emit(self.plan, self.verification, machine, is_many=self.is_fixed)
 
     def _load_cached(self) -> bool:
         loaded = use_cached("conversion", self._identity(), self._load, at_once=True)

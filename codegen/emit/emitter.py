@@ -42,10 +42,10 @@ declare i64 @echo_text_size(ptr, i64)
 MIN_STREAMED_BYTES = 16
 
 
-def emit(plan: Plan, verification: Plan, machine: Machine) -> str:
-    """The module for a pair of formats."""
+def emit(plan: Plan, verification: Plan, machine: Machine, *, is_many: bool = True) -> str:
+    """The module for a pair of formats. `is_many`: records of fixed size come one after another."""
     module = Module(machine)
-    if plan.is_fixed and verification.is_fixed:
+    if is_many and plan.is_fixed and verification.is_fixed:
         module.many(plan.operations, plan, plan.sender.size, plan.receiver.size, "@convert_many")
     else:
         module.functions += [

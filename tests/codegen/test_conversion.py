@@ -33,7 +33,7 @@ from echo_core.errors import (
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
-from echo_core.formats.types import Array, Default, Field, Sequence, Text
+from echo_core.formats.types import Array, Default, Field, Nullable, Sequence, Text
 from tests.codegen.pairs import (
     FLOAT64,
     INT16,
@@ -526,6 +526,19 @@ def test_one_record_of_a_run_that_does_not_fit_fails_the_run(tier: Tier) -> None
     with pytest.raises(ConversionError, match="got 256") as caught:
         made(pair, tier, lossy=True).call(data)
     assert caught.value.path == "R.a"
+
+
+@TIERS
+def test_records_that_could_have_parts_come_one_by_one(tier: Tier) -> None:
+    """Also where no record of this sender's has any: two in a row would be one that is too long."""
+    sender = format_of_types(S390X, a=INT64)
+    receiver = format_with(NATIVE, Field("a", INT64), Field("t", Nullable(Text(8)), default=Default(None)))
+    pair = Pair(sender, receiver)
+    message, found = pair.message({"a": 1}), made(pair, tier)
+    assert found.call(message) == (1).to_bytes(8, NATIVE.byte_order) + bytes(8)
+    for wrong in (message * 2, message[:-1], b""):
+        with pytest.raises(WireError):
+            found.call(wrong)
 
 
 @TIERS
