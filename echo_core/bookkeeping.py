@@ -7,12 +7,12 @@ events to each other directly. What components asked to be told runs after the l
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from echo_core import _links
 from echo_core.errors import ChannelError, TimedOutError
@@ -24,7 +24,7 @@ _Told = Callable[[], object]
 
 
 class Bookkeeping:
-    """The lock, the condition that every change signals, and what is still to be told."""
+    """The lock, who sleeps until something changes, and what is still to be told."""
 
     def __init__(self) -> None:
         self.renew()
@@ -32,26 +32,18 @@ class Bookkeeping:
     def renew(self) -> None:
         """In a forked child: whoever held the lock is not here."""
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._depth = 0
+        self._asleep: set[Callable[[], None]] = set()  # what wakes them; who leaves takes out his own
+        self._changing = _links.Changing(self._lock, self._asleep, self._tell)
         self._turn: object | None = None  # of the one call that tells: else the order would be lost
         self._to_tell: deque[_Told] = deque()
         self.untold = 0  # what was dropped, since whoever is told takes too long
 
-    @contextmanager
-    def changing(self) -> Generator[None]:
-        """Holds the lock; when the outermost ends, waiters look again and components are told."""
-        with self._lock:
-            self._depth += 1  # Ctrl-C can come where a call or a turn of a loop ends, so not before `try`
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._changed.notify_all()
-            is_outermost = self._depth == 0
-        if is_outermost:
-            self._tell()
+    def changing(self) -> _links.Changing:
+        """For `with`: holds the lock; when the outermost ends, waiters look again and components are told.
+
+        Ctrl-C keeps no waiter from that; what is not told because of it is told after the next change.
+        """
+        return self._changing
 
     def tell_later(self, *told: _Told) -> None:
         """What is said at once is told whole or not at all, as all that is there to who starts to watch."""
@@ -103,21 +95,31 @@ class Bookkeeping:
 
         `asked_s`: the time that is told, where `timeout_s` is what others have left of it.
         """
-        with self._lock:
-            if is_met():
-                return
-            if _links.is_dispatching():
-                msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
-                raise ChannelError(
-                    msg, hint="handlers run there; give the sink a thread with own_thread=True"
-                )
-            limit = None if timeout_s is None else time.monotonic() + timeout_s
-            while not is_met():
-                left = None if limit is None else limit - time.monotonic()
-                if left is not None and left <= 0:
+        limit = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        sleep = threading.Lock()
+        try:
+            while not self._is_met(is_met, sleep):
+                if _links.is_dispatching():
+                    msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
+                    raise ChannelError(
+                        msg, hint="handlers run there; give the sink a thread with own_thread=True"
+                    )
+                left_s = limit - time.monotonic()
+                if left_s <= 0:
                     msg = f"Expected {what()} within {timeout_s if asked_s is None else asked_s} s"
                     raise TimedOutError(msg)
-                self._changed.wait(left)
+                sleep.acquire(timeout=min(left_s, threading.TIMEOUT_MAX))
+        finally:
+            self._asleep.discard(sleep.release)
+
+    def _is_met(self, is_met: Callable[[], bool], sleep: threading.Lock) -> bool:
+        """If not, the next change ends the sleep; what is in `_asleep` is locked."""
+        with self._lock:
+            if is_met():
+                return True
+            sleep.acquire(blocking=False)  # it is locked already, unless a change came when time was up
+            self._asleep.add(sleep.release)
+            return False
 
 
 books = Bookkeeping()

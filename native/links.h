@@ -268,6 +268,7 @@ extern PyType_Spec echo_link_outlet_spec;                           /* link_outl
 extern PyType_Spec echo_link_pool_spec;                             /* link_pools.c */
 extern PyType_Spec echo_link_block_spec;                            /* link_blocks.c */
 extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* link_mappings.c */
+extern PyType_Spec echo_link_changing_spec;                         /* link_changing.c */
 
 /* ring_memory of the module; link_ring_wires.c. GIL. */
 PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
