@@ -59,11 +59,14 @@ class Bookkeeping:
             return
         turn = object()
         try:
-            while (told := self._next(turn)) is not None:
-                self._tell_one(told)
+            self._tell_all(turn)  # no loop here: Ctrl-C at its jump back is in no `try` of CPython 3.13
         finally:  # not the release of a lock: Ctrl-C could come behind its `acquire`, and before `try`
             if self._turn is turn:
                 self._turn = None
+
+    def _tell_all(self, turn: object) -> None:
+        while (told := self._next(turn)) is not None:
+            self._tell_one(told)
 
     def _next(self, turn: object) -> _Told | None:
         """What is to be told, where it is this call's turn; who has it goes on to what others leave."""

@@ -269,6 +269,46 @@ say("in order")
 """
 
 
+_INTERRUPTED_TELLING = """
+import gc, signal
+from functools import partial
+from echo_core.bookkeeping import Bookkeeping
+
+gc.disable()
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+def tell_much(books, seconds):
+    with books.changing():
+        books.tell_later(*[partial(int, "1")] * 5000)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    while True:
+        pass
+
+signal.signal(signal.SIGALRM, interrupt)
+until = time.monotonic() + 8
+for microseconds in range(200, 600):
+    books, heard = Bookkeeping(), []
+    try:
+        tell_much(books, microseconds * 1e-6)
+    except KeyboardInterrupt:
+        pass
+    with books.changing():
+        books.tell_later(partial(heard.append, "told"))
+    assert heard == ["told"], microseconds
+    if time.monotonic() > until:
+        break
+say("told")
+"""
+
+
+def test_an_interrupt_of_who_tells_leaves_the_rest_to_the_next() -> None:
+    """Where a loop jumps back, too."""
+    with Actor(_INTERRUPTED_TELLING) as actor:
+        assert actor.demand_quiet_end() == "told\n"
+
+
 def test_an_interrupt_leaves_the_books_in_order() -> None:
     """At whatever moment it comes: who comes later is not kept out, and who waits sees the last change."""
     with Actor(_INTERRUPTED) as actor:
