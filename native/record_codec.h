@@ -54,7 +54,7 @@ static inline PyObject *finish(struct codec *codec, enum outcome outcome, PyObje
         codec->compiled++;
     else if (outcome == UNUSUAL) {
         codec->interpreted++;
-        return call_with(fallback, argument);
+        return call_one(fallback, argument);
     }
     return result;
 }

@@ -106,7 +106,7 @@ static enum outcome call_after(const struct decoder *decoder, PyObject *object)
 
     if (decoder->after == Py_None)
         return GOOD;
-    result = call_with(decoder->after, object);
+    result = call_one(decoder->after, object);
     Py_XDECREF(result);
     return result != NULL ? GOOD : RAISED;
 }
@@ -299,7 +299,7 @@ static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
 /* An event of a sender's record, which is verified first, and made ours unless it is. */
 static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
 {
-    PyObject *result, *ours = call_with(decoder->convert, data);
+    PyObject *result, *ours = call_one(decoder->convert, data);
 
     if (ours == NULL)
         return NULL;

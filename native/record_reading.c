@@ -10,7 +10,7 @@
 /* Steals argument, which may be NULL with an exception. */
 static PyObject *call_and_release(PyObject *callable, PyObject *argument)
 {
-    PyObject *result = argument != NULL ? call_with(callable, argument) : NULL;
+    PyObject *result = argument != NULL ? call_one(callable, argument) : NULL;
 
     Py_XDECREF(argument);
     return result;

@@ -56,7 +56,7 @@ static enum outcome write_inline(const struct field *field, PyObject *value, uin
 /* write(value) gives the bytes or raises. */
 static int write_by_python(const struct field *field, PyObject *value, uint8_t *bytes)
 {
-    PyObject *data = call_with(field->write, value);
+    PyObject *data = call_one(field->write, value);
     char *from;
     Py_ssize_t size;
 
@@ -108,7 +108,7 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
     PyObject *checked;
 
     if (!is_surely_good(field, value)) {
-        checked = call_with(field->write, value);
+        checked = call_one(field->write, value);
         if (checked == NULL)
             return -1;
         Py_DECREF(checked);

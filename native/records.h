@@ -143,7 +143,7 @@ static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
 /* --- objects --- */
 
 /* May run any code. The result is the caller's; NULL with an exception. */
-static inline PyObject *call_with(PyObject *callable, PyObject *argument)
+static inline PyObject *call_one(PyObject *callable, PyObject *argument)
 {
     return PyObject_CallFunctionObjArgs(callable, argument, NULL);
 }
