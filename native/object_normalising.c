@@ -147,8 +147,8 @@ static int normalise_records(const struct value *value, struct column records, i
     for (i = 0; i < value->gap_count; i++)
         for (k = 0; k < records.count; k++)
             clear(records.bytes + k * records.stride + value->gaps[i].at, value->gaps[i].size);
-    for (i = 0; i < value->bound_count; i++) {
-        const struct member *field = value->bound[i];
+    for (i = 0; i < value->checked_count; i++) {
+        const struct member *field = value->checked[i];
         struct column fields = {records.bytes + field->at, records.stride, records.count};
 
         if (!normalise(field->value, fields, strict))

@@ -235,16 +235,16 @@ static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
     return nest(record, field->value);
 }
 
-static int bind_fields(struct value *record)
+static int list_checked_fields(struct value *record)
 {
     Py_ssize_t i;
 
-    record->bound = new_array(record->count, sizeof *record->bound);
-    if (record->bound == NULL)
+    record->checked = new_array(record->count, sizeof *record->checked);
+    if (record->checked == NULL)
         return -1;
     for (i = 0; i < record->count; i++) {
         if (!record->fields[i].value->is_free)
-            record->bound[record->bound_count++] = &record->fields[i];
+            record->checked[record->checked_count++] = &record->fields[i];
     }
     return 0;
 }
@@ -262,7 +262,7 @@ static int add_fields(struct value *record, PyObject *fields, Py_ssize_t basicsi
         if (add_field(record, PyTuple_GetItem(fields, i), basicsize) != 0)
             return -1;
     }
-    return bind_fields(record);
+    return list_checked_fields(record);
 }
 
 static Py_ssize_t size_of_integer(char form)
@@ -479,7 +479,7 @@ static void value_dealloc(PyObject *self)
     PyMem_Free(value->dimensions);
     PyMem_Free(value->fields);
     PyMem_Free(value->ties);
-    PyMem_Free(value->bound);
+    PyMem_Free(value->checked);
     PyMem_Free(value->gaps);
     free_instance(self);
 }

@@ -89,7 +89,7 @@ struct value {
     PyTypeObject *cls;             /* owned; RECORD */
     int can_be_made;               /* RECORD: 1: object.__new__ makes instances of the class */
     struct member *fields;         /* owned; RECORD */
-    struct member **bound;         /* owned; RECORD: those of its fields that not any bytes will do for */
+    struct member **checked;       /* owned; RECORD: its fields that are not free */
     struct tie *ties;              /* owned; RECORD */
     struct gap *gaps;              /* owned; RECORD */
     struct code *code;             /* owned; RECORD of fixed size: compiled for the class. NULL: not yet */
@@ -97,7 +97,7 @@ struct value {
     PyObject *after;               /* owned; RECORD: the name of a method to call on a new one, or NULL */
     Py_ssize_t last_tie;           /* of its dimensions or its element's; -1: it has none */
     Py_ssize_t count;              /* of members, dimensions or fields */
-    Py_ssize_t bound_count;        /* of bound */
+    Py_ssize_t checked_count;      /* of checked */
     Py_ssize_t tie_count;          /* of ties, at most MAX_TIES */
     Py_ssize_t gap_count;          /* of gaps */
 };
