@@ -1,8 +1,8 @@
 /* Bytes of fixed values that others have written, made what object_writing.c would have made of the values.
  *
- * They come from numpy's arrays and from events that keep their record as they received it. Nothing of a
- * sender's memory travels on with them: not what stands in gaps, behind the end of a text, or beside what is
- * absent.
+ * They come from numpy's arrays and from events that keep their record as they received it. Where values are
+ * written anew, nothing of a sender's memory travels on with them: not what stands in gaps, behind the end of a
+ * text, or beside what is absent. A whole record that is kept and sent on does not come here, and goes as it came.
  */
 #include "objects.h"
 
