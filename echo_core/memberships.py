@@ -109,15 +109,19 @@ def end(sinks: Sequence[Sink[Any]], sources: Sequence[Source[Any]], limit: float
     for sink in sinks:
         sink.is_leaving = True
     try:
-        for sink in [sink for sink in sinks if sink.stop()]:
-            sink.join(max(0.0, limit - time.monotonic()))
-        for source in sources:
-            source.close(max(0.0, limit - time.monotonic()))
+        _end_in_time(sinks, sources, limit)  # a loop here would jump back in no `try` of CPython 3.13
     finally:
         for sink in sinks:
             sink.close(0.0)
         for source in sources:
             source.close(0.0)
+
+
+def _end_in_time(sinks: Sequence[Sink[Any]], sources: Sequence[Source[Any]], limit: float) -> None:
+    for sink in [sink for sink in sinks if sink.stop()]:
+        sink.join(max(0.0, limit - time.monotonic()))
+    for source in sources:
+        source.close(max(0.0, limit - time.monotonic()))
 
 
 def forget_all() -> None:
