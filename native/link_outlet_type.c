@@ -79,6 +79,7 @@ static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(outlet->event_class);
     Py_VISIT(outlet->encode);
     Py_VISIT(outlet->dtype);
+    Py_VISIT(outlet->equal_dtype);
     Py_VISIT(outlet->routes);
     Py_VISIT(outlet->direct);
     Py_VISIT(outlet->converting);
@@ -102,6 +103,7 @@ static void outlet_dealloc(PyObject *self)
     Py_XDECREF((PyObject *)outlet->event_class);
     Py_XDECREF(outlet->encode);
     Py_XDECREF(outlet->dtype);
+    Py_XDECREF(outlet->equal_dtype);
     Py_XDECREF(outlet->routes);
     Py_XDECREF(outlet->direct);
     Py_XDECREF(outlet->converting);

@@ -447,16 +447,32 @@ static void refuse_dtype(const struct outlet *outlet, PyObject *dtype)
     Py_XDECREF(name);
 }
 
-static int has_dtype(const struct outlet *outlet, PyObject *array)
+/* 1, 0, or -1 with an exception. May run any code. */
+static int is_dtype(struct outlet *outlet, PyObject *dtype)
+{
+    int is_it = dtype == outlet->dtype || dtype == outlet->equal_dtype;
+    PyObject *old;
+
+    if (is_it || outlet->dtype == NULL)
+        return is_it;
+    is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
+    if (is_it > 0) {
+        old = outlet->equal_dtype;
+        outlet->equal_dtype = Py_NewRef(dtype);
+        Py_XDECREF(old);
+    }
+    return is_it;
+}
+
+static int has_dtype(struct outlet *outlet, PyObject *array)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)outlet));
     PyObject *dtype = PyObject_GetAttr(array, state->dtype_word);
-    int is_it = dtype == outlet->dtype;
+    int is_it;
 
     if (dtype == NULL)
         return 0;
-    if (!is_it && outlet->dtype != NULL)
-        is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
+    is_it = is_dtype(outlet, dtype);
     if (is_it == 0)
         refuse_dtype(outlet, dtype);
     Py_DECREF(dtype);
