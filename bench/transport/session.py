@@ -18,7 +18,7 @@ from typing import Any
 from bench.transport.worker import Task
 
 ROOT = Path(__file__).resolve().parents[2]
-_LIMIT_S = 300.0  # against a wait for ever, not for measurements
+_LIMIT_S = 100.0  # against a wait for ever, not for measurements
 _FAREWELL_S = 30.0
 
 
