@@ -20,9 +20,9 @@ _MAX_PAYLOAD_BYTES = 2**31 - 1  # that a link takes
 class Limits:
     """What a node lets others cost it.
 
-    `payload_bytes` bounds one frame that is received; `delay_s` how long events are held back to be sent
-    together while a link is busy; a peer that reads nothing for `stall_s` while something waits for it loses
-    its link.
+    `payload_bytes` bounds one event that is received, and all that one frame brings; `delay_s` how long
+    events are held back to be sent together while a link is busy; a peer that reads nothing for `stall_s`
+    while something waits for it loses its link.
     """
 
     payload_bytes: int = limits.DEFAULT_PAYLOAD_BYTES

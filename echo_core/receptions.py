@@ -100,7 +100,9 @@ class Receptions:
 
     @staticmethod
     def _make(wanted: Wanted, sender: Format, report: Report) -> Reception:
+        cls = wanted.class_for(sender)
         if wanted.is_array and report.is_same:  # whole records are all that a Delivery hands over
-            return Reception(np.frombuffer, report, sender.dtype)
+            # The class's own dtype, as its sources have it: comparing two that are equal takes long.
+            return Reception(np.frombuffer, report, format_of(cls).dtype)
         make = array_decoder if wanted.is_array else decoder
-        return Reception(make(wanted.class_for(sender), sender=sender, lossy=wanted.is_lossy), report)
+        return Reception(make(cls, sender=sender, lossy=wanted.is_lossy), report)

@@ -11,6 +11,9 @@
 
 #include <structmember.h>
 
+/* A larger copy releases the GIL: below this, handing it over costs more than the copy. */
+#define GIL_COPY_BYTES (256 * 1024)
+
 /* Fewer bytes are copied: a view would keep all that was received with them. */
 #define SPAN_BYTES 4096
 
@@ -205,10 +208,25 @@ static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
+/* Releases the GIL for a large one: nobody else knows of the copy yet, and the record stays as long as its owner. */
+static PyObject *copy_of(const struct record *record)
+{
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, record->size);
+    PyThreadState *state;
+
+    if (copy == NULL)
+        return NULL;
+    state = record->size > GIL_COPY_BYTES ? PyEval_SaveThread() : NULL;
+    memcpy(PyBytes_AsString(copy), record->bytes, (size_t)record->size);
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    return copy;
+}
+
 /* Nobody changes a copy while it is verified and read; the event of a single record may keep it. */
 static int hand_shared(struct delivery *delivery, const struct record *record)
 {
-    PyObject *copy = PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
+    PyObject *copy = copy_of(record);
     unsigned long long before = left_to_python(delivery);
     int status;
 

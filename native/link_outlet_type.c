@@ -79,7 +79,6 @@ static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(outlet->event_class);
     Py_VISIT(outlet->encode);
     Py_VISIT(outlet->dtype);
-    Py_VISIT(outlet->equal_dtype);
     Py_VISIT(outlet->routes);
     Py_VISIT(outlet->direct);
     Py_VISIT(outlet->converting);
@@ -103,7 +102,6 @@ static void outlet_dealloc(PyObject *self)
     Py_XDECREF((PyObject *)outlet->event_class);
     Py_XDECREF(outlet->encode);
     Py_XDECREF(outlet->dtype);
-    Py_XDECREF(outlet->equal_dtype);
     Py_XDECREF(outlet->routes);
     Py_XDECREF(outlet->direct);
     Py_XDECREF(outlet->converting);
@@ -269,7 +267,7 @@ static PyGetSetDef outlet_properties[] = {
     {"routes", outlet_get_routes, outlet_set_routes, PyDoc_STR("To other processes; replaced as a whole."), NULL},
     {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
     {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
-    {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large batches, or None."), NULL},
+    {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot outlet_slots[] = {

@@ -223,10 +223,13 @@ static int is_too_small(const struct room *room, const struct submission *submis
 
 static void enlarge(struct room *room, Py_ssize_t size)
 {
-    uint8_t *bytes = PyMem_Realloc(room->is_kept ? room->bytes : NULL, (size_t)size);
+    uint8_t *bytes = PyMem_Malloc((size_t)size);
 
-    if (bytes != NULL)
-        *room = (struct room){bytes, size, 1};
+    if (bytes == NULL)
+        return;
+    if (room->is_kept)
+        PyMem_Free(room->bytes);
+    *room = (struct room){bytes, size, 1};
 }
 
 static void give_room_back(struct outlet *outlet, struct room room, const struct submission *submission)
@@ -298,6 +301,8 @@ static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObje
     struct room room = take_room(outlet, stack);
     int status = encode(outlet, event, room, submission);
 
+    if (status == 0 && !is_outlet_open(outlet)) /* encoding may have run any code */
+        status = -1;
     if (status == 0) {
         outlet->sequence++;
         outlet->bytes += (uint64_t)submission->record.size;
@@ -323,7 +328,7 @@ static Py_ssize_t measure(const struct outlet *outlet, PyObject *event)
 static int submit_reference(struct outlet *outlet, PyObject *event, struct submission *submission)
 {
     submission->record.size = outlet->measures ? measure(outlet, event) : outlet->record_size;
-    if (submission->record.size < 0)
+    if (submission->record.size < 0 || !is_outlet_open(outlet)) /* measuring may have run any code */
         return -1;
     outlet->sequence++;
     return hand_event_to_all(outlet, event, submission);
@@ -447,32 +452,16 @@ static void refuse_dtype(const struct outlet *outlet, PyObject *dtype)
     Py_XDECREF(name);
 }
 
-/* 1, 0, or -1 with an exception. May run any code. */
-static int is_dtype(struct outlet *outlet, PyObject *dtype)
-{
-    int is_it = dtype == outlet->dtype || dtype == outlet->equal_dtype;
-    PyObject *old;
-
-    if (is_it || outlet->dtype == NULL)
-        return is_it;
-    is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
-    if (is_it > 0) {
-        old = outlet->equal_dtype;
-        outlet->equal_dtype = Py_NewRef(dtype);
-        Py_XDECREF(old);
-    }
-    return is_it;
-}
-
-static int has_dtype(struct outlet *outlet, PyObject *array)
+static int has_dtype(const struct outlet *outlet, PyObject *array)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)outlet));
     PyObject *dtype = PyObject_GetAttr(array, state->dtype_word);
-    int is_it;
+    int is_it = dtype == outlet->dtype;
 
     if (dtype == NULL)
         return 0;
-    is_it = is_dtype(outlet, dtype);
+    if (!is_it && outlet->dtype != NULL)
+        is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
     if (is_it == 0)
         refuse_dtype(outlet, dtype);
     Py_DECREF(dtype);

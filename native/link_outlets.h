@@ -14,7 +14,6 @@ struct outlet {
     struct raw_call raw;       /* of encode */
     Py_ssize_t record_size;    /* of one record; 0: records vary */
     PyObject *dtype;           /* owned; numpy's of one record. NULL: arrays are not taken */
-    PyObject *equal_dtype;     /* owned; another object that was found equal to it last: comparing takes long */
     Py_ssize_t max_payload;    /* of a frame of several records */
     PyObject *routes;          /* owned tuple of Route */
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */

@@ -65,6 +65,22 @@ static int take_gap(const struct link *link, const struct frame *frame)
     return 0;
 }
 
+/* Where a block holds one record. Those of fixed size are one after the other, and as large as was agreed. */
+static int is_loan_too_large(const struct link *link, uint32_t stream, Py_ssize_t size)
+{
+    PyObject *inlet = inlet_of(link, stream);
+    int is_it;
+
+    if (inlet == NULL)
+        return 1;
+    is_it = inlet != Py_None && ((struct inlet *)(void *)inlet)->record_size == 0 && size > (Py_ssize_t)link->max_payload;
+    Py_DECREF(inlet);
+    if (is_it)
+        echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
+                   (unsigned long)link->max_payload, size, (unsigned long)stream);
+    return is_it;
+}
+
 static int take_loan(const struct link *link, const struct frame *frame)
 {
     struct record record;
@@ -78,7 +94,7 @@ static int take_loan(const struct link *link, const struct frame *frame)
     }
     if (echo_pool_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
         return -1;
-    status = hand(link, stream, &record, 1, owner);
+    status = is_loan_too_large(link, stream, record.size) ? -1 : hand(link, stream, &record, 1, owner);
     Py_DECREF(owner);
     return status;
 }

@@ -258,7 +258,7 @@ int echo_route_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t
 
     if (check(route) != 0)
         return -1;
-    if (route->link->pool == NULL ||
+    if (route->link->pool == NULL || (events == 1 && size > (Py_ssize_t)route->lane->max_payload) ||
         !echo_block_lend(block, route->link->outbox.holder, route->lane->stream, size, loan))
         return 1;
     return put_frame(route, &frame, frame.size, events);

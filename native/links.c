@@ -88,7 +88,10 @@ int echo_raise_interrupt(PyObject *kept)
         return -1;
     }
     exception = echo_take_exception();
-    PyException_SetContext(exception, kept);
+    if (exception == kept) /* raised twice: it is no context of its own */
+        Py_DECREF(kept);
+    else
+        PyException_SetContext(exception, kept);
     echo_give_exception(exception);
     return -1;
 }

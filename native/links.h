@@ -126,8 +126,9 @@ int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uin
 /* Whether the link shares a pool. GIL. */
 int echo_route_lends(PyObject *route);
 
-/* The same for records in a block of the node's pool, however large, as a KIND_LOAN frame. 1: nothing was done, as
- * the link shares no pool or echo_block_lend refuses; put them. */
+/* The same for records in a block of the node's pool, however large they are together, as a KIND_LOAN frame. 1:
+ * nothing was done, as the link shares no pool, one record is larger than the peer takes, or echo_block_lend refuses;
+ * put them. */
 int echo_route_lend(PyObject *route, PyObject *block, Py_ssize_t size, uint64_t events);
 
 /* Events that are not put, as the submission has ended before: counted as dropped, so that the receiver's count stays
@@ -174,7 +175,6 @@ struct inlet {
 
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
 int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner);
-
 
 /* link_inlets.c: an attribute that is a tuple of exactly `type`, and is replaced as a whole. GIL; any code may run
  * once it has been. -1 with TypeError. */

@@ -134,13 +134,15 @@ int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ss
     const struct shape *shape = codec->shape;
     enum outcome outcome;
 
-    if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size &&
-        copy_record(shape, event, room)) {
-        codec->compiled++;
-        *written = shape->size;
-        return 0;
-    }
-    outcome = encode_one(shape, event, record);
+    if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size) {
+        if (copy_record(shape, event, room)) {
+            codec->compiled++;
+            *written = shape->size;
+            return 0;
+        }
+        outcome = UNUSUAL;
+    } else
+        outcome = encode_one(shape, event, record);
     if (outcome == UNUSUAL && encoder->raw.encode != NULL) {
         codec->interpreted++;
         return encoder->raw.encode(encoder->raw.self, event, room, size, record, written);

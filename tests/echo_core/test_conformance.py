@@ -313,6 +313,30 @@ def test_a_handler_on_its_own_thread_may_be_slow(pair: Pair) -> None:
     assert len(slow.wait(10)) == 10
 
 
+def _story(id_: int, size: int) -> Story:
+    return Story(id_, "", bytes(size), np.zeros(0, np.float32), [])
+
+
+def test_an_event_that_is_too_large_for_its_receiver_is_refused_at_its_source(
+    make_node: MakeNode, transport: str
+) -> None:
+    """At once, and again and again, whatever way it would take; what fits arrives."""
+    if transport == "process":
+        pytest.skip("events by reference are not received")
+    here = make_node(transports=[transport]).create_channel("test", Story)
+    limits = echo.Limits(payload_bytes=1 << 20)
+    there = make_node(transports=[transport], limits=limits).open_channel(here.id)
+    sink, source = there.sink(Story), here.source(Story)
+    source.wait_matched()
+    for _ in range(70):  # more than the memory that a node shares
+        with pytest.raises(echo.EncodeError, match="at most 1048576 bytes"):
+            source.submit(_story(1, 1 << 20))
+    source.submit(_story(2, (1 << 20) - 1000))
+    assert sink.get(LIMIT_S).id == 2
+    statistics = source.statistics()
+    assert (statistics.dropped, statistics.events) == (70, 71)
+
+
 def test_a_handler_that_fails_stops_nobody(make_node: MakeNode, transport: str, caplog: Any) -> None:
     failures: list[tuple[Any, BaseException]] = []
     here = make_node(transports=[transport]).create_channel("test", Plain)

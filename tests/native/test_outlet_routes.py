@@ -26,7 +26,7 @@ from echo_core._links import (
     Route,
     SocketWire,
 )
-from echo_core.errors import BacklogError
+from echo_core.errors import BacklogError, EncodeError, WireError
 from tests.echo_core.census import until
 from tests.native.link_ends import PATIENCE_NS, link_over
 from tests.native.sinks import (
@@ -262,3 +262,31 @@ def test_a_large_event_is_written_to_the_pool_once_for_all_routes(
     until(lambda: pool.used == 0)  # the last one's thread may not be done with it
     assert [each.route.link.sent_bytes for each in lent] == [24 * len(events)] * 2
     assert sent.route.link.sent_bytes > 40_000 * len(events)
+
+
+def test_a_loan_of_one_record_is_held_to_what_a_frame_may_bring() -> None:
+    """It is as one that has come in a frame: a peer that lends more breaks its word."""
+    here, there = socket.socketpair()
+    pool = Pool(block_bytes=1 << 16, blocks=8)
+    holder = pool.attach()
+    ours = link_over(SocketWire(here.detach()), pool=pool, holder=holder)
+    theirs = link_over(
+        SocketWire(there.detach()), mapping=Mapping(pool.fileno(), holder), max_payload=100_000
+    )
+    arrivals = Queue(max_events=9, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
+    inlet = Inlet(record_size=0)
+    inlet.deliveries = (Delivery(arrivals, bytes, print),)
+    theirs.bind(STREAM, inlet)
+    outlet = Outlet(bytes, bytes)
+    outlet.pool = pool
+    settings = {"max_events": 9, "max_bytes": 1 << 30, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
+    for most in (100_000, 1 << 30):
+        outlet.routes = (Route(ours, STREAM, "a source", max_payload=most, **settings),)
+        if most == 100_000:
+            with pytest.raises(EncodeError, match="at most 100000 bytes"):
+                outlet.submit(bytes(100_001))
+        outlet.submit(bytes(100_000 + (most > 100_000)))
+    with pytest.raises(WireError, match="at most 100000 bytes, got 100001 - in a loan"):
+        theirs.run()
+    assert (len(arrivals.get(0)), arrivals.get(0)) == (100_000, None)
+    ours.shut()

@@ -315,6 +315,38 @@ def test_endless_recursion_is_an_error_of_the_handler(way: str, is_builtin: bool
     assert [type(error) for error in sink.errors] == [RecursionError]
 
 
+def test_an_interrupt_that_is_raised_twice_is_no_context_of_its_own() -> None:
+    """Whoever walks the contexts of an exception comes to an end."""
+    stop = SystemExit()
+
+    def raise_it(_: object) -> None:
+        raise stop
+
+    outlet = Outlet(int, bytes)
+    outlet.direct = (Delivery(raise_it, bytes, print),) * 2
+    with pytest.raises(SystemExit) as caught:
+        outlet.submit(5)
+    assert caught.value is stop
+    assert stop.__context__ is None
+
+
+@pytest.mark.parametrize("way", ["direct", "converting"])
+def test_a_source_that_is_closed_by_its_encoder_takes_nothing(way: str) -> None:
+    """Nor does it count what nobody gets."""
+    sink = Sink()
+
+    def encode(_: object) -> bytes:
+        outlet.close()
+        return b"1"
+
+    outlet = Outlet(int, encode)
+    queue = Queue(max_events=9, max_bytes=9, policy=DROP_NEWEST, timeout_ns=0)
+    setattr(outlet, way, (Delivery(queue, bytes, sink.on_error),))
+    with pytest.raises(ClosedError):
+        outlet.submit(5)
+    assert (outlet.sequence, queue.depth_events) == (0, 0)
+
+
 def test_sinks_may_come_and_go_during_a_submit() -> None:
     """Whoever was there when it began gets the event."""
     sink = Sink()
