@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
+AGAIN_S = 20.0
 
 _PREFACE = f"""
 import contextlib, faulthandler, os, signal, sys, threading, time
@@ -79,6 +80,18 @@ class Actor:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    def interrupt(self) -> None:
+        """Ctrl-C, and again where that had no effect.
+
+        Between its last look for signals and the system call of a sleep CPython has a gap: what comes there
+        is noticed when the sleep is over.
+        """
+        self.signal(signal.SIGINT)
+        try:
+            self._process.wait(AGAIN_S)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGINT)
 
     def kill(self) -> None:
         self._process.kill()

@@ -175,7 +175,7 @@ asyncio.run(take())
 def test_ctrl_c_ends_a_wait(wait: str) -> None:
     with Actor(_PAIR + WAITS[wait], "unix") as actor:
         assert actor.hear() == "waits"
-        actor.signal(signal.SIGINT)
+        actor.interrupt()
         code, _, err = actor.end(EXIT_S)
-    assert code == -signal.SIGINT, err
+    assert code in {-signal.SIGINT, 1}, err  # 1: CPython forgets the cause where another thread calls `exec`
     assert "\nKeyboardInterrupt\n" in err, err
