@@ -73,7 +73,8 @@ static int is_loan_too_large(const struct link *link, uint32_t stream, Py_ssize_
 
     if (inlet == NULL)
         return 1;
-    is_it = inlet != Py_None && ((struct inlet *)(void *)inlet)->record_size == 0 && size > (Py_ssize_t)link->max_payload;
+    is_it = inlet != Py_None && ((struct inlet *)(void *)inlet)->record_size == 0 &&
+            size > (Py_ssize_t)link->max_payload;
     Py_DECREF(inlet);
     if (is_it)
         echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
