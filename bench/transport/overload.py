@@ -8,6 +8,7 @@ import queue
 import signal
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import echo_core as echo
@@ -87,11 +88,11 @@ def pace(station: Station, *, transport: Transport, events: int) -> None:
     _send_paced(source, events)
     victim = pids[2][0]
     try:
-        os.kill(victim, signal.SIGSTOP)
-        _fill(source)
-        before = source.statistics().dropped
+        _stop(victim)
+        _fill(node, source)
+        before = _dropped(node)
         _send_paced(source, events)
-        _demand_drops(source.statistics().dropped - before, events)
+        _demand_drops(_dropped(node) - before, events)
     finally:
         os.kill(victim, signal.SIGCONT)
     source.flush(_WAIT_S)
@@ -99,14 +100,40 @@ def pace(station: Station, *, transport: Transport, events: int) -> None:
     node.close()
 
 
-def _fill(source: echo.Source[Any]) -> None:
-    """Until all is full between here and the sink that is stopped, and the source drops its events."""
+def _stop(process: int) -> None:
+    """Its threads stop one by one, each when it next runs."""
+    os.kill(process, signal.SIGSTOP)
+    limit = time.monotonic() + _WAIT_S
+    while not all(_is_stopped(thread) for thread in Path(f"/proc/{process}/task").iterdir()):
+        if time.monotonic() > limit:
+            msg = f"Expected process {process} to stop within {_WAIT_S} s"
+            raise WrongAnswerError(msg)
+        time.sleep(_PERIOD_NS / 1e9)
+
+
+def _is_stopped(thread: Path) -> bool:
+    _, _, behind_the_name = thread.joinpath("stat").read_text().rpartition(") ")
+    return behind_the_name.startswith("T")
+
+
+def _fill(node: echo.Node, source: echo.Source[Any]) -> None:
+    """Until all is full on the way to the sink that is stopped, and nothing waits for the other one."""
     event = Slots(*values(particle(0)))
     event.id = _FILLING
-    while source.statistics().dropped == 0:
-        for _ in range(100):
-            source.submit(event)
-        time.sleep(_PERIOD_NS / 1e9)  # the other sink is to keep up
+    limit = time.monotonic() + _WAIT_S
+    while (waiting := sorted(link.queued_events for link in node.statistics().links)) != [0, _BACKLOG_EVENTS]:
+        if time.monotonic() > limit:
+            msg = f"Expected one way to be full and one empty within {_WAIT_S} s, got {waiting} events there"
+            raise WrongAnswerError(msg)
+        if waiting[-1] < _BACKLOG_EVENTS:
+            for _ in range(100):
+                source.submit(event)
+        time.sleep(_PERIOD_NS / 1e9)
+
+
+def _dropped(node: echo.Node) -> int:
+    """On the way to the sink that is stopped."""
+    return max(link.dropped for link in node.statistics().links)
 
 
 def _demand_drops(dropped: int, events: int) -> None:
