@@ -12,7 +12,7 @@ SOURCES = {
     "links": [*sorted(glob("native/link*.c")), "native/raw_codec.c"],
     "objects": sorted(glob("native/object*.c")),
     "records": [*sorted(glob("native/record*.c")), "native/raw_codec.c"],
-    "routines": ["native/routines.c"],
+    "routines": sorted(glob("native/routine*.c")),
 }
 
 MODULES = [
