@@ -1,6 +1,6 @@
 /* echo_core._objects: events to the bytes of records and back.
  *
- *   Value    how the values of one type lie in records of this machine (object_values.c), as a tree
+ *   Value    how the values of one type lie in records of this machine (object_values.c, object_details.c), as a tree
  *   Walker   encodes and decodes the events of a class by such a tree (object_walker.c): values to bytes in
  *            object_writing.c, only how many in object_measuring.c, bytes to values in object_reading.c, text of
  *            fixed size in object_text.c, bytes that others have written in object_normalising.c, numbers in leaves.h

@@ -217,6 +217,11 @@ int32_t echo_write_text(uint8_t *target, const uint8_t *text, int64_t length, in
 /* A new str: up to the first NUL. NULL with UnicodeDecodeError. */
 PyObject *echo_read_text(const uint8_t *source, int64_t size);
 
+/* object_details.c */
+
+/* Makes a zeroed Value what the arguments of its class say; -1 with an exception. May run any code. */
+int echo_value_fill(struct value *value, PyObject *args);
+
 /* object_writing.c */
 
 /* The record of an event: *written bytes of `room`, or in *record new bytes where `size` is too small for it.
