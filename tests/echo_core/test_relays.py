@@ -1,4 +1,4 @@
-"""Events that are passed on unread: who sent a broken one loses its link, and never who passed it on."""
+"""Events that nobody looks at on their way: who sent a broken one loses its link, never who passed it on."""
 
 from __future__ import annotations
 
@@ -87,3 +87,21 @@ def test_text_that_is_no_utf8_costs_its_sender_the_link(
         peer.expect_end()
     relay.demand_only_the_good_link()
     assert "Expected UTF-8, got the byte 0xff" in caplog.text
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_damage_in_an_array_costs_its_sender_the_link(
+    make_node: MakeNode, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its bytes go as they are, and the first event that cannot be made of them ends the link."""
+    channel = make_node(transports=[transport]).create_channel("in", Cell)
+    receiver = make_node(transports=[transport])
+    sink = receiver.open_channel(channel.id).sink(Cell)
+    source = channel.source(Cell)
+    source.wait_matched()
+    damaged = CELLS.copy()
+    damaged["tag"][1] = b"\xff"
+    source.submit_array(damaged)
+    until(lambda: receiver.statistics().links_lost == 1, "the link to be gone")
+    assert sink.get(LIMIT_S) == Cell("c1", 1)
+    assert "Expected UTF-8, got the byte 0xff at 0 of 1 - at `Cell.tag`" in caplog.text
