@@ -5,15 +5,22 @@ that a machine takes: hypothesis would have an example of 200 ms fail, whatever 
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+
+# coverage has a lock, which a forked child would wait for if another thread had it. Before echo_core's own
+# hooks, and not in Python: that would be traced.
+os.register_at_fork(after_in_child=functools.partial(sys.settrace, None))
+os.register_at_fork(after_in_child=functools.partial(threading.settrace, None))
 
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
