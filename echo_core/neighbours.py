@@ -40,6 +40,8 @@ _POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
 _JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
+_REFUSALS_OF_WHO_HAS_LEFT = frozenset({word_of(Refusal.UNKNOWN_CHANNEL), word_of(Refusal.CLOSING)})
+_ENDS = (ConnectionError, EOFError)  # of processes that are gone, or were while they were spoken to
 _RETRY_S = 0.02  # after an attempt while both sides start a link
 
 
@@ -125,6 +127,7 @@ class Neighbours:
         """Each address gets its share of the time, and of what those before it have left."""
         limit = time.monotonic() + timeout_s
         problems: list[str] = []
+        cause: BaseException | None = None  # a process that is gone is one only where nothing else is
         for position, address in enumerate(addresses):
             share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
             try:
@@ -133,9 +136,11 @@ class Neighbours:
                 raise
             except LinkError as error:
                 problems.append(str(error))
+                if cause is None or isinstance(cause, _ENDS):
+                    cause = (error.__cause__ or error).with_traceback(None)  # which keeps this frame
         reasons = "; ".join(problems) or f"none of its addresses is for {', '.join(self._place.transports)}"
         msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
-        raise LinkError(msg)
+        raise LinkError(msg) from cause
 
     def _connect_to(
         self, address: Address, id_: ChannelId, ways: Sequence[Transport], timeout_s: float
@@ -191,8 +196,7 @@ class Neighbours:
         except Exception as error:  # noqa: BLE001 - a peer has told of it; the thread has others to link to
             if self._node.is_closed:
                 return
-            has_left = isinstance(error, RefusedError) and error.code in {"unknown_channel", "closing"}
-            level = logging.DEBUG if has_left else logging.WARNING
+            level = logging.INFO if has_gone(error) else logging.WARNING
             log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
 
     # -----------------------------------------------------------------------
@@ -323,7 +327,8 @@ class Neighbours:
         if is_ordinary or self._node.is_closed:
             return
         self.handshakes_failed += 1
-        log.warning("%s was not let in: %s", who, error)
+        level = logging.INFO if has_gone(error) else logging.WARNING
+        log.log(level, "%s was not let in: %s", who, error)
 
     def tick(self) -> None:
         """Tells components here what was lost on the way, and others what sinks here have dropped."""
@@ -436,6 +441,16 @@ class Neighbours:
             peer.link.abandon()
         if self._door is not None:
             self._door.abandon()
+
+
+def has_gone(error: BaseException) -> bool:
+    """Whether one of two nodes that were to be linked is not on the channel any more, or nowhere.
+
+    That is how one looks that has just left. Anything else wants somebody's eyes: silence, another key.
+    """
+    if isinstance(error, RefusedError):
+        return error.code in _REFUSALS_OF_WHO_HAS_LEFT
+    return isinstance(error.__cause__ if isinstance(error, LinkError) else error, _ENDS)
 
 
 def _share(peer: Peer, membership: Membership, timeout_s: float, *, asked_s: float) -> None:

@@ -210,6 +210,9 @@ def _shared(
 def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:
     """Which holder of the other side's pool this is, and descriptors: of rings, and of the pool if any."""
     memo, descriptors, flags, _ = socket.recv_fds(connection, _MEMO_BYTES, 2)
+    if not memo:
+        msg = "the peer closed the connection where its memory was expected"
+        raise ConnectionResetError(msg)
     is_whole = len(memo) == _MEMO_BYTES and not flags & socket.MSG_CTRUNC
     if not is_whole or len(descriptors) != rings + memo[0]:
         _close_all(descriptors)

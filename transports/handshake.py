@@ -126,7 +126,7 @@ class Handshake(abc.ABC):
         try:
             if not data:
                 msg = f"The peer closed the connection where {self._expected.name} was expected"
-                raise LinkError(msg)
+                raise LinkError(msg) from EOFError()  # so that it can be told from other faults
             self._collect(data)
         except (WireError, LinkError):
             self._is_over = True
