@@ -26,13 +26,14 @@ from echo_core.channels import Channel, demand_name
 from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
 from echo_core.formats.declare import format_of
 from echo_core.memberships import Membership, forget_all, here
-from echo_core.neighbours import Neighbours
-from echo_core.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
+from echo_core.neighbours import Neighbours, has_gone
+from echo_core.places import ALL_TRANSPORTS, Limits, Place, Transport, checked, reachable
 from echo_core.receptions import Receptions
 from echo_core.sinks import FailureHook
 from echo_core.statistics import NodeStatistics
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
+from echo_core.transports.messages import Refusal, word_of
 
 T = TypeVar("T")
 
@@ -114,7 +115,8 @@ class Node:
         """The channel of that id, wherever it was created.
 
         `transport` says how to reach its creator, if not by the best way there is; it makes no second link.
-        RefusedError: the creator said no; its `code` says why. LinkError: it cannot be reached.
+        RefusedError: the creator said no, or has closed the channel; its `code` says why. LinkError: it
+        cannot be reached. What is open here already has another handle, whether the creator is gone or not.
         """
         parsed = ChannelId.parse(id_)
         ways = self._place.transports if transport is None else checked([transport])
@@ -144,14 +146,19 @@ class Node:
         """What this process has already, unless it is to be joined again."""
         self._neighbours.listen()
         known = self._memberships.get(id_.uid) or self._join_in_process(id_, ways)
-        if known is None:
-            return None
-        _demand_key(known, id_)
-        return None if self._is_cut_off(known) else Channel(known, None)
+        if known is not None:
+            _demand_key(known, id_)
+            return None if self._is_cut_off(known) else Channel(known, None)
+        if id_.node == self.id:  # nobody else could be asked
+            msg = f"this process refused the channel {id_!r}: it has created the channel, and closed it"
+            raise RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL))
+        return None
 
     def _is_cut_off(self, membership: Membership) -> bool:
-        """Whether all others of a channel are gone, its creator too; they may be back."""
-        return membership.id.node != self.id and not membership.acquaintances()
+        """Whether all others of a channel are gone, its creator too; they may be back, if by a link."""
+        id_ = membership.id
+        has_way = bool(reachable(id_.addresses, self._place.transports))
+        return id_.node != self.id and has_way and not membership.acquaintances()
 
     def _add(self, id_: ChannelId, name: str, types: tuple[type[Any], ...]) -> Membership:
         membership = Membership(self, id_, name, tuple(map(format_of, types)))
@@ -178,9 +185,10 @@ class Node:
             channel = Channel[Any](membership, None)
         try:
             self._neighbours.join(membership, id_.node, id_.addresses, ways, timeout_s)
-        except BaseException:
-            channel.close(0)
-            raise
+        except BaseException as error:
+            if not (membership.is_proven and has_gone(error)):  # else the channel goes on without its creator
+                channel.close(0)
+                raise
         membership.is_proven = True
         return channel
 
