@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,8 +25,17 @@ class Wanted:
     is_array: bool
     is_lossy: bool
 
+    def where_sent(self, sends: type[Any] | None) -> Wanted:
+        """What is wanted of a source in this process, whose class is known: of any, events of that one."""
+        return self if self.cls is not None or self.is_array or sends is None else replace(self, cls=sends)
+
     def class_for(self, sender: Format) -> type[Any]:
-        return sender.record_class() if self.cls is None else self.cls
+        """Where any is wanted, one that is made of what the sender says, whichever is declared here."""
+        if self.cls is not None:
+            return self.cls
+        if self.is_array:  # of which only the dtype is looked at, which may be the sender's own
+            return sender.record_class()
+        return Format.from_metadata(sender.metadata).record_class()
 
     def compare(self, sender: Format) -> Report:
         if self.is_array and not sender.is_fixed:

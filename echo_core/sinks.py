@@ -221,7 +221,7 @@ class Sink(Generic[T]):
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
         """
-        found = self._keeper.receptions.of(self.wanted, feed.format)
+        found = self._keeper.receptions.of(self.wanted.where_sent(sends), feed.format)
         if isinstance(found, Report) and not self.takes(sends):
             if self._keeper.concern_each_other(feed.format, self.wanted):
                 self._note_refusal(feed, found)

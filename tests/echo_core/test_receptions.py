@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import make_dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import echo_core as echo
@@ -13,6 +14,9 @@ from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
 from echo_core.receptions import Receptions, Wanted
 from tests.echo_core.channel_events import Other, Plain, Reading1, Reading2
+from tests.echo_core.conftest import MakeNode
+
+LIMIT_S = 30.0
 
 
 def test_a_refusal_is_made_once() -> None:
@@ -50,3 +54,48 @@ def test_a_refusal_says_what_the_sink_would_say() -> None:
         sink = channel.sink(Other)
         with pytest.raises(echo.IncompatibleError, match="Plain -> Other"):
             sink.wait_matched()
+
+
+@dataclass
+class Marks:
+    """What a class made for its format holds otherwise: as an array, and in a list."""
+
+    flags: list[bool]
+    tags: tuple[str, ...]
+
+
+@pytest.mark.parametrize("is_declared_here", [False, True])
+def test_reflection_makes_a_class_whatever_is_open_here(
+    make_node: MakeNode, *, is_declared_here: bool
+) -> None:
+    """A source of the same class beside the sink gives it the object itself."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x")
+    opened = there.open_channel(channel.id)
+    near = opened.source(Marks) if is_declared_here else None
+    sink = opened.sink(None)
+    far = channel.source(Marks)
+    far.wait_matched()
+    far.submit(Marks([True], ("a",)))
+    event = sink.get(LIMIT_S)
+    assert (type(event) is Marks, type(event.flags), type(event.tags)) == (False, np.ndarray, list)
+    near = near or opened.source(Marks)
+    marks = Marks([False], ())
+    near.submit(marks)
+    assert sink.get(LIMIT_S) is marks
+
+
+def test_what_a_source_of_this_process_sends_as_an_array_is_of_its_class_whoever_came_first(
+    make_node: MakeNode,
+) -> None:
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x")
+    opened = there.open_channel(channel.id)
+    sink = opened.sink(None)
+    far = channel.source(Reading1)
+    far.wait_matched()
+    near = opened.source(Reading1)
+    array = np.zeros(1, near.format.dtype)
+    for source, is_own in ((far, False), (near, True)):
+        source.submit_array(array)
+        assert (type(sink.get(LIMIT_S)) is Reading1) == is_own
