@@ -364,8 +364,8 @@ class Membership:
         if reports and not any(report.is_accepted for report in reports):
             declared = ", ".join(f"`{type_.name}`" for type_ in self.types)
             nearest = min(reports, key=lambda report: len(report.refused))
-            msg = f"Expected a type that fits channel `{self.name}` of {declared}: {nearest}"
-            raise IncompatibleError(msg, path=nearest.refused[0].path)
+            msg = f"Expected a type that fits channel `{self.name}` of {declared}"
+            raise IncompatibleError(msg, path=nearest.refused[0].path, hint=str(nearest))  # lines, so last
 
     def concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
         """Whether a sink ought to take a source's events: not where each fits another of the types."""

@@ -48,6 +48,22 @@ def test_a_declared_channel_reports_the_type_that_comes_nearest(make_node: MakeN
         channel.sink(Almost)
 
 
+def test_the_comparison_stands_last_where_a_declared_channel_refuses_a_type(make_node: MakeNode) -> None:
+    """Nothing is written behind its last row, which is of another field than the one that is named."""
+    channel = make_node().create_channel("test", Reading1)
+
+    @echo.event
+    class Otherwise:
+        id: str
+        temperature: echo.Float32
+
+    with pytest.raises(echo.IncompatibleError) as caught:
+        channel.sink(Otherwise)
+    report = echo.compare(echo.format_of(Reading1), echo.format_of(Otherwise))
+    assert caught.value.path == "Otherwise.id"
+    assert str(caught.value).endswith(f"of `Reading1` - at `Otherwise.id`: {report}")
+
+
 @pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
 def test_members_that_join_at_once_all_find_each_other(
     make_node: MakeNode, transport: str, caplog: pytest.LogCaptureFixture
