@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, overload
+from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books
@@ -109,7 +110,7 @@ class Channel(Generic[T]):
         happens. `latency_budget_s` allows events to be held back for so long, to be sent together.
         """
         self._demand_open()
-        declared = self._class(cls)
+        declared, bound = self._class(cls), option(Backlog, backlog)
         format_ = declared if isinstance(declared, Format) else format_of(declared, abi=abi)
         event_class = None if isinstance(declared, Format) else declared
         self._membership.demand_known_type(format_, is_sink=False)
@@ -123,7 +124,7 @@ class Channel(Generic[T]):
                 format_,
                 encode,
                 name=name or format_.name,
-                backlog=backlog or Backlog(),
+                backlog=bound,
                 delay_ns=nanoseconds(latency_budget_s),
             )
             self._sources = [*(held for held in self._sources if not held.is_closed), source]
@@ -172,6 +173,8 @@ class Channel(Generic[T]):
         conversions that may lose: a value that does not fit is then reported, and its event not delivered.
         """
         self._demand_open()
+        demand_handler(handler, hint="without a handler, take the events with `async for`")
+        bound = option(Backlog, backlog)
         if cls is not None:
             if batch:
                 _ = format_of(cls).dtype  # FormatError: there are none of records that vary in size
@@ -183,7 +186,7 @@ class Channel(Generic[T]):
                 Wanted(cls, batch, lossy),
                 handler,
                 own_thread=own_thread,
-                backlog=backlog or Backlog(),
+                backlog=bound,
             )
             self._sinks = [*(held for held in self._sinks if not held.is_closed), sink]
             self._membership.add_sink(sink)
@@ -191,6 +194,7 @@ class Channel(Generic[T]):
 
     def watch(self, handler: Callable[[Notice], object]) -> None:
         """Has `handler` told who is there, then who comes and goes, what is refused and what was lost."""
+        demand_handler(handler)
         with books.changing():
             self._demand_open()
             self._watchers.append(handler)
@@ -250,6 +254,9 @@ class Channel(Generic[T]):
 
 def demand_name(name: str) -> None:
     """ChannelError for a name that other processes would not take."""
+    if not isinstance(cast("object", name), str):
+        msg = f"Expected a name, got {name!r}"
+        raise ChannelError(msg)
     try:
         size_bytes = len(name.encode())
     except UnicodeEncodeError as error:
@@ -258,3 +265,29 @@ def demand_name(name: str) -> None:
     if size_bytes > MAX_NAME_BYTES:
         msg = f"Expected a name of at most {MAX_NAME_BYTES} bytes, got {size_bytes}"
         raise ChannelError(msg)
+
+
+def option(cls: type[U], given: U | None) -> U:
+    """What was given, or the default; ChannelError for anything else."""
+    if given is None:
+        return cls()
+    if not isinstance(cast("object", given), cls):
+        msg = f"Expected `{cls.__name__}`, got {given!r}"
+        raise ChannelError(msg)
+    return given
+
+
+def demand_handler(handler: Callable[..., object] | None, *, hint: str = "") -> None:
+    """ChannelError for what cannot be called, or would only make a coroutine that nobody awaits."""
+    if handler is None:
+        return
+    if not callable(cast("object", handler)):
+        msg = f"Expected a handler that can be called, got {handler!r}"
+        raise ChannelError(msg)
+    if any(map(_is_asynchronous, (handler, type(handler).__call__))):
+        msg = f"Expected a handler that has done its work when it returns, got the asynchronous {handler!r}"
+        raise ChannelError(msg, hint=hint)
+
+
+def _is_asynchronous(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

@@ -22,7 +22,7 @@ from echo_core import _links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
-from echo_core.channels import Channel, demand_name
+from echo_core.channels import Channel, demand_handler, demand_name, option
 from echo_core.errors import ChannelError, ClosedError, PlaintextWarning, RefusedError
 from echo_core.formats.declare import format_of
 from echo_core.memberships import Membership, forget_all, here
@@ -61,6 +61,7 @@ class Node:
         on_failure: FailureHook | None = None,
     ) -> None:
         demand_name(name)
+        demand_handler(on_failure)
         self.id = secrets.token_bytes(16)
         self.name = name or f"{os.getpid()}-{self.id.hex()[:4]}"
         self.failure_hook = on_failure
@@ -75,7 +76,7 @@ class Node:
         if self._place.is_exposed and self._place.listens_at.is_everywhere and not advertised_host:
             msg = f"Expected an advertised_host, since nobody can be reached at {host}"
             raise ChannelError(msg, hint="name the host as others know it")
-        self._limits = limits or Limits()
+        self._limits = option(Limits, limits)
         self._neighbours = Neighbours(self, self._place, self._limits)
         self._memberships: dict[bytes, Membership] = {}
         self._opening: set[bytes] = set()  # channels that a thread is joining

@@ -458,8 +458,13 @@ static int has_dtype(const struct outlet *outlet, PyObject *array)
     PyObject *dtype = PyObject_GetAttr(array, state->dtype_word);
     int is_it = dtype == outlet->dtype;
 
-    if (dtype == NULL)
+    if (dtype == NULL) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError)) { /* a list, say */
+            PyErr_Clear();
+            echo_raise("FormatError", "Expected a numpy array of records, got %R", Py_TYPE(array));
+        }
         return 0;
+    }
     if (!is_it && outlet->dtype != NULL)
         is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
     if (is_it == 0)

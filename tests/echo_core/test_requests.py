@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from dataclasses import make_dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -70,3 +72,75 @@ def test_who_listens_everywhere_has_to_say_where_that_is(make_node: MakeNode, ho
     with pytest.raises(echo.ChannelError, match="advertised_host"):
         make_node(host=host)
     make_node(host=host, transports=["unix"])
+
+
+class _Awaited:
+    async def __call__(self, event: object) -> None: ...
+
+    async def one_by_one(self, event: object) -> AsyncIterator[object]:
+        yield event
+
+
+@pytest.mark.parametrize(
+    "handler", [_Awaited(), _Awaited().__call__, _Awaited().one_by_one, partial(_Awaited().__call__, 1)]
+)
+def test_an_asynchronous_handler_is_refused(make_node: MakeNode, handler: Any) -> None:
+    """Nobody would await what it returns."""
+    channel = make_node().create_channel("x", Plain)
+    with pytest.raises(echo.ChannelError, match=r"asynchronous .*: .*`async for`"):
+        channel.sink(Plain, handler)
+    with pytest.raises(echo.ChannelError, match="asynchronous"):
+        channel.watch(handler)
+    with pytest.raises(echo.ChannelError, match="asynchronous"):
+        make_node(on_failure=handler)
+    assert channel.statistics().sinks == 0
+
+
+def test_what_cannot_be_called_is_no_handler(make_node: MakeNode) -> None:
+    channel = make_node().create_channel("x", Plain)
+    wrong: Any = 5
+    for ask in (
+        lambda: channel.sink(Plain, wrong),
+        lambda: channel.watch(wrong),
+        lambda: make_node(on_failure=wrong),
+    ):
+        with pytest.raises(echo.ChannelError, match="Expected a handler that can be called, got 5"):
+            ask()
+    assert channel.statistics().sinks == 0
+
+
+def test_options_of_another_type_are_refused(make_node: MakeNode) -> None:
+    channel = make_node().create_channel("x", Plain)
+    wrong: Any = 5
+    asked: list[tuple[str, Callable[[], object]]] = [
+        ("a name", lambda: make_node(name=wrong)),
+        ("`Limits`", lambda: make_node(limits=wrong)),
+        ("a name", lambda: make_node().create_channel(wrong, Plain)),
+        ("a name", lambda: channel.source(name=wrong)),
+        ("`Backlog`", lambda: channel.source(backlog=wrong)),
+        ("`Backlog`", lambda: channel.sink(Plain, backlog=wrong)),
+    ]
+    for expected, ask in asked:
+        with pytest.raises(echo.ChannelError, match=f"Expected {expected}, got 5"):
+            ask()
+    assert channel.statistics().sinks == channel.statistics().sources == 0
+
+
+@pytest.mark.parametrize("cls", [Plain, Story])
+@pytest.mark.parametrize("array", [None, [1, 2]])
+def test_what_is_no_array_is_refused(make_node: MakeNode, cls: type[Any], array: Any) -> None:
+    source = make_node().create_channel("x", cls).source()
+    with pytest.raises(echo.FormatError, match=f"Expected a numpy array of records, got {type(array)}"):
+        source.submit_array(array)
+
+
+class _Secretive:
+    @property
+    def dtype(self) -> object:
+        raise ZeroDivisionError
+
+
+def test_what_keeps_an_array_from_saying_its_dtype_is_told_as_it_is(make_node: MakeNode) -> None:
+    source: Any = make_node().create_channel("x", Plain).source()
+    with pytest.raises(ZeroDivisionError):
+        source.submit_array(_Secretive())

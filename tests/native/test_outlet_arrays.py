@@ -58,7 +58,7 @@ def test_an_array_arrives_in_its_own_order(array: np.ndarray[Any, Any]) -> None:
         (np.zeros(4), DTYPE, FormatError, r"an array of \[\('id'.*\], got one of float64 - at `records`"),
         (numbered(1, DTYPE.newbyteorder(">")), DTYPE, FormatError, "Expected an array of"),
         (numbered(1), None, FormatError, "the records of this source vary in size"),
-        (b"0123456789abcdef", DTYPE, AttributeError, "dtype"),
+        (b"0123456789abcdef", DTYPE, FormatError, "a numpy array of records, got <class 'bytes'>"),
     ],
 )
 def test_what_is_another_array_is_refused(array: Any, dtype: Any, error: type[Exception], what: str) -> None:
