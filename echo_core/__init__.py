@@ -53,7 +53,7 @@ from echo_core.formats.types import Field
 
 if TYPE_CHECKING:
     from echo_core.backlog import Backlog, WhenFull
-    from echo_core.channels import Channel
+    from echo_core.channels import Channel, Watch
     from echo_core.codegen.batches.arrays import array_decoder, array_encoder, column_decoder
     from echo_core.codegen.codecs import Codec, codec, decoder, encoder
     from echo_core.codegen.conversion import converter
@@ -126,6 +126,7 @@ __all__ = [
     "ULong",
     "Unreachable",
     "Verdict",
+    "Watch",
     "WhenFull",
     "WireError",
     "array_decoder",
@@ -161,6 +162,7 @@ _MODULE_BY_NAME = {
     "SourceOpened": "echo_core.notices",
     "Transport": "echo_core.places",
     "Unreachable": "echo_core.notices",
+    "Watch": "echo_core.channels",
     "WhenFull": "echo_core.backlog",
     "array_decoder": "echo_core.codegen.batches.arrays",
     "array_encoder": "echo_core.codegen.batches.arrays",

@@ -34,7 +34,7 @@ class Channel(Generic[T]):
     those that its type can be reached from.
     """
 
-    __slots__ = ("_cls", "_membership", "_sinks", "_sources", "_watchers", "is_closed")
+    __slots__ = ("_cls", "_membership", "_sinks", "_sources", "_watches", "is_closed")
 
     def __init__(self, membership: Membership, cls: type[T] | None) -> None:
         membership.handles += 1
@@ -42,7 +42,7 @@ class Channel(Generic[T]):
         self._cls = cls
         self._sources: list[Source[Any]] = []
         self._sinks: list[Sink[Any]] = []
-        self._watchers: list[Callable[[Notice], object]] = []
+        self._watches: list[Watch] = []
         self.is_closed = False
 
     @property
@@ -192,13 +192,15 @@ class Channel(Generic[T]):
             self._membership.add_sink(sink)
         return sink
 
-    def watch(self, handler: Callable[[Notice], object]) -> None:
+    def watch(self, handler: Callable[[Notice], object]) -> Watch:
         """Has `handler` told who is there, then who comes and goes, what is refused and what was lost."""
         demand_handler(handler)
         with books.changing():
             self._demand_open()
-            self._watchers.append(handler)
-            self._membership.add_watcher(handler)
+            watch = Watch(handler, self._membership)
+            self._watches = [*(held for held in self._watches if not held.is_closed), watch]
+            self._membership.add_watcher(watch.tell)
+        return watch
 
     # -----------------------------------------------------------------------
     # Its life
@@ -212,8 +214,8 @@ class Channel(Generic[T]):
             if self.is_closed:
                 return
             self.is_closed = True
-            for watcher in self._watchers:
-                self._membership.watchers.remove(watcher)
+            for watch in self._watches:
+                watch.stop()
             self._membership.handles -= 1
             is_last = self._membership.handles == 0
         limit = time.monotonic() + linger_s
@@ -250,6 +252,40 @@ class Channel(Generic[T]):
             msg = f"Expected channel `{self.name}` to be open, this handle has been closed"
             raise ClosedError(msg)
         self._membership.demand_open()
+
+
+class Watch:
+    """A handler of notices, made by `Channel.watch`: it is told until this is closed, or the channel."""
+
+    __slots__ = ("_handler", "_membership", "is_closed")
+
+    def __init__(self, handler: Callable[[Notice], object], membership: Membership) -> None:
+        self._handler = handler
+        self._membership = membership
+        self.is_closed = False
+
+    def tell(self, notice: Notice) -> None:
+        if not self.is_closed:
+            self._handler(notice)
+
+    def stop(self) -> None:
+        """What has happened by now is still told."""
+        if self.tell in self._membership.watchers:
+            self._membership.watchers.remove(self.tell)
+
+    def close(self) -> None:
+        """Nothing more is told; a call of the handler that is under way is not waited for."""
+        self.is_closed = True
+        with books.changing():
+            self.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def demand_name(name: str) -> None:

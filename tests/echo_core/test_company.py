@@ -254,3 +254,54 @@ def test_who_starts_to_watch_misses_nobody_who_comes_meanwhile(pair: Pair) -> No
     here.sink(Plain).wait_matched(len(names), LIMIT_S)
     books.wait_for(lambda: all(len(_opened(told)) == len(names) for told in heard), LIMIT_S, lambda: "all")
     assert all(_opened(told) == names for told in heard)
+
+
+def test_who_has_ceased_to_watch_is_told_no_more(pair: Pair) -> None:
+    """Others are, also the same handler where it watches twice."""
+    here = pair[0].create_channel("test")
+    told: list[echo.Notice] = []
+    with here.watch(told.append):
+        here.source(Plain, name="first")
+        kept, ended = here.watch(told.append), here.watch(told.append)
+        ended.close()
+        ended.close()
+        here.source(Plain, name="second")
+    here.source(Plain, name="third")
+    assert _opened(told) == ["first"] * 3 + ["second"] * 2 + ["third"]
+    assert (kept.is_closed, ended.is_closed) == (False, True)
+    here.close()
+
+
+def test_a_handler_may_end_its_own_watch(pair: Pair) -> None:
+    here = pair[0].create_channel("test")
+    told: list[echo.Notice] = []
+
+    def once(notice: echo.Notice) -> None:
+        told.append(notice)
+        watch.close()
+
+    watch = here.watch(once)
+    here.source(Plain, name="first")
+    here.source(Plain, name="second")
+    assert _opened(told) == ["first"]
+
+
+def test_what_waits_to_be_told_is_not_told_to_who_has_ceased_to_watch(make_node: MakeNode) -> None:
+    """Another thread tells, and is at the handler before it."""
+    here = make_node().create_channel("test")
+    is_telling, may_go_on = threading.Event(), threading.Event()
+    told: list[echo.Notice] = []
+
+    def hold_up(_: echo.Notice) -> None:
+        is_telling.set()
+        may_go_on.wait(LIMIT_S)
+
+    here.watch(hold_up)
+    watch = here.watch(told.append)
+    offering = threading.Thread(target=here.source, args=(Plain,))
+    offering.start()
+    assert is_telling.wait(LIMIT_S)
+    watch.close()
+    may_go_on.set()
+    offering.join()
+    assert told == []

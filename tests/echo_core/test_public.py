@@ -66,6 +66,7 @@ NAMES = [
     "ULong",
     "Unreachable",
     "Verdict",
+    "Watch",
     "WhenFull",
     "WireError",
     "array_decoder",
