@@ -83,6 +83,8 @@ class Link:
         """Has all that wait look again: a peer may have forgotten them. To be called from time to time."""
     def shut(self) -> None:
         """Ends it in both directions, at once; `run` returns."""
+    def conclude(self) -> None:
+        """The peer is gone: nothing more is sent; `run` delivers what it has written, and returns."""
     def abandon(self) -> None:
         """In a forked child: lets go of everything, and the other side does not notice."""
     @property

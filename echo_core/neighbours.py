@@ -261,7 +261,7 @@ class Neighbours:
         try:
             self._register(peer)
             if connection.watched is not None and self._door is not None:
-                self._door.watch(connection.watched, peer.link.shut)
+                self._door.watch(connection.watched, peer.link.conclude)
             peer.start()
         except BaseException as error:  # an interrupt too: nobody would read the link
             peer.discard(str(error) or type(error).__name__)

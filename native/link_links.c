@@ -278,6 +278,16 @@ static PyObject *link_shut(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
+/* The end of the outbox shuts the wire, which still gives what came before; the reader ends the link behind that. */
+static PyObject *link_conclude(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (echo_link_check(link_of(self)) != 0)
+        return NULL;
+    echo_link_end_outbox(link_of(self), END_PEER);
+    Py_RETURN_NONE;
+}
+
 static PyObject *link_abandon(PyObject *self, PyObject *ignored)
 {
     struct link *link = link_of(self);
@@ -317,6 +327,9 @@ PyMethodDef echo_link_methods[] = {
      PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again; to be called from time to time.")},
     {"shut", link_shut, METH_NOARGS,
      PyDoc_STR("shut($self, /)\n--\n\nEnds it in both directions, at once; `run` returns.")},
+    {"conclude", link_conclude, METH_NOARGS,
+     PyDoc_STR("conclude($self, /)\n--\n\nThe peer is gone: nothing more is sent, and what it has written is still "
+               "delivered.")},
     {"abandon", link_abandon, METH_NOARGS,
      PyDoc_STR("abandon($self, /)\n--\n\nIn a forked child: lets go, and the other side does not notice.")},
     {NULL, NULL, 0, NULL}};

@@ -274,10 +274,11 @@ static enum end end_of(struct link *link)
 static enum step end_reading(struct link *link, size_t need, int error)
 {
     size_t have = link->intake.end - link->intake.begin;
+    enum end end = end_of(link);
 
     if (link->is_ended)
         return STEP_ENDED;
-    if (end_of(link) != END_NOT)
+    if (end != END_NOT && end != END_PEER)
         echo_link_raise_end(link);
     else if (error != 0)
         echo_raise("LinkError", "Receiving failed: %s", strerror(error));

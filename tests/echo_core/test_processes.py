@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import threading
+from typing import Any
 
+import numpy as np
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import left_behind, settled_census, until
-from tests.echo_core.channel_events import Plain
+from tests.echo_core.census import left_behind, peers_of, settled_census, until
+from tests.echo_core.channel_events import Plain, Reading1, readings
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import LIMIT_S, Actor
 
@@ -133,6 +136,100 @@ def test_a_hundred_senders_are_killed(survivor: Survivor) -> None:
 @pytest.mark.slow
 def test_a_hundred_receivers_are_killed(survivor: Survivor) -> None:
     kill_receivers(survivor, 34)
+
+
+LEAVER = """
+from tests.echo_core.channel_events import readings, Reading1
+node = echo.Node(transports=[sys.argv[1]])
+channel = node.open_channel(sys.argv[2])
+source = channel.source(Reading1 if sys.argv[4] == "array" else Plain)
+source.wait_matched()
+if sys.argv[4] == "array":
+    source.submit_array(readings(50_000))
+    source.submit_array(readings(50_000))
+else:
+    for i in range(1000):
+        source.submit(Plain(i, i / 2))
+while node.statistics().links[0].queued_bytes:
+    os.sched_yield()
+say("has sent")
+hear()
+if sys.argv[3] == "closes":
+    node.close(0.0)
+elif sys.argv[3] == "exits":
+    os._exit(0)
+else:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _until_gone(actor: Actor, node: echo.Node, way: str) -> None:
+    """The process, and where a ring does not say so itself, what the node knows of it."""
+    assert actor.end()[0] == (-signal.SIGKILL if way == "is killed" else 0)
+    (peer,) = peers_of(node)
+    if peer.wire_name == "shm":
+        until(lambda: not peer.link.is_open, "the end of the process to be noticed")
+
+
+WAYS = pytest.mark.parametrize("way", ["closes", "exits", "is killed"])
+
+
+@WAYS
+def test_a_slow_handler_gets_what_a_sender_sent_before_it_left(survivor: Survivor, way: str) -> None:
+    """All of it, and of the departure it is told behind that."""
+    go = threading.Event()
+
+    def take(event: Plain) -> None:
+        assert go.wait(LIMIT_S)
+        survivor.take(event)
+        assert not survivor.left
+
+    sink = survivor.channel.sink(Plain, take)
+    with Actor(LEAVER, survivor.transport, survivor.channel.id, way, "events") as actor:
+        assert actor.hear() == "has sent"
+        actor.tell("leave")
+        _until_gone(actor, survivor.node, way)
+    go.set()
+    until(lambda: bool(survivor.left), "the departure to be told")
+    assert (survivor.taken, survivor.wrong) == (1000, [])
+    assert (sink.statistics().lost, sink.statistics().failures) == (0, 0)
+    assert [bool(notice.reason) for notice in survivor.left] == [way != "closes"]
+    assert survivor.node.statistics().links_lost == 0
+
+
+@WAYS
+def test_a_short_queue_gets_what_a_sender_sent_before_it_left(survivor: Survivor, way: str) -> None:
+    """From whoever reads the link, which waits for room."""
+    sink = survivor.channel.sink(Plain, backlog=echo.Backlog(events=4, when_full="block"))
+    with Actor(LEAVER, survivor.transport, survivor.channel.id, way, "events") as actor:
+        assert actor.hear() == "has sent"
+        actor.tell("leave")
+        _until_gone(actor, survivor.node, way)
+    assert [sink.get(LIMIT_S).id for _ in range(1000)] == list(range(1000))
+    assert (sink.statistics().lost, sink.statistics().dropped) == (0, 0)
+    until(lambda: bool(survivor.left), "the departure to be told")
+
+
+@WAYS
+def test_what_a_sender_has_lent_outlives_it(make_node: MakeNode, way: str) -> None:
+    """Of two arrays the second is in the ring still, and its records in the sender's memory."""
+    node = make_node(transports=["shm"])
+    channel = node.create_channel("test", Reading1)
+    go = threading.Event()
+    received: list[Any] = []
+
+    def take(array: Any) -> None:
+        assert go.wait(LIMIT_S)
+        received.append(array)
+
+    channel.sink(Reading1, take, batch=True)
+    with Actor(LEAVER, "shm", channel.id, way, "array") as actor:
+        assert actor.hear() == "has sent"
+        actor.tell("leave")
+        _until_gone(actor, node, way)
+    go.set()
+    until(lambda: not node.statistics().links, "the link to be gone")
+    assert np.array_equal(np.concatenate(received), np.concatenate([readings(50_000)] * 2))
 
 
 STOPPED = """

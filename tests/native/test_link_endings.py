@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import weakref
 
 import pytest
@@ -28,11 +29,13 @@ from tests.native.link_ends import (
     fill,
     leading_queue,
     link_over,
+    number_of,
     numbered,
     sink,
     source,
     wires,
 )
+from tests.native.rings import GOOD_SIZE, RING_BYTES, WRITTEN, Sides, place_of, put_number
 from tests.native.test_link_frames import frame_bytes
 
 
@@ -52,6 +55,97 @@ def test_events_after_the_end_are_counted_as_dropped(ends: Ends) -> None:
     ends.one.shut()
     outlet.submit(b"")
     assert (route.events, route.dropped) == (0, 1)
+
+
+def test_what_a_peer_wrote_before_it_was_gone_is_delivered(ends: Ends) -> None:
+    """In order, control frames too; then the link has ended, and nobody has failed."""
+    events: list[bytes] = []
+    sink(ends.other, events.append)
+    outlet, _ = source(ends.one)
+    sent = [numbered(number, 100) for number in range(50)]
+    for event in sent:
+        outlet.submit(event)
+    ends.one.send(9, b"farewell")
+    assert ends.one.drain(PATIENCE_NS)
+    ends.other.conclude()
+    assert not ends.other.is_open
+    with pytest.raises(LinkError, match="The peer has closed the connection"):
+        ends.other.send(9, b"")
+    Runner(ends.other).end()
+    assert (events, ends.messages) == (sent, [(9, b"farewell")])
+
+
+def test_leader_gets_what_a_peer_wrote_before_it_was_gone(ends: Ends) -> None:
+    queue, _ = leading_queue(ends.other)
+    outlet, _ = source(ends.one)
+    for number in range(20):
+        outlet.submit(numbered(number))
+    assert ends.one.drain(PATIENCE_NS)
+    ends.other.conclude()
+    assert [number_of(queue.get(PATIENCE_NS)) for _ in range(20)] == list(range(20))
+    Runner(ends.other).end()
+
+
+def test_reader_that_waits_sees_that_its_peer_is_gone(ends: Ends) -> None:
+    ends.run()
+    outlet, _ = source(ends.one)
+    inlet = sink(ends.other, lambda event: None)
+    outlet.submit(b"")
+    eventually(lambda: inlet.events == 1)
+    ends.other.conclude()
+    for runner in ends.runners:
+        runner.end()
+
+
+def test_writer_that_waits_sees_that_its_peer_is_gone(ends: Ends) -> None:
+    outlet, route = source(ends.one, max_events=5)
+    submitted = fill(outlet, route)
+    while route.queued_events < 5:
+        outlet.submit(numbered(submitted))
+        submitted += 1
+    writer = threading.Thread(target=outlet.submit, args=(numbered(submitted),), daemon=True)
+    writer.start()
+    eventually(lambda: outlet.sequence == submitted + 1)
+    ends.one.conclude()
+    writer.join(30)
+    assert not writer.is_alive()
+    assert route.dropped > 0
+    assert route.queued_events == 0
+
+
+def test_peer_that_is_gone_in_the_middle_of_a_frame_ends_its_link_behind_the_others(pair: Sides) -> None:
+    one, other, _ = pair
+    link = link_over(other)
+    events: list[bytes] = []
+    sink(link, events.append)
+    whole, cut = frame_bytes(64, b"whole"), frame_bytes(64, bytes(100))
+    one.write(whole + cut[:40])
+    link.conclude()
+    with pytest.raises(LinkError, match="Received 40 of 112 bytes of a frame; peer closed the connection"):
+        link.run()
+    assert events == [b"whole"]
+
+
+def test_peer_that_goes_on_writing_when_it_is_gone_is_not_read(pair: Sides) -> None:
+    """It has closed its socket alone, and would be read for ever."""
+    one, other, memory = pair
+    link = link_over(other)
+    frame = frame_bytes(64, b"8 bytes.")
+    written = one.write(3 * frame)
+    events: list[bytes] = []
+
+    def write_more(event: bytes) -> None:
+        nonlocal written
+        events.append(event)
+        start = GOOD_SIZE - 2 * RING_BYTES + written
+        memory[start : start + len(frame)] = frame
+        written += len(frame)
+        put_number(memory, place_of(0, WRITTEN), written)
+
+    sink(link, write_more)
+    link.conclude()
+    link.run()
+    assert events == [b"8 bytes."] * 3
 
 
 def test_only_one_thread_runs_a_link(ends: Ends) -> None:
