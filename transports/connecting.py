@@ -122,7 +122,7 @@ def _wait(connection: socket.socket, limit: float, address: Address) -> None:
 # Memory
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Offer:
     """What this side shares: its pool, with the other side's number in it. None where there are too many."""
 
@@ -151,13 +151,17 @@ class _Offer:
             self.pool.detach(self.holder)
 
 
+_NO_OFFER = _Offer(None, 0)
+
+
 def share(
     connection: socket.socket, established: Established, name: str, memory: Memory, limit: float
 ) -> Connection:
     """The initiator's side: offers a ring and its pool, and takes the other's pool."""
     descriptors = [_links.ring_memory(RING_BYTES)]
-    offer = _Offer.make(memory, connection)
+    offer = _NO_OFFER
     try:
+        offer = _Offer.make(memory, connection)
         offer.send(connection, descriptors[0])
         connection.settimeout(max(1e-3, limit - time.monotonic()))
         holder, theirs = _receive(connection, rings=0)
@@ -176,8 +180,9 @@ def accept_shared(
 ) -> Connection:
     """The responder's side, when the initiator's offer can be read."""
     holder, descriptors = _receive(connection, rings=1)
-    offer = _Offer.make(memory, connection)
+    offer = _NO_OFFER
     try:
+        offer = _Offer.make(memory, connection)
         wire = _links.RingWire(descriptors[0], 1, spin_ns=memory.spin_ns)
         made = _shared(connection, established, name, wire, offer, holder, descriptors[1:])
         offer.send(connection)
