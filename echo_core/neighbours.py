@@ -257,7 +257,12 @@ class Neighbours:
 
     def _add(self, connection: Connection) -> Peer:
         """A handshake has ended well: a link, which its thread begins to read."""
-        peer = self._peer_at(connection)
+        try:
+            peer = self._peer_at(connection)
+        except BaseException:
+            connection.wire.close()
+            self._take_back(connection)
+            raise
         try:
             self._register(peer)
             if connection.watched is not None and self._door is not None:

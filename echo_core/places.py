@@ -14,6 +14,7 @@ Transport = Literal["process", "shm", "unix", "tcp"]
 ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 
 _MAX_PAYLOAD_BYTES = 2**31 - 1  # that a link takes
+_LEAST_STALL_S = 1e-9  # it counts nanoseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,12 @@ class Limits:
         least, most = limits.MIN_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES
         if not least <= self.payload_bytes <= most:
             msg = f"Expected payload_bytes from {least} to {most}, got {self.payload_bytes}"
+            raise ChannelError(msg)
+        if not self.stall_s >= _LEAST_STALL_S:
+            msg = f"Expected stall_s above 0, got {self.stall_s!r}"
+            raise ChannelError(msg)
+        if not (self.delay_s >= 0 and self.connect_s >= 0 and self.links >= 0):
+            msg = f"Expected delay_s, connect_s and links from 0 on, got {self!r}"
             raise ChannelError(msg)
 
 

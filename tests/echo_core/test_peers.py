@@ -22,6 +22,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import HostilePeer, identity
+from tests.native.link_ends import open_files
 
 LIMIT_S = 30.0
 
@@ -150,3 +151,25 @@ def test_memory_is_shared_as_the_page_says(make_node: MakeNode, *, shares_pool: 
         for descriptor in (ring, *received):
             os.close(descriptor)
     pool.close()
+
+
+@pytest.mark.parametrize("fails", ["who starts", "who is asked"])
+def test_a_link_that_cannot_be_made_takes_no_part_of_the_pool(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture, fails: str
+) -> None:
+    """Each such part is held with a descriptor of the other process; there are 63."""
+    caplog.set_level(logging.CRITICAL)
+    broken = echo.Limits()
+    object.__setattr__(broken, "stall_s", 0.0)  # a link refuses it, as it would fail for want of memory
+    ours, theirs = (broken, None) if fails == "who starts" else (None, broken)
+    id_ = make_node(transports=["shm"], limits=theirs).create_channel("test", Plain).id
+    node = make_node(transports=["shm"], limits=ours)
+
+    def held() -> int:
+        return len([name for name in open_files() if "pidfd" in name])
+
+    before = held()
+    for _ in range(3):
+        with pytest.raises((ValueError, echo.LinkError)):
+            node.open_channel(id_, timeout_s=0.3)
+    until(lambda: held() <= before, "what was held for links to be let go")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import make_dataclass
 from functools import partial
@@ -65,6 +66,31 @@ def test_a_channel_has_so_many_types_and_no_more(make_node: MakeNode) -> None:
 def test_payloads_are_bounded_by_what_peers_and_links_take(size_bytes: int) -> None:
     with pytest.raises(echo.ChannelError, match="payload_bytes"):
         echo.Limits(payload_bytes=size_bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stall_s", 0.0),
+        ("stall_s", -1.0),
+        ("stall_s", 1e-10),
+        ("stall_s", math.nan),
+        ("delay_s", -1e-9),
+        ("delay_s", math.nan),
+        ("connect_s", -1.0),
+        ("connect_s", math.nan),
+        ("links", -1),
+    ],
+)
+def test_limits_that_no_link_takes_are_refused_at_once(name: str, value: float) -> None:
+    """Not by the first link, of which another process has heard already."""
+    with pytest.raises(echo.ChannelError, match=name):
+        echo.Limits(**{name: value})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_limits_may_be_none_at_all() -> None:
+    limits = echo.Limits(stall_s=math.inf, delay_s=0, connect_s=0, links=0)
+    assert (limits.stall_s, limits.links) == (math.inf, 0)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
