@@ -124,7 +124,10 @@ def _wait(connection: socket.socket, limit: float, address: Address) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What this side shares: its pool, with the other side's number in it. None where there are too many."""
+    """What this side shares: its pool, with the other side's number in it.
+
+    None where there are too many, or where the system does not say which process the other side is.
+    """
 
     pool: _links.Pool | None
     holder: int
@@ -134,8 +137,10 @@ class _Offer:
         pool = memory.pool()
         if pool is None:
             return cls(None, 0)
+        # What a process holds is free when it has died. One in another process namespace cannot be watched:
+        # what it still reads would be lent anew when its link has ended. So it gets copies.
         with sockets.peer_process(connection) as process_fd:
-            holder = pool.attach(process_fd)
+            holder = -1 if process_fd < 0 else pool.attach(process_fd)
         return cls(None, 0) if holder < 0 else cls(pool, holder)
 
     def send(self, connection: socket.socket, *rings: int) -> None:
