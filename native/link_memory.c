@@ -17,6 +17,9 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
+/* Else one who has it could seal it against writing, and the next to come could not map it. */
+#define OWN_SEALS (SEALS | F_SEAL_SEAL)
+
 static int create_descriptor(const char *name)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -32,7 +35,7 @@ int echo_memory_create(const char *name, uint64_t size)
 
     if (fd < 0)
         return -errno;
-    if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+    if (ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, OWN_SEALS) == 0)
         return fd;
     error = errno;
     close(fd);

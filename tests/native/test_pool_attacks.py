@@ -28,6 +28,8 @@ from tests.native.pools import (
     opened,
 )
 
+F_SEAL_FUTURE_WRITE = 16  # the module fcntl does not have it
+
 
 @pytest.mark.parametrize(
     ("block", "size", "words"),
@@ -79,6 +81,15 @@ def test_noise_in_the_holders_harms_the_content_alone(pool: Pool) -> None:
     pool.detach(holder)
     assert pool.used == 1
     memory.close()
+
+
+def test_who_has_the_memory_can_seal_it_against_nobody(pool: Pool) -> None:
+    """Sealed against writing it could not be mapped by the next reader."""
+    received = os.dup(pool.fileno())
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(received, fcntl.F_ADD_SEALS, F_SEAL_FUTURE_WRITE)
+    os.close(received)
+    assert Mapping(pool.fileno(), pool.attach())
 
 
 @pytest.mark.parametrize(
