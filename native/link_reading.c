@@ -36,6 +36,20 @@ static int hand(const struct link *link, uint32_t stream, const struct record *r
 
 /* --- control frames --- */
 
+/* A count that would begin anew is no source's; that of the losses goes on where a stream starts again. */
+static int check_gap(const struct inlet *inlet, uint64_t events)
+{
+    if (events > UINT64_MAX - inlet->sequence)
+        echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
+                   (unsigned long long)inlet->sequence, (unsigned long long)events);
+    else if (events > UINT64_MAX - inlet->lost)
+        echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
+                   (unsigned long long)inlet->lost, (unsigned long long)events);
+    else
+        return 0;
+    return -1;
+}
+
 static int take_gap(const struct link *link, const struct frame *frame)
 {
     struct inlet *inlet;
@@ -51,9 +65,7 @@ static int take_gap(const struct link *link, const struct frame *frame)
         return -1;
     events = le64toh(load_uint64_t(frame->payload + 8));
     inlet = object != Py_None ? (struct inlet *)(void *)object : NULL;
-    if (inlet != NULL && events > UINT64_MAX - inlet->sequence) {
-        echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
-                   (unsigned long long)inlet->sequence, (unsigned long long)events);
+    if (inlet != NULL && check_gap(inlet, events) != 0) {
         Py_DECREF(object);
         return -1;
     }

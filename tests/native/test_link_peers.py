@@ -142,6 +142,23 @@ def test_gap_that_no_source_can_have_ends_the_link(peer: tuple[SocketWire, Peer]
     assert inlet.lost == 0
 
 
+def test_losses_that_no_source_can_have_end_the_link(peer: tuple[SocketWire, Peer]) -> None:
+    """The stream starts again, and so does its sequence, but what was lost does not come back."""
+    wire, far = peer
+
+    def start_again(kind: int, payload: bytes) -> None:
+        inlet.sequence = 0
+
+    link = link_over(wire, start_again)
+    inlet = sink(link, lambda event: None)
+    most, one = (frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, events)) for events in (2**64 - 1, 1))
+    far.socket.sendall(most + frame_bytes(9, b"") + one)
+    far.socket.shutdown(socket.SHUT_WR)
+    with pytest.raises(WireError, match="gap after 18446744073709551615 lost events, got one of 1 events"):
+        link.run()
+    assert inlet.lost == 2**64 - 1
+
+
 def test_stream_that_was_unbound_is_skipped(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
