@@ -95,7 +95,7 @@ class Source(Generic[T]):
         where there is such memory and some is free. Its content is whatever was there."""
         dtype = self.format.dtype
         pool = self.outlet.pool
-        room = pool.loan(count * dtype.itemsize) if pool is not None else None
+        room = pool.loan(count * dtype.itemsize) if pool is not None and count > 0 else None
         return np.empty(count, dtype) if room is None else np.frombuffer(cast("Any", room), dtype, count)
 
     def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:

@@ -194,6 +194,21 @@ def test_a_loaned_array_needs_no_copy(pair: Pair) -> None:
     assert np.array_equal(np.concatenate(collector.wait(1)), readings(10_000))
 
 
+def test_an_array_of_no_records_can_be_loaned_and_brings_nothing(pair: Pair) -> None:
+    """As one that was not loaned."""
+    here, there = opened(pair, Reading1)
+    sink = there.sink(Reading1)
+    source = here.source(Reading1)
+    source.wait_matched()
+    loaned = source.loan(0)
+    assert (loaned.shape, loaned.dtype) == ((0,), source.format.dtype)
+    source.submit_array(loaned)
+    source.submit(Reading1(1, 0.5))
+    assert sink.get(LIMIT_S) == Reading1(1, 0.5)
+    with pytest.raises(ValueError, match="negative"):
+        source.loan(-1)
+
+
 def test_reflection_takes_whatever_flows(pair: Pair) -> None:
     here, there = opened(pair)
     collector = Collector()
