@@ -34,8 +34,8 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
 /* Nobody takes anything any more. May run any code. -1 with MemoryError. */
 static int let_go(struct outlet *outlet)
 {
-    PyObject *routes = outlet->routes, *direct = outlet->direct, *converting = outlet->converting;
     PyObject *nobody = PyTuple_New(0);
+    PyObject *routes = outlet->routes, *direct = outlet->direct, *converting = outlet->converting;
 
     if (nobody == NULL)
         return -1;
@@ -158,7 +158,8 @@ static int outlet_set_routes(PyObject *self, PyObject *routes, void *unused)
     return replace(outlet, &outlet->routes, routes, state->route_type);
 }
 
-/* The routes and one more, as a new tuple. */
+/* The routes, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
+ * garbage collector run. */
 static PyObject *and_route(PyObject *routes, PyObject *route)
 {
     Py_ssize_t i, count = PyTuple_Size(routes);
@@ -169,6 +170,22 @@ static PyObject *and_route(PyObject *routes, PyObject *route)
     for (i = 0; i < count; i++)
         PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(routes, i))); /* steals; cannot fail */
     PyTuple_SetItem(more, count, Py_NewRef(route));
+    return more;
+}
+
+/* As they were when the new tuple was filled; what was added or removed meanwhile must not be undone. */
+static PyObject *routes_and(const struct outlet *outlet, PyObject *route)
+{
+    PyObject *routes, *more = NULL;
+    int is_outdated;
+
+    do {
+        Py_XDECREF(more);
+        routes = Py_NewRef(outlet->routes);
+        more = and_route(routes, route);
+        is_outdated = routes != outlet->routes;
+        Py_DECREF(routes); /* the last reference only where it is outdated: nothing runs after the last look */
+    } while (more != NULL && is_outdated);
     return more;
 }
 
@@ -183,7 +200,7 @@ static PyObject *outlet_add_route(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "O!K:add_route", state->route_type, &route, &sequence))
         return NULL;
-    routes = and_route(outlet->routes, route);
+    routes = routes_and(outlet, route);
     if (routes == NULL)
         return NULL;
     if (sequence != outlet->sequence || outlet->is_closed) {

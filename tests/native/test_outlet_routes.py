@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -290,3 +291,46 @@ def test_a_loan_of_one_record_is_held_to_what_a_frame_may_bring() -> None:
         theirs.run()
     assert (len(arrivals.get(0)), arrivals.get(0)) == (100_000, None)
     ours.shut()
+
+
+class Garbage:
+    """What runs code when the collector finds it."""
+
+    def __init__(self, code: Callable[[], object]) -> None:
+        self.code = code
+        self.cycle = self
+
+    def __del__(self) -> None:
+        self.code()
+
+
+@pytest.mark.parametrize("allocations", range(1, 9))
+def test_what_the_collector_changes_while_a_route_is_added_stays_changed(
+    allocations: int, lane: Callable[..., Lane]
+) -> None:
+    """A route that a finalizer removes does not come back, and the new one is not lost."""
+    outlet = Outlet(None, bytes, record_size=1)
+    one, other = lane(1).route, lane(1).route
+    outlet.routes = before = (
+        *[one] * 30,
+        other,
+    )  # more than Python keeps empty tuples for; held, as it is replaced
+
+    def remove() -> None:
+        outlet.routes = tuple(route for route in outlet.routes if route is not one)
+
+    last, thresholds = lane(1).route, gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    Garbage(remove)
+    gc.set_threshold(
+        gc.get_count()[0] + allocations
+    )  # until 3.11 a new tuple may have the collector run at once
+    try:
+        gc.enable()
+        assert outlet.add_route(last, 0)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.collect()
+    assert outlet.routes == (other, last)
+    assert before.count(one) == 30
