@@ -9,9 +9,7 @@
  * they are atomic; all other state belongs to one object and is fixed once that is made.
  */
 #define _GNU_SOURCE 1 /* RTLD_DEFAULT */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "stable_abi.h"
 #include <structmember.h>
 
 #include "code_text.h"

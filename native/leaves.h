@@ -8,9 +8,7 @@
 #ifndef ECHO_LEAVES_H
 #define ECHO_LEAVES_H
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "stable_abi.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -214,18 +214,18 @@ static PyObject *mapping_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 static PyObject *mapping_open(PyObject *self, PyObject *args)
 {
-    const char *payload;
-    Py_ssize_t size;
     struct record record;
-    uint32_t stream;
+    uint32_t stream, size;
     PyObject *owner;
+    Py_buffer payload;
+    int status;
 
-    if (!PyArg_ParseTuple(args, "y#:open", &payload, &size))
+    if (!PyArg_ParseTuple(args, "y*:open", &payload))
         return NULL;
-    size = size <= LOAN_PAYLOAD_BYTES ? size : 0;
-    if (echo_pool_open(self, (const uint8_t *)payload, (uint32_t)size, &record, &stream, &owner) != 0)
-        return NULL;
-    return Py_BuildValue("IN", stream, owner);
+    size = payload.len <= LOAN_PAYLOAD_BYTES ? (uint32_t)payload.len : 0;
+    status = echo_pool_open(self, payload.buf, size, &record, &stream, &owner);
+    PyBuffer_Release(&payload);
+    return status == 0 ? Py_BuildValue("IN", stream, owner) : NULL;
 }
 
 /* No Loan lives, as it would hold a reference: the peer need not wait for any. */

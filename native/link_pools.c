@@ -223,16 +223,18 @@ static PyObject *pool_detach(PyObject *self, PyObject *argument)
 
 static PyObject *pool_take_back(PyObject *self, PyObject *args)
 {
-    unsigned holder;
-    const char *payload;
+    Py_buffer payload;
     Py_ssize_t size;
+    unsigned holder;
 
-    if (!PyArg_ParseTuple(args, "Iy#:take_back", &holder, &payload, &size))
+    if (!PyArg_ParseTuple(args, "Iy*:take_back", &holder, &payload))
         return NULL;
+    size = payload.len;
+    if (size == LOAN_PAYLOAD_BYTES && !is_inherited((struct pool *)self))
+        echo_pool_take_back(self, holder, payload.buf);
+    PyBuffer_Release(&payload);
     if (size != LOAN_PAYLOAD_BYTES)
         return PyErr_Format(PyExc_ValueError, "Expected %d bytes, got %zd", LOAN_PAYLOAD_BYTES, size);
-    if (!is_inherited((struct pool *)self))
-        echo_pool_take_back(self, holder, (const uint8_t *)payload);
     Py_RETURN_NONE;
 }
 

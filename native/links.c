@@ -110,7 +110,8 @@ static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t li
     int status;
 
     while ((size = echo_frame_next(bytes + at, (size_t)(view->len - at), limit, &frame, &need)) > 0) {
-        found = Py_BuildValue("(Iy#)", (unsigned int)frame.stream, frame.payload, (Py_ssize_t)frame.size);
+        found = Py_BuildValue("(IN)", (unsigned int)frame.stream,
+                              PyBytes_FromStringAndSize((const char *)frame.payload, (Py_ssize_t)frame.size));
         status = found != NULL ? PyList_Append(frames, found) : -1;
         Py_XDECREF(found);
         if (status != 0)
