@@ -45,16 +45,18 @@ static size_t control_bytes_of(uint64_t events, uint32_t stream, size_t size)
     return events == 0 && stream != KIND_GAP ? size : 0;
 }
 
-static void add(struct lane *lane, struct backlog *backlog, uint64_t events, const struct frame *frame)
+/* 0; -1: no memory, with which the link ends. */
+static int add(struct lane *lane, struct backlog *backlog, uint64_t events, const struct frame *frame)
 {
     struct outbox *outbox = lane->outbox;
 
     if (echo_backlog_add(backlog, outbox->tickets++, events, frame) != 0) {
         echo_outbox_end(outbox, END_MEMORY, 0);
-        return;
+        return -1;
     }
     outbox->control_bytes += control_bytes_of(events, frame->stream, frame_bytes(frame->size));
     join_circle(lane);
+    return 0;
 }
 
 static void add_gap(struct lane *lane, struct backlog *backlog, uint64_t *gap)
@@ -79,11 +81,11 @@ int echo_lane_fits(const struct lane *lane, uint64_t events, size_t bytes)
            (backlog->events + events <= lane->max_events && backlog->bytes + bytes <= lane->max_bytes);
 }
 
-void echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *frame)
+int echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *frame)
 {
-    add_gap(lane, &lane->backlog, &lane->tail_gap);
     if (lane->outbox->end == END_NOT)
-        add(lane, &lane->backlog, events, frame);
+        add_gap(lane, &lane->backlog, &lane->tail_gap);
+    return lane->outbox->end == END_NOT ? add(lane, &lane->backlog, events, frame) : -1;
 }
 
 int echo_lane_control(struct lane *lane, const struct frame *frame)

@@ -202,8 +202,8 @@ void echo_submission_wrote(int64_t now);
 /* 1: the backlog takes so much. An empty one takes anything, else a large record could never be sent. */
 int echo_lane_fits(const struct lane *lane, uint64_t events, size_t bytes);
 
-/* To the end of the backlog. Where memory fails the link ends. */
-void echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *frame);
+/* To the end of the backlog. 0; -1: it is not there, as memory has failed, and with it the link. */
+int echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *frame);
 
 /* A control frame behind the lane's events. 0; -1: the link has ended (perhaps by this). GIL. */
 int echo_lane_control(struct lane *lane, const struct frame *frame);

@@ -69,10 +69,13 @@ static enum done put_directly(struct put *put)
     return echo_outbox_write_large(outbox, put->frame, large_patience(put->lane)) ? DONE : AGAIN;
 }
 
-static void queue(struct put *put)
+/* DROPPED: there was no memory for it, and the link has ended. */
+static enum done queue(struct put *put)
 {
-    echo_lane_queue(put->lane, put->events, put->frame);
+    if (echo_lane_queue(put->lane, put->events, put->frame) != 0)
+        return DROPPED;
     echo_outbox_pump(put->lane->outbox, 1);
+    return DONE;
 }
 
 /* A large frame waits until all is written, to go to the wire from where it lies; others until half is. */
@@ -134,8 +137,7 @@ static enum done drop_oldest(struct put *put)
 {
     while (!echo_lane_fits(put->lane, put->events, put->bytes))
         echo_lane_drop_oldest(put->lane);
-    queue(put);
-    return DONE;
+    return queue(put);
 }
 
 /* One attempt. Locked. */
@@ -145,10 +147,8 @@ static enum done try(struct put *put)
 
     if (done != REFUSED)
         return done;
-    if (echo_lane_fits(put->lane, put->events, put->bytes)) {
-        queue(put);
-        return DONE;
-    }
+    if (echo_lane_fits(put->lane, put->events, put->bytes))
+        return queue(put);
     switch (put->lane->policy) {
     case POLICY_BLOCK:
         return wait_for_room(put);

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import _thread
 import gc
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,6 +24,7 @@ from echo_core.errors import BacklogError, EncodeError, LinkError
 from tests.native.link_ends import (
     KIND_GAP,
     PATIENCE_NS,
+    ROOT,
     Peer,
     Runner,
     counted,
@@ -334,3 +338,29 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
         outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
     assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)
+
+
+@pytest.mark.skipif("san.so" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer takes all addresses")
+@pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
+def test_event_that_there_is_no_memory_for_is_counted_as_dropped(policy: int) -> None:
+    """The link ends with it; in a process of its own, whose memory is limited."""
+    program = (
+        "import re, resource, socket\n"
+        "from pathlib import Path\n"
+        "from tests.native.link_ends import *\n"
+        "one, other = socket.socketpair()\n"
+        "link = link_over(SocketWire(one.detach()))\n"
+        f"outlet, route = source(link, max_bytes=1 << 40, policy={policy})\n"
+        "large = bytes(1 << 28)\n"
+        "sent = fill(outlet, route)\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "limit = 1024 * int(re.search(r'VmSize:\\s+(\\d+)', status)[1]) + (1 << 26)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "outlet.submit(large)\n"
+        "outlet.submit(b'late')\n"
+        "print(route.events - sent, route.queued_events, route.dropped, link.is_open)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("0 0 3 False\n", "")
