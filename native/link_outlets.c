@@ -78,14 +78,23 @@ static void skip_from(PyObject *routes, Py_ssize_t first, uint64_t events)
         echo_route_skip(PyTuple_GetItem(routes, i), events);
 }
 
-/* Frame by frame, each with whole records. */
+/* Bytes of records in a frame: as many whole ones as this side wants and the peer takes, but at least one. */
+static Py_ssize_t most_in_frame(const struct outlet *outlet, PyObject *route)
+{
+    Py_ssize_t taken = echo_route_max_payload(route);
+    Py_ssize_t most = taken < outlet->max_payload ? taken : outlet->max_payload;
+
+    return most > outlet->record_size ? most - most % outlet->record_size : outlet->record_size;
+}
+
+/* Frame by frame, each with whole records; where one record is more than the peer takes, all are refused at once. */
 static int put_records(const struct outlet *outlet, PyObject *route, struct submission *submission)
 {
     const struct record *record = &submission->record;
-    Py_ssize_t at, size, most = outlet->max_payload / outlet->record_size * outlet->record_size;
+    Py_ssize_t at, size, most = most_in_frame(outlet, route);
 
-    if (most == 0)
-        most = outlet->record_size;
+    if (outlet->record_size > echo_route_max_payload(route))
+        return put(route, record->bytes, outlet->record_size, submission->events, submission);
     for (at = 0; at < record->size; at += most) {
         size = record->size - at < most ? record->size - at : most;
         if (put(route, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {

@@ -245,6 +245,11 @@ int echo_route_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, ui
     return put_frame(route, &frame, size, events);
 }
 
+Py_ssize_t echo_route_max_payload(PyObject *object)
+{
+    return (Py_ssize_t)route_of(object)->lane->max_payload;
+}
+
 int echo_route_lends(PyObject *object)
 {
     return route_of(object)->link->pool != NULL;

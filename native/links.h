@@ -123,6 +123,9 @@ void echo_submission_begin(void);
  * dropped, and the departure is told elsewhere. */
 int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
+/* How many bytes the peer takes in one frame; what is put beyond that is refused, and counted as dropped. GIL. */
+Py_ssize_t echo_route_max_payload(PyObject *route);
+
 /* Whether the link shares a pool. GIL. */
 int echo_route_lends(PyObject *route);
 

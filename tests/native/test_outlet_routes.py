@@ -119,6 +119,34 @@ def test_records_are_split_into_frames_at_the_borders_of_records(lane: Callable[
     assert one.route.link.sent_frames == 13
 
 
+@pytest.mark.parametrize(("taken", "frames"), [(47, 50), (48, 25), (95, 17), (1000, 13)])
+def test_records_are_split_into_frames_that_the_peer_takes(
+    taken: int, frames: int, lane: Callable[..., Lane]
+) -> None:
+    """Each route's frames are as its own peer wants them."""
+    outlet = Outlet(None, bytes, record_size=24, max_payload=100)
+    one, other = lane(24, max_payload=taken), lane(24)
+    outlet.routes = (one.route, other.route)
+    records = [bytes([i]) * 24 for i in range(50)]
+    outlet.submit_records(b"".join(records))
+    for each in (one, other):
+        assert [each.arrivals.get(PATIENCE_NS) for _ in records] == records
+    assert (one.route.link.sent_frames, other.route.link.sent_frames) == (frames, 13)
+    assert (one.route.dropped, one.inlet.lost) == (0, 0)
+
+
+def test_records_that_the_peer_does_not_take_are_refused_at_once(lane: Callable[..., Lane]) -> None:
+    """One error for all of them, and one gap; others get them."""
+    outlet = Outlet(None, bytes, record_size=24)
+    one, other = lane(24, max_payload=23), lane(24)
+    outlet.routes = (one.route, other.route)
+    with pytest.raises(EncodeError, match="at most 23 bytes, which is what the peer takes at once, got 24"):
+        outlet.submit_records(bytes(24 * 50))
+    assert [other.arrivals.get(PATIENCE_NS) for _ in range(50)] == [bytes(24)] * 50
+    until(lambda: one.inlet.lost == 50)
+    assert (one.route.dropped, one.route.link.sent_frames) == (50, 1)
+
+
 def test_a_record_above_the_limit_of_a_frame_goes_by_itself(lane: Callable[..., Lane]) -> None:
     """It cannot be split."""
     outlet = Outlet(None, bytes, record_size=24, max_payload=8)
