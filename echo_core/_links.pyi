@@ -117,6 +117,8 @@ class Route:
         link: Link,
         stream: int,
         name: str,
+        outlet: Outlet | None = None,
+        /,
         *,
         max_events: int,
         max_bytes: int,
@@ -124,7 +126,8 @@ class Route:
         timeout_ns: int,
         delay_ns: int = 0,
         max_payload: int = 0xFFFFFFFF,
-    ) -> Route: ...
+    ) -> Route:
+        """What it drops is counted by the outlet too, also when the route is gone."""
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame behind the route's events; a closed route still takes it."""
     def close(self) -> None:
@@ -261,6 +264,12 @@ class Outlet:
         """How many events were submitted."""
     @property
     def bytes(self) -> int: ...
+    @property
+    def dropped(self) -> int:
+        """Events that routes which were made for it have dropped."""
+    @property
+    def may_drop(self) -> bool:
+        """Whether such a route, or what it has queued, is left: somebody may be about to put more into it."""
 
 @final
 class Pool:

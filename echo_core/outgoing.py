@@ -187,6 +187,7 @@ class OutgoingSources:
             self._conversation.link,
             outgoing.stream,
             f"source `{source.name}` to {self._conversation.name}",
+            source.outlet,
             max_events=source.backlog.events,
             max_bytes=source.backlog.size_bytes,
             policy=source.backlog.policy,
@@ -232,4 +233,8 @@ class OutgoingSources:
         route.close()
         source.remove_route(route)
         self._ending.append((source, route))
-        self._ending = [(held, its) for held, its in self._ending if its.queued_events]
+        self.settle()
+
+    def settle(self) -> None:
+        """Lets go of routes that have ended, and of which nothing is queued any more."""
+        self._ending = [(source, route) for source, route in self._ending if route.queued_events]

@@ -243,6 +243,7 @@ class Peer:
     def tick(self) -> None:
         """Wakes a reader that missed its call, tells of losses, ends a link that is too long in ending."""
         self.link.rouse()
+        self.outgoing.settle()
         self._incoming.tell_losses()
         self._incoming.report_drops()
         if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:

@@ -69,7 +69,6 @@ class Source(Generic[T]):
         self._local: dict[Sink[Any], _links.Delivery] = {}
         self._remote_sinks: dict[_links.Route, int] = {}
         self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
-        self._past_dropped = 0
         self._past_dropped_here = 0  # at sinks of this process that are gone
         self._dropped_elsewhere = 0  # at sinks of others
         self._told_dropped = 0  # at sinks of this process, as components have been told
@@ -157,7 +156,7 @@ class Source(Generic[T]):
         return SourceStatistics(
             events=self.outlet.sequence,
             size_bytes=self.outlet.bytes,
-            dropped=self._past_dropped + sum(route.dropped for route in routes),
+            dropped=self.outlet.dropped,
             dropped_at_sinks=dropped_here + self._dropped_elsewhere,
             queued_events=sum(route.queued_events for route in routes),
             queued_bytes=sum(route.queued_bytes for route in routes),
@@ -267,16 +266,17 @@ class Source(Generic[T]):
         self._settle()
 
     def _settle(self) -> None:
-        """What such a route has dropped is known when nothing of it is queued."""
-        settled = {route: route.dropped for route in self._ending if not route.queued_events}
-        self._past_dropped += sum(settled.values())
-        self._ending = [route for route in self._ending if route not in settled]
+        """Lets go of such a route when nothing of it is queued; what it drops yet the outlet counts."""
+        self._ending = [route for route in self._ending if route.queued_events]
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing of it is under way any more, so that it counts nothing more once it is closed."""
+        """Whether nothing of it is under way any more, so that it counts nothing more once it is closed.
+
+        A submit that still has a route, and waits for room there or elsewhere, will drop what it has left.
+        """
         self._settle()
-        return not (self._remote_sinks or self._ending)
+        return not (self._remote_sinks or self.outlet.may_drop)
 
     @property
     def routes(self) -> tuple[_links.Route, ...]:

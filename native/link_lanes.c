@@ -9,6 +9,33 @@
 #include <endian.h>
 #include <stdlib.h>
 
+/* --- tallies --- */
+
+struct tally *echo_tally_new(void)
+{
+    struct tally *tally = malloc(sizeof *tally);
+
+    if (tally != NULL) {
+        atomic_init(&tally->dropped, 0);
+        atomic_init(&tally->users, 1);
+    }
+    return tally;
+}
+
+void echo_tally_release(struct tally *tally)
+{
+    if (tally != NULL && atomic_fetch_sub(&tally->users, 1) == 1)
+        free(tally);
+}
+
+/* --- the circle --- */
+
+void echo_lane_free(struct lane *lane)
+{
+    echo_tally_release(lane->tally);
+    free(lane);
+}
+
 static void join_circle(struct lane *lane)
 {
     struct outbox *outbox = lane->outbox;
@@ -36,7 +63,7 @@ static void leave_circle(struct lane *lane)
     lane->next->before = lane->before;
     lane->next = lane->before = NULL;
     if (lane->is_orphan)
-        free(lane);
+        echo_lane_free(lane);
 }
 
 /* What a frame counts against the limit. Gaps do not: there are no more than events between them. */
@@ -122,6 +149,8 @@ static void count_dropped(struct lane *lane, uint64_t events)
 {
     lane->dropped += events;
     lane->outbox->dropped += events;
+    if (lane->tally != NULL)
+        atomic_fetch_add_explicit(&lane->tally->dropped, events, memory_order_relaxed);
 }
 
 static void take_back(struct lane *lane, uint32_t stream, const uint8_t *payload)
@@ -214,7 +243,7 @@ void echo_lanes_clear(struct outbox *outbox)
 void echo_lane_release(struct lane *lane)
 {
     if (lane->next == NULL)
-        free(lane);
+        echo_lane_free(lane);
     else
         lane->is_orphan = 1;
 }

@@ -56,6 +56,7 @@ struct lane {
     uint64_t head_gap;          /* events dropped between `ahead` and `backlog` */
     uint64_t tail_gap;          /* events dropped behind the backlog; said when that has gone, or before the next frame */
     uint64_t events, dropped;   /* accepted (some of them dropped later), dropped in all */
+    struct tally *tally;        /* a user of it; counts what is dropped too. NULL: there is none. Never changes */
     int is_closed;              /* 1: takes no more events. Set with the GIL too, so either lock suffices to read it */
     int is_orphan;              /* 1: its route is gone, and it goes when its backlog has been sent */
 };
@@ -219,6 +220,9 @@ void echo_lane_close(struct lane *lane);
 
 /* All that waits is dropped, and orphans go. */
 void echo_lanes_clear(struct outbox *outbox);
+
+/* Frees it, which no backlog holds. */
+void echo_lane_free(struct lane *lane);
 
 /* Frees it now, or when its backlog has been sent. */
 void echo_lane_release(struct lane *lane);

@@ -1,6 +1,7 @@
 /* The type Outlet as Python sees it; link_outlets.c has its ways. */
 #include "link_outlets.h"
 
+#include <stdatomic.h>
 #include <structmember.h>
 
 /* Of one frame with several records, where the caller names no other limit. */
@@ -55,7 +56,12 @@ static PyObject *outlet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 {
     struct outlet *outlet = (struct outlet *)PyType_GenericAlloc(type, 0); /* zeroed */
 
-    if (outlet != NULL && (let_go(outlet) != 0 || take_arguments(outlet, args, kwargs) != 0))
+    if (outlet == NULL)
+        return NULL;
+    outlet->tally = echo_tally_new();
+    if (outlet->tally == NULL)
+        PyErr_NoMemory();
+    if (outlet->tally == NULL || let_go(outlet) != 0 || take_arguments(outlet, args, kwargs) != 0)
         Py_CLEAR(outlet);
     return (PyObject *)outlet;
 }
@@ -107,6 +113,7 @@ static void outlet_dealloc(PyObject *self)
     Py_XDECREF(outlet->converting);
     Py_XDECREF(outlet->pool);
     echo_outlet_free_room(outlet);
+    echo_tally_release(outlet->tally);
     free_instance(self);
 }
 
@@ -230,6 +237,19 @@ static int outlet_set_converting(PyObject *self, PyObject *converting, void *unu
     return replace(outlet, &outlet->converting, converting, state->delivery_type);
 }
 
+static PyObject *outlet_get_dropped(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->dropped));
+}
+
+/* Whoever has a route may drop something yet; so may a backlog that a route has left behind. */
+static PyObject *outlet_get_may_drop(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(atomic_load(&((struct outlet *)self)->tally->users) > 1);
+}
+
 static PyObject *outlet_get_pool(PyObject *self, void *unused)
 {
     PyObject *pool = ((struct outlet *)self)->pool;
@@ -284,6 +304,8 @@ static PyGetSetDef outlet_properties[] = {
     {"routes", outlet_get_routes, outlet_set_routes, PyDoc_STR("To other processes; replaced as a whole."), NULL},
     {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
     {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
+    {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that routes which were made for it have dropped."), NULL},
+    {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a route, or what it has queued, is left."), NULL},
     {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -25,6 +25,7 @@ struct outlet {
     PyObject *pool;            /* owned; a Pool. NULL: there is none */
     uint64_t sequence;         /* events that were submitted */
     uint64_t bytes;            /* of their records, where somebody took any */
+    struct tally *tally;       /* a user of it; of the routes that were made for it */
     int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no route, no sink, no pool */
 };
 

@@ -1,4 +1,5 @@
 /* The type Route: one source's way over one link. */
+#include "link_outlets.h"
 #include "link_routes.h"
 
 #include <stdlib.h>
@@ -74,6 +75,20 @@ DEFINE_LANE_GETTER(queued_events, lane->backlog.events)
 DEFINE_LANE_GETTER(queued_bytes, lane->ahead.bytes + lane->backlog.bytes)
 #undef DEFINE_LANE_GETTER
 
+/* Of an Outlet or None: its tally, or NULL. -1 with TypeError. */
+static int find_tally(const struct module_state *state, PyObject *outlet, struct tally **tally)
+{
+    *tally = NULL;
+    if (outlet == Py_None)
+        return 0;
+    if (!Py_IS_TYPE(outlet, state->outlet_type)) {
+        PyErr_Format(PyExc_TypeError, "Expected an Outlet or None, got %R", outlet);
+        return -1;
+    }
+    *tally = ((struct outlet *)(void *)outlet)->tally;
+    return 0;
+}
+
 static struct lane *lane_new(struct outbox *outbox, const struct lane *settings)
 {
     struct lane *lane = calloc(1, sizeof *lane);
@@ -84,6 +99,8 @@ static struct lane *lane_new(struct outbox *outbox, const struct lane *settings)
     lane->outbox = outbox;
     if (lane->delay <= outbox->delay)
         lane->delay = 0;
+    if (lane->tally != NULL)
+        atomic_fetch_add(&lane->tally->users, 1);
     return lane;
 }
 
@@ -100,23 +117,39 @@ static int check_settings(unsigned int stream, long long max_events, Py_ssize_t 
     return -1;
 }
 
+/* Takes the lane over. */
+static PyObject *route_over(PyTypeObject *type, PyObject *link, struct lane *lane, PyObject *name)
+{
+    struct route *route = (struct route *)(void *)PyType_GenericAlloc(type, 0);
+
+    if (route == NULL) {
+        echo_lane_free(lane);
+        return NULL;
+    }
+    route->link = link_of(Py_NewRef(link));
+    route->lane = lane;
+    route->name = Py_NewRef(name);
+    return (PyObject *)route;
+}
+
 static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"link",   "stream",     "name",     "max_events",  "max_bytes",
+    static char *names[] = {"",       "",           "",         "",            "max_events", "max_bytes",
                             "policy", "timeout_ns", "delay_ns", "max_payload", NULL};
     const struct module_state *state = PyType_GetModuleState(type);
     long long max_events = -1, timeout_ns = -1, delay_ns = 0;
     unsigned int stream, max_payload = UINT32_MAX;
-    struct route *route;
     struct lane *lane;
-    PyObject *link, *name;
+    PyObject *link, *name, *outlet = Py_None;
+    struct tally *tally;
     Py_ssize_t max_bytes = -1;
     int policy = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IU|$LniLLI:Route", names, state->link_type, &link,
-                                     &stream, &name, &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns,
-                                     &max_payload) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IU|O$LniLLI:Route", names, state->link_type, &link,
+                                     &stream, &name, &outlet, &max_events, &max_bytes, &policy, &timeout_ns,
+                                     &delay_ns, &max_payload) ||
         check_settings(stream, max_events, max_bytes, policy, delay_ns) != 0 ||
+        find_tally(state, outlet, &tally) != 0 ||
         echo_link_check(link_of(link)) != 0)
         return NULL;
     lane = lane_new(&link_of(link)->outbox, &(struct lane){.stream = stream,
@@ -125,18 +158,9 @@ static PyObject *route_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                                            .max_bytes = (size_t)max_bytes,
                                                            .timeout_ns = timeout_ns,
                                                            .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
-                                                           .delay = echo_ticks_of(delay_ns)});
-    if (lane == NULL)
-        return PyErr_NoMemory();
-    route = (struct route *)(void *)PyType_GenericAlloc(type, 0);
-    if (route == NULL) {
-        free(lane);
-        return NULL;
-    }
-    route->link = link_of(Py_NewRef(link));
-    route->lane = lane;
-    route->name = Py_NewRef(name);
-    return (PyObject *)route;
+                                                           .delay = echo_ticks_of(delay_ns),
+                                                           .tally = tally});
+    return lane != NULL ? route_over(type, link, lane, name) : PyErr_NoMemory();
 }
 
 static int route_traverse(PyObject *self, visitproc visit, void *arg)
@@ -181,9 +205,9 @@ static PyGetSetDef route_getters[] = {
 
 static PyType_Slot route_slots[] = {
     {Py_tp_doc,
-     PyDoc_STR("Route(link, stream, name, *, max_events, max_bytes, policy, timeout_ns, delay_ns=0, "
-               "max_payload=4294967295)\n--\n\n"
-               "The way of one source's events over one link.")},
+     PyDoc_STR("Route(link, stream, name, outlet=None, /, *, max_events, max_bytes, policy, timeout_ns, "
+               "delay_ns=0, max_payload=4294967295)\n--\n\n"
+               "The way of one source's events over one link; what it drops is counted by the outlet too.")},
     {Py_tp_new, route_new},
     {Py_tp_dealloc, route_dealloc},
     {Py_tp_traverse, route_traverse},

@@ -111,6 +111,21 @@ struct wire *echo_wire_take(PyObject *object);
 /* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
 enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
 
+/* --- tallies: link_lanes.c; what one source has dropped on its ways, also on those that are gone --- */
+
+/* Who has dropped an event may be the last that knows of the way: a thread that was about to put it there, or that
+ * waited for room, when the link was lost. malloc'd; no lock, no Python. */
+struct tally {
+    _Atomic uint64_t dropped;
+    _Atomic unsigned users; /* the outlet that made it, and every lane that may yet drop something */
+};
+
+/* With one user; NULL: no memory. */
+struct tally *echo_tally_new(void);
+
+/* One user less; the last one frees it. NULL is none. */
+void echo_tally_release(struct tally *tally);
+
 /* --- routes: link_routes.c; one source's way over one link --- */
 
 /* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import repeat
 
 import pytest
@@ -121,6 +124,43 @@ def test_what_a_peer_that_is_gone_did_not_take_counts_as_dropped(make_node: Make
         assert (before.queued_events, before.dropped) == (100, 1)
     until(lambda: source.statistics().queued_events == 0)
     assert source.statistics().dropped == 101
+
+
+@pytest.mark.parametrize("ends", ["with its link", "with its source"])
+def test_what_a_submit_that_waited_has_not_sent_counts_as_dropped(ends: str, make_node: MakeNode) -> None:
+    """Also on a link that was lost while it waited for room on another, before it has come to that."""
+    channel = make_node(transports=("unix",)).create_channel("slow", Reading1)
+    source = channel.source(Reading1, backlog=echo.Backlog(events=10, timeout_s=LIMIT_S))
+    outlet, may_end = source.outlet, threading.Event()
+
+    def submit() -> None:
+        with suppress(echo.ClosedError):
+            while not may_end.is_set():
+                source.submit(Reading1(0, 0.0))
+
+    with HostilePeer.linked(channel.id, "unix") as slow, HostilePeer.linked(channel.id, "unix") as lost:
+        for sinks, peer in enumerate((slow, lost), 1):
+            peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1))
+            source.wait_matched(sinks)
+        with ThreadPoolExecutor(2) as pool:
+            reading, submitting = pool.submit(lost.expect_end), pool.submit(submit)
+            until(lambda: source.routes[0].queued_events == 10 and _is_putting(source), "a submit to wait")
+            lost.connection.shutdown(socket.SHUT_RDWR)
+            until(lambda: source.sinks == 1, "the link to be lost")
+            may_end.set()
+            before = outlet.dropped
+            slow.close() if ends == "with its link" else source.close(0.0)
+            submitting.result(LIMIT_S)
+            reading.result(LIMIT_S)
+    until(lambda: not source.sinks and not outlet.may_drop, "the links to end")
+    assert outlet.dropped >= before + 2
+    assert source.statistics().dropped == channel.statistics().dropped == outlet.dropped
+
+
+def _is_putting(source: echo.Source[Reading1]) -> bool:
+    """Whether an event is on its way, which the first route has not yet accepted."""
+    first = source.routes[0]
+    return first.events + first.dropped < source.outlet.sequence
 
 
 def test_a_flush_says_that_a_link_was_lost_with_events(make_node: MakeNode) -> None:

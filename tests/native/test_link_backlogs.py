@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from echo_core._links import (
+    BLOCK,
     DROP_NEWEST,
     DROP_OLDEST,
     ERROR,
@@ -338,6 +339,30 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
         outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
     assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)
+
+
+def test_outlet_counts_what_its_routes_have_dropped_also_when_they_are_gone(
+    peer: tuple[SocketWire, Peer],
+) -> None:
+    """A thread that waits for room when the link ends may have the last reference to the route."""
+    wire, far = peer
+    link, outlet = link_over(wire), Outlet(bytes, bytes)
+    settings = {"max_events": 5, "max_bytes": 1 << 24, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
+    outlet.routes = (Route(link, 64, "a source", outlet, **settings),)
+
+    def is_waiting() -> bool:
+        route = outlet.routes[0]
+        return route.queued_events == 5 and route.events < outlet.sequence
+
+    with ThreadPoolExecutor(1) as pool:
+        submitting = pool.submit(repeat, outlet.submit, numbered(0))
+        eventually(is_waiting)
+        outlet.routes = ()
+        assert (outlet.dropped, outlet.may_drop) == (0, True)
+        far.socket.close()
+        submitting.result(30)
+    eventually(lambda: not outlet.may_drop)
+    assert outlet.dropped == link.dropped >= 1
 
 
 @pytest.mark.skipif("san.so" in os.environ.get("LD_PRELOAD", ""), reason="a sanitizer takes all addresses")

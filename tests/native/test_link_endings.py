@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import weakref
+from typing import Any
 
 import pytest
 
 from echo_core._links import (
+    BLOCK,
     Link,
+    Route,
     SocketWire,
 )
 from echo_core.errors import ClosedError, LinkError, WireError
@@ -218,10 +221,13 @@ def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
     with pytest.raises(TypeError, match=r"Pool'> or None, got 5"):
         link_over(wire, pool=5)
     link = link_over(wire)
+    no_outlet: Any = 5
     with pytest.raises(TypeError, match="Expected a Queue, got 5"):
         link.follow(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="Expected stream from 64"):
         source(link, 63)
+    with pytest.raises(TypeError, match="Expected an Outlet or None, got 5"):
+        Route(link, 64, "", no_outlet, max_events=1, max_bytes=1, policy=BLOCK, timeout_ns=0)
     with pytest.raises(ValueError, match="kind from 1 on"):
         link.send(0, b"")
 
