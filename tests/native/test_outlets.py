@@ -315,6 +315,26 @@ def test_endless_recursion_is_an_error_of_the_handler(way: str, is_builtin: bool
     assert [type(error) for error in sink.errors] == [RecursionError]
 
 
+def test_200_submits_may_be_inside_one_another() -> None:
+    """As docs/channels.md says; who has made the next one hears of it, and has it reported."""
+    raised: list[RecursionError] = []
+    reported: list[BaseException] = []
+    outlet = Outlet(int, bytes)
+
+    def again(depth: int) -> None:
+        try:
+            outlet.submit(depth + 1)
+        except RecursionError as error:
+            raised.append(error)
+            assert depth == 200
+            raise
+
+    outlet.direct = (Delivery(again, bytes, reported.append),)
+    outlet.submit(1)
+    assert (outlet.sequence, outlet.direct[0].failures) == (200, 1)
+    assert raised == reported
+
+
 def test_an_interrupt_that_is_raised_twice_is_no_context_of_its_own() -> None:
     """Whoever walks the contexts of an exception comes to an end."""
     stop = SystemExit()
