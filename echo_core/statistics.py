@@ -48,6 +48,10 @@ class ChannelStatistics:
     """Of the channel in this process and node. What is counted includes the sources and sinks here that are
     closed, once for each: an event that two sinks take is received twice.
 
+    `peers`, `remote_sources` and `remote_sinks` are at the other ends of links, of which nodes of one
+    process need none. A sink there counts once for each source here whose events it takes: a link does not
+    tell which it is.
+
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
     elsewhere. For sinks here, `lost` never came, and `dropped_here` found no room. What is queued waits at
     either."""

@@ -193,6 +193,16 @@ def test_a_channel_counts_what_its_sources_and_sinks_have_also_when_they_are_clo
     assert (received.dropped_here, received.lost, received.submitted_events) == (50, 0, 0)
 
 
+def test_a_sink_at_the_end_of_a_link_counts_once_for_each_source(pair: Pair) -> None:
+    """The link does not tell which it is; nodes of one process that need no link are not counted."""
+    here, there = opened(pair)
+    there.sink(Plain, Collector())
+    for _ in range(3):
+        here.source(Plain).wait_matched()
+    told = here.statistics()
+    assert (told.peers, told.remote_sinks) == ((0, 0) if pair[0].joins_in_process else (1, 3))
+
+
 def test_a_channel_counts_what_is_dropped_after_its_source_was_closed(make_node: MakeNode) -> None:
     """What it had queued is dropped when the link ends; the total neither falls nor forgets."""
     here, there = (make_node(transports=["unix"]) for _ in range(2))
