@@ -56,10 +56,10 @@ class Backlog:
 
 
 def nanoseconds(seconds: float | None) -> int:
-    """A time for `_links`: none is for ever, which is -1; none is longer than a century."""
+    """A time for `_links`: none is for ever, which is -1; 30 years are the longest, as ticks have to fit."""
     if seconds is None:
         return -1
     if not seconds >= 0:
         msg = f"Expected a time of at least 0, got {seconds!r}"
         raise ChannelError(msg)
-    return int(min(seconds, 3e9) * _NS_PER_S)
+    return int(min(seconds, 1e9) * _NS_PER_S)
