@@ -32,6 +32,7 @@ struct delivery {
     PyTypeObject *span_type; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
     int is_queue;           /* what target is */
+    int is_led;             /* 1: there is room for what it hands on now, as a leader has seen */
     int is_array;           /* 1: all records of a batch become one object */
     PyObject *counting[COUNTS]; /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
@@ -142,7 +143,7 @@ static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t
     PyObject *result;
 
     if (delivery->is_queue)
-        return echo_queue_put(delivery->target, event, size, events, &delivery->dropped);
+        return echo_queue_put(delivery->target, event, size, events, &delivery->ob_base);
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)
@@ -315,10 +316,11 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
 
 /* --- for others --- */
 
-int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner)
+int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led)
 {
     struct delivery *delivery = (struct delivery *)self;
 
+    delivery->is_led = is_led;
     return delivery->is_array ? hand_array(delivery, records, count, owner) : hand_records(delivery, records, count);
 }
 
@@ -336,6 +338,27 @@ int echo_delivery_is_queued(PyObject *self)
     return ((struct delivery *)self)->is_queue;
 }
 
+int echo_delivery_is_led(PyObject *self)
+{
+    return ((struct delivery *)self)->is_led;
+}
+
+void echo_delivery_drop(PyObject *self, Py_ssize_t events)
+{
+    ((struct delivery *)self)->dropped += (uint64_t)events;
+}
+
+/* The records of an array are one item, those of a frame may be many. */
+void echo_delivery_narrow(PyObject *self, Py_ssize_t size, struct space *space)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+    Py_ssize_t record_size = delivery->record_size;
+
+    if (delivery->is_queue)
+        echo_queue_narrow(delivery->target, record_size, delivery->is_array || record_size == 0 ? size : record_size,
+                          space);
+}
+
 /* --- the calls --- */
 
 /* hand(records): any buffer. What may change is copied first. */
@@ -349,7 +372,7 @@ static PyObject *delivery_hand(PyObject *self, PyObject *records)
         return NULL;
     record.bytes = (const uint8_t *)PyBytes_AsString(bytes);
     record.size = PyBytes_Size(bytes);
-    status = echo_delivery_hand(self, &record, 1, bytes);
+    status = echo_delivery_hand(self, &record, 1, bytes, 0);
     Py_DECREF(bytes);
     if (status != 0)
         return NULL;

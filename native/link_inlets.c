@@ -33,7 +33,8 @@ static uint64_t sum_bytes(const struct record *records, Py_ssize_t count)
     return total;
 }
 
-static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ssize_t count, PyObject *owner)
+static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ssize_t count, PyObject *owner,
+                       int is_led)
 {
     Py_ssize_t i, delivery_count = PyTuple_Size(deliveries);
     unsigned forks = echo_forks;
@@ -41,13 +42,13 @@ static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ss
     int status = 0;
 
     for (i = 0; status == 0 && i < delivery_count && forks == echo_forks; i++) {
-        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner) != 0)
+        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner, is_led) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
-int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner)
+int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led)
 {
     Py_ssize_t events = count_records(inlet, records, count);
     PyObject *deliveries = inlet->deliveries;
@@ -61,9 +62,17 @@ int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_
     if (deliveries == NULL) /* after tp_clear */
         return 0;
     Py_INCREF(deliveries); /* they may be replaced meanwhile */
-    status = hand_to_all(deliveries, records, count, owner);
+    status = hand_to_all(deliveries, records, count, owner, is_led);
     Py_DECREF(deliveries);
     return status;
+}
+
+void echo_inlet_narrow(const struct inlet *inlet, Py_ssize_t size, struct space *space)
+{
+    Py_ssize_t i, count = inlet->deliveries != NULL ? PyTuple_Size(inlet->deliveries) : 0;
+
+    for (i = 0; i < count; i++)
+        echo_delivery_narrow(PyTuple_GetItem(inlet->deliveries, i), size, space);
 }
 
 /* --- the type --- */

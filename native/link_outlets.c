@@ -160,7 +160,7 @@ static int hand_to_all(PyObject *deliveries, struct submission *submission)
     Py_INCREF(deliveries); /* they may be replaced meanwhile */
     count = PyTuple_Size(deliveries);
     for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
-        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner) != 0)
+        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner, 0) != 0)
             status = echo_keep_interrupt(&submission->interrupt);
     }
     Py_DECREF(deliveries);

@@ -26,7 +26,6 @@
 #define MAX_BLOCKS 65536
 #define MAX_POOL_BYTES (UINT64_C(1) << 40)
 #define MAX_HOLDERS 63
-#define LOAN_PAYLOAD_BYTES 16 /* of a KIND_LOAN frame; links.h draws it */
 
 struct pool_header {
     uint64_t magic;

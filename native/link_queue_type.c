@@ -12,7 +12,6 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"event", "size", "events", NULL};
     PyObject *event;
     Py_ssize_t size = 0, events = 1;
-    uint64_t dropped = 0; /* of no interest here */
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|nn:put", names, &event, &size, &events))
         return NULL;
@@ -20,7 +19,7 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
     if (events < 1)
         return PyErr_Format(PyExc_ValueError, "Expected at least 1 event, got %zd", events);
-    if (echo_queue_put(self, Py_NewRef(event), size, events, &dropped) != 0)
+    if (echo_queue_put(self, Py_NewRef(event), size, events, NULL) != 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -159,21 +159,45 @@ static inline int has_room(const struct queue *queue, const struct item *item)
                                  item->size <= queue->max_bytes - queue->bytes);
 }
 
-/* A thread that reads the link for this queue would wait for itself: it may put what one read brings. */
-static int waits_for_itself(const struct queue *queue)
+static inline Py_ssize_t least(Py_ssize_t one, Py_ssize_t other)
 {
-    return queue->leader != 0 && queue->leader == PyThread_get_thread_ident();
+    return one < other ? one : other;
+}
+
+void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone, struct space *space)
+{
+    const struct queue *queue = (struct queue *)self;
+    Py_ssize_t events = queue->max_events - queue->events, bytes = queue->max_bytes - queue->bytes, whole;
+
+    if (queue->policy != POLICY_BLOCK || queue->is_stalled || is_over(queue))
+        return;
+    if (record_size == 0)
+        space->frames = least(space->frames, events);
+    else if (!__builtin_mul_overflow(events, record_size, &whole))
+        bytes = least(bytes, whole);
+    if (queue->count == 0 && bytes < alone)
+        bytes = alone;
+    space->bytes = least(space->bytes, bytes);
+}
+
+/* A thread that leads would wait for itself, or for what it alone may be about to get. It has looked whether there is
+ * room for what it hands out, and puts it also where others have come first; and what handlers that run meanwhile
+ * submit to the queue that it leads for. */
+static int waits_for_itself(const struct queue *queue, PyObject *from)
+{
+    return (from != NULL && echo_delivery_is_led(from)) ||
+           (queue->leader != 0 && queue->leader == PyThread_get_thread_ident());
 }
 
 /* 1: there is room now; 0: there is none; -1 with an exception. */
-static int await_room(struct queue *queue, const struct item *item)
+static int await_room(struct queue *queue, const struct item *item, PyObject *from)
 {
     int64_t left, deadline;
 
-    if (waits_for_itself(queue))
-        return 1;
     if (queue->is_stalled)
         return 0;
+    if (waits_for_itself(queue, from))
+        return 1;
     deadline = deadline_after(queue->timeout_ns);
     while (!is_over(queue) && !has_room(queue, item)) {
         left = time_left(deadline);
@@ -187,19 +211,20 @@ static int await_room(struct queue *queue, const struct item *item)
 }
 
 /* Lets go of an item that is not in the queue. May run any code. */
-static void drop(struct queue *queue, const struct item *item, uint64_t *dropped)
+static void drop(struct queue *queue, const struct item *item, PyObject *from)
 {
     queue->dropped += (uint64_t)item->events;
-    *dropped += (uint64_t)item->events;
+    if (from != NULL)
+        echo_delivery_drop(from, item->events);
     Py_DECREF(item->event);
 }
 
-static int drop_oldest(struct queue *queue, const struct item *item, uint64_t *dropped)
+static int drop_oldest(struct queue *queue, const struct item *item, PyObject *from)
 {
     while (!has_room(queue, item)) {
         struct item oldest = pop(queue);
 
-        drop(queue, &oldest, dropped);
+        drop(queue, &oldest, from);
     }
     return !is_over(queue);
 }
@@ -213,15 +238,15 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, const struct item *item, uint64_t *dropped)
+static int make_room(struct queue *queue, const struct item *item, PyObject *from)
 {
     if (is_over(queue))
         return 0;
     switch (queue->policy) {
     case POLICY_BLOCK:
-        return await_room(queue, item);
+        return await_room(queue, item, from);
     case POLICY_DROP_OLDEST:
-        return drop_oldest(queue, item, dropped);
+        return drop_oldest(queue, item, from);
     case POLICY_DROP_NEWEST:
         return 0;
     case POLICY_ERROR:
@@ -230,15 +255,15 @@ static int make_room(struct queue *queue, const struct item *item, uint64_t *dro
     Py_UNREACHABLE();
 }
 
-int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, Py_ssize_t events, uint64_t *dropped)
+int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from)
 {
     struct queue *queue = (struct queue *)self;
     struct item item = {event, size, events};
-    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item, dropped);
+    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item, from);
 
     if (room > 0 && append(queue, &item) == 0)
         return 0;
-    drop(queue, &item, dropped);
+    drop(queue, &item, from);
     return room == 0 ? 0 : -1;
 }
 

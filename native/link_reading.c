@@ -7,6 +7,16 @@
 /* Consecutive frames of one stream are handed out so many at a time. */
 #define MAX_RUN 64
 
+/* For a stream whose sinks make nobody wait. */
+static const struct space all_space = {MAX_RUN, PY_SSIZE_T_MAX};
+
+/* Whether the thread that reads is one that waits for events: it has a deadline, and may be the one that whoever makes
+ * room waits for. */
+static inline int is_led(const struct link *link)
+{
+    return atomic_load(&link->role) == ROLE_LEADING;
+}
+
 /* --- streams --- */
 
 /* A new reference to the Inlet of a stream, or to None where it was unbound; NULL with WireError. */
@@ -29,9 +39,21 @@ static int hand(const struct link *link, uint32_t stream, const struct record *r
 
     if (inlet == NULL)
         return -1;
-    status = inlet == Py_None ? 0 : echo_inlet_hand((struct inlet *)(void *)inlet, records, count, owner);
+    status = inlet == Py_None ? 0 : echo_inlet_hand((struct inlet *)(void *)inlet, records, count, owner, is_led(link));
     Py_DECREF(inlet);
     return status;
+}
+
+/* For a frame with `size` bytes of the stream's records, and what follows it. */
+static struct space space_for(const struct link *link, uint32_t stream, Py_ssize_t size)
+{
+    size_t index = (size_t)stream - FIRST_STREAM;
+    PyObject *inlet = stream >= FIRST_STREAM && index < link->inlet_count ? link->inlets[index] : NULL;
+    struct space space = all_space;
+
+    if (inlet != NULL && inlet != Py_None)
+        echo_inlet_narrow((struct inlet *)(void *)inlet, size, &space);
+    return space;
 }
 
 /* --- control frames --- */
@@ -168,9 +190,10 @@ static int refuse(const struct link *link, const struct frame *frame)
     return -1;
 }
 
-/* The frames of `first`'s stream that follow each other. *size: what next_frame says of the one behind them.
- */
-static Py_ssize_t collect(struct link *link, const struct frame *first, struct record *records, int64_t *size)
+/* The frames of `first`'s stream that follow each other, as many as there is room for: at least the first. *size: what
+ * next_frame says of the one behind them. */
+static Py_ssize_t collect(struct link *link, const struct frame *first, struct space space, struct record *records,
+                          int64_t *size)
 {
     struct frame frame = *first;
     Py_ssize_t count = 0;
@@ -178,17 +201,19 @@ static Py_ssize_t collect(struct link *link, const struct frame *first, struct r
 
     do {
         records[count++] = (struct record){.bytes = frame.payload, .size = (Py_ssize_t)frame.size};
+        space.bytes -= (Py_ssize_t)frame.size;
         link->intake.begin += (size_t)*size;
         *size = next_frame(link, &frame, &need);
-    } while (*size > 0 && frame.stream == first->stream && count < MAX_RUN);
+    } while (*size > 0 && frame.stream == first->stream && count < space.frames &&
+             (Py_ssize_t)frame.size <= space.bytes);
     return count;
 }
 
-static int hand_out_run(struct link *link, const struct frame *first, int64_t size,
+static int hand_out_run(struct link *link, const struct frame *first, int64_t size, struct space space,
                         struct gathering *gathering, PyObject *chunk)
 {
     struct record records[MAX_RUN];
-    Py_ssize_t count = collect(link, first, records, &size);
+    Py_ssize_t count = collect(link, first, space, records, &size);
 
     link->received_frames += (uint64_t)count;
     echo_gathering_set(gathering, count > 1 || size > 0);
@@ -207,12 +232,23 @@ static int hand_out_control(struct link *link, const struct frame *frame, int64_
     return take_control(link, frame);
 }
 
-/* Control code is the owner's, and half of it would be done where an interrupt hits it: it runs in `run`, not in the
- * thread of whoever happens to lead. */
-static int is_for_run(const struct link *link, const struct frame *frame)
+/* What a leader leaves to run. Control code is the owner's, and half of it would be done where an interrupt hits it.
+ * Records for which a queue has no room would have it wait there, past its own deadline and perhaps for itself; run
+ * waits. *space: for what else there is. */
+static int is_for_run(const struct link *link, const struct frame *frame, struct space *space)
 {
-    return frame->stream < FIRST_STREAM && frame->stream != KIND_GAP && frame->stream != KIND_LOAN &&
-           atomic_load(&link->role) == ROLE_LEADING;
+    Py_ssize_t size = (Py_ssize_t)frame->size;
+    uint32_t stream = frame->stream;
+
+    if (stream == KIND_GAP || (stream == KIND_LOAN && frame->size != LOAN_PAYLOAD_BYTES))
+        return 0;
+    if (stream == KIND_LOAN) {
+        stream = load_uint32_t(frame->payload);
+        size = (Py_ssize_t)load_uint64_t(frame->payload + 8);
+    } else if (stream < FIRST_STREAM)
+        return 1;
+    *space = space_for(link, stream, size);
+    return space->frames < 1 || space->bytes < size;
 }
 
 /* All frames that are complete, up to one that a leader leaves to run. How many there were, or -1 with an
@@ -221,6 +257,7 @@ static Py_ssize_t hand_out(struct link *link)
 {
     PyObject *chunk = Py_XNewRef((PyObject *)current_chunk(&link->intake));
     struct gathering gathering;
+    struct space space = all_space;
     struct frame frame;
     Py_ssize_t count = 0;
     int64_t size;
@@ -232,10 +269,10 @@ static Py_ssize_t hand_out(struct link *link)
            (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
-        else if (is_for_run(link, &frame))
+        else if (is_led(link) && is_for_run(link, &frame, &space))
             break;
         else if (frame.stream >= FIRST_STREAM)
-            status = hand_out_run(link, &frame, size, &gathering, chunk);
+            status = hand_out_run(link, &frame, size, space, &gathering, chunk);
         else
             status = hand_out_control(link, &frame, size, &gathering);
         count++;

@@ -36,6 +36,7 @@ enum kind {
     KIND_LOAN = 1, /* {uint32 stream, uint32 block, uint64 size}: records in the sender's pool */
     KIND_GAP = 2,  /* {uint32 stream, uint32 0, uint64 events}: so many events of the stream were dropped here */
 };
+#define LOAN_PAYLOAD_BYTES 16
 
 struct frame {
     uint32_t size;          /* of the payload */
@@ -181,6 +182,12 @@ struct record {
     int is_shared;        /* 1: another process can write to the bytes, so nothing is verified in place */
 };
 
+/* How much of a stream goes to its sinks before one of their queues would make the thread wait. */
+struct space {
+    Py_ssize_t frames; /* of records that vary in size: one in each */
+    Py_ssize_t bytes;  /* of records; below 0: a queue holds more than it should */
+};
+
 /* What a link needs of the receiving end of a stream; the Python object Inlet. GIL guards it. */
 struct inlet {
     PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
@@ -192,7 +199,10 @@ struct inlet {
 };
 
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
-int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner);
+int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
+
+/* Leaves no more room than the sinks' queues have; `size`: of the frame that is next. GIL; runs no Python code. */
+void echo_inlet_narrow(const struct inlet *inlet, Py_ssize_t size, struct space *space);
 
 /* link_inlets.c: an attribute that is a tuple of exactly `type`, and is replaced as a whole. GIL; any code may run
  * once it has been. -1 with TypeError. */
@@ -203,8 +213,12 @@ int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
  * with an exception: WireError for a record that breaks the rules, or what is no Exception (KeyboardInterrupt):
  * the first one after all records were handed over, as nobody else would do so; the second at once. What else a
  * handler raises is reported, counted, and goes no further. A child that a handler has forked gets none of the
- * other records: they are the parent's. */
-int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner);
+ * other records: they are the parent's. is_led: 1: this thread leads, and has seen that there is room for them. */
+int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner,
+                       int is_led);
+
+/* As echo_inlet_narrow. */
+void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *space);
 
 /* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known, which it has to be
  * for one that is queued. As above. */
@@ -213,6 +227,12 @@ int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t siz
 /* Whether its events go to a Queue. */
 int echo_delivery_is_queued(PyObject *delivery);
 
+/* Whether what it hands on now was seen to have room. */
+int echo_delivery_is_led(PyObject *delivery);
+
+/* So many of its events have found no room. */
+void echo_delivery_drop(PyObject *delivery, Py_ssize_t events);
+
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
 
@@ -220,9 +240,14 @@ PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_
 
 /* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference
  * over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that releases the GIL. 0:
- * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. Every event that was
- * dropped, of this item or others, is counted in *dropped besides the queue's own count. */
-int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, uint64_t *dropped);
+ * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. `from`: the Delivery
+ * that brings it, which counts every event that was dropped, of this item or others, besides the queue itself; NULL:
+ * nobody does. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from);
+
+/* Leaves no more room than there is before a put would wait. record_size: 0: records vary, and come one by one.
+ * `alone`: the size of the next item, which an empty queue takes however large it is. GIL; runs no Python code. */
+void echo_queue_narrow(PyObject *queue, Py_ssize_t record_size, Py_ssize_t alone, struct space *space);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
