@@ -182,6 +182,8 @@ class Delivery:
         """As if a frame with these records had come."""
     def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
+    def close(self) -> None:
+        """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
     @property
     def events(self) -> int:
         """How many have come to this sink, failures included."""
@@ -200,7 +202,10 @@ class Delivery:
         """How many of them ended in an exception."""
     @property
     def dropped(self) -> int:
-        """How many events found no room in the queue."""
+        """How many events found no room in the queue, or were skipped."""
+    @property
+    def skipped(self) -> int:
+        """How many were left of a batch when the delivery was closed."""
 
 @final
 class Queue:

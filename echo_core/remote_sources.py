@@ -93,8 +93,12 @@ class RemoteSource:
         return refusals
 
     def remove(self, sink: Sink[Any]) -> None:
+        """The sink is closed, also while a batch is handed to it."""
+        delivery = self._sinks.get(sink)
+        if delivery is not None:
+            delivery.close()
         self._origin.report_drops_of(self)
-        delivery = self._sinks.pop(sink, None)
+        self._sinks.pop(sink, None)
         if delivery is not None:
             self._reported -= delivery.dropped
             sink.release(self)

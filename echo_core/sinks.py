@@ -26,7 +26,7 @@ from echo_core.statistics import SinkStatistics
 
 T = TypeVar("T")
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
-_COUNTED = ("events", "bytes", "failures", "compiled", "interpreted")  # by a Delivery
+_COUNTED = ("events", "bytes", "failures", "skipped", "compiled", "interpreted")  # by a Delivery
 
 FailureHook = Callable[["Sink[Any]", BaseException], object]
 
@@ -157,7 +157,7 @@ class Sink(Generic[T]):
             events=counted["events"],
             size_bytes=counted["bytes"],
             lost=counted["lost"],
-            dropped=queue.dropped if queue else 0,
+            dropped=counted["skipped"] + (queue.dropped if queue else 0),
             failures=counted["failures"] + self._own_failures,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,

@@ -218,6 +218,13 @@ class Source(Generic[T]):
             self.unreachable.remove(answer)
 
     def remove_local(self, sink: Sink[Any]) -> None:
+        """The sink is closed, also while a batch is handed to it."""
+        delivery = self._local.get(sink)
+        if delivery is not None:
+            delivery.close()
+        self._release(sink)
+
+    def _release(self, sink: Sink[Any]) -> None:
         self.forget_unreachable(sink)
         delivery = self._local.pop(sink, None)
         if delivery is not None:
@@ -228,8 +235,9 @@ class Source(Generic[T]):
             sink.release(self)
 
     def end_local(self) -> None:
+        """No more is submitted; of what was, sinks get all."""
         for sink in list(self._local):
-            self.remove_local(sink)
+            self._release(sink)
 
     def set_remote_sinks(self, route: _links.Route, sinks: int) -> None:
         """How many sinks there are at the end of a route, which the outlet sends over already."""

@@ -26,10 +26,10 @@ class SourceStatistics:
 class SinkStatistics:
     """`size_bytes` are those of records as they came; what varies in size and came by reference has none, but
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
-    had dropped it. `dropped` came and found no room. `queued_events` and `queued_bytes` wait in the sink's
-    queue; events in an array count one by one. Of the events that came as records, `compiled` were decoded by
-    native code, `interpreted` by Python code: until what is compiled is ready, and where only Python has the
-    words."""
+    had dropped it. `dropped` came and found no room, or was left of an array when the sink was closed.
+    `queued_events` and `queued_bytes` wait in the sink's queue; events in an array count one by one. Of the
+    events that came as records, `compiled` were decoded by native code, `interpreted` by Python code: until
+    what is compiled is ready, and where only Python has the words."""
 
     events: int
     size_bytes: int
@@ -53,8 +53,8 @@ class ChannelStatistics:
     tell which it is.
 
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
-    elsewhere. For sinks here, `lost` never came, and `dropped_here` found no room. What is queued waits at
-    either."""
+    elsewhere. For sinks here, `lost` never came, and `dropped_here` came and was dropped. What is queued
+    waits at either."""
 
     sources: int
     sinks: int

@@ -6,6 +6,9 @@
  *
  * What goes wrong with one event is that event's: it is reported and counted. A record that breaks the rules of
  * the wire format is the link's. What is no Exception is the thread's, once the batch is done.
+ *
+ * Who closes a delivery may do so while a thread hands out a batch, or a handler may that is given one event of it:
+ * no other record is begun, and those that are left are counted at once, as dropped.
  */
 #include "link_calls.h"
 
@@ -19,6 +22,15 @@
 
 /* How many of the functions that decode one after another may count: a walker and the conversion before it. */
 #define COUNTS 2
+
+/* What a thread is handing out, on its stack. */
+struct batch {
+    struct batch *next, **place; /* among the delivery's: handlers submit in turn, and threads take turns */
+    const struct record *records;
+    Py_ssize_t count;
+    Py_ssize_t current; /* of the records */
+    Py_ssize_t begun;   /* so many bytes of it */
+};
 
 /* The Python object. It has no tp_clear: a cycle through it leads through an Inlet, an Outlet, a Queue or an
  * instance of a class, which have one. */
@@ -34,6 +46,9 @@ struct delivery {
     int is_queue;           /* what target is */
     int is_led;             /* 1: there is room for what it hands on now, as a leader has seen */
     int is_array;           /* 1: all records of a batch become one object */
+    int is_closed;          /* 1: nothing more is handed on */
+    struct batch *batches;  /* on stacks; those that are handed out one record after the other */
+    unsigned forks;         /* echo_forks when the first of them began: a child has no stacks but its own thread's */
     PyObject *counting[COUNTS]; /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
     unsigned long long decoded; /* events that came as records, also where that failed */
@@ -41,7 +56,8 @@ struct delivery {
     uint64_t handed;        /* events that came by reference */
     uint64_t bytes;         /* of their records, in the sender's layout */
     uint64_t failures;      /* exceptions reported */
-    uint64_t dropped;       /* for want of room in the queue */
+    uint64_t skipped;       /* events that were left of batches when it was closed */
+    uint64_t dropped;       /* of all, for want of room in the queue, or skipped */
 };
 
 /* --- errors --- */
@@ -192,17 +208,45 @@ static int is_whole(const struct delivery *delivery, const struct record *record
     return 0;
 }
 
-/* `bytes`: those of the record, or of a copy. */
-static int hand_each(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t total)
+static void begin_batch(struct delivery *delivery, struct batch *batch)
 {
-    Py_ssize_t at, size = delivery->record_size != 0 ? delivery->record_size : total;
+    if (delivery->forks != echo_forks)
+        delivery->batches = NULL;
+    delivery->forks = echo_forks;
+    batch->next = delivery->batches;
+    batch->place = &delivery->batches;
+    if (batch->next != NULL)
+        batch->next->place = &batch->next;
+    delivery->batches = batch;
+}
+
+static void end_batch(const struct batch *batch)
+{
+    *batch->place = batch->next;
+    if (batch->next != NULL)
+        batch->next->place = batch->place;
+}
+
+static int goes_on(const struct delivery *delivery, unsigned forks)
+{
+    return !delivery->is_closed && forks == echo_forks;
+}
+
+/* `bytes`: those of the batch's current record, or of a copy. */
+static int hand_each(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
+{
+    Py_ssize_t at, total = batch->records[batch->current].size;
+    Py_ssize_t size = delivery->record_size != 0 ? delivery->record_size : total;
     unsigned forks = echo_forks;
     PyObject *interrupt = NULL;
     int status = 0;
 
-    if (total == size)
+    if (total == size) {
+        batch->begun = size;
         return hand_one(delivery, bytes, size);
-    for (at = 0; status == 0 && at < total && forks == echo_forks; at += size) {
+    }
+    for (at = 0; status == 0 && at < total && goes_on(delivery, forks); at += size) {
+        batch->begun = at + size;
         if (hand_one(delivery, bytes + at, size) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
@@ -224,42 +268,92 @@ static PyObject *copy_of(const struct record *record)
     return copy;
 }
 
-/* Nobody changes a copy while it is verified and read; the event of a single record may keep it. */
-static int hand_shared(struct delivery *delivery, const struct record *record)
+/* The event of a single record may keep it. */
+static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *copy)
 {
-    PyObject *copy = copy_of(record);
     unsigned long long before = left_to_python(delivery);
+
+    if (delivery->is_closed) /* while the copy was made */
+        return 0;
+    if (delivery->record_size != 0)
+        return hand_each(delivery, batch, (const uint8_t *)PyBytes_AsString(copy));
+    batch->begun = PyBytes_Size(copy);
+    return hand_decoded(delivery, before, call_one(delivery->decode, copy), batch->begun);
+}
+
+/* Nobody changes a copy while it is verified and read. */
+static int hand_shared(struct delivery *delivery, struct batch *batch)
+{
+    PyObject *copy = copy_of(&batch->records[batch->current]);
     int status;
 
     if (copy == NULL)
         return -1;
-    if (delivery->record_size == 0)
-        status = hand_decoded(delivery, before, call_one(delivery->decode, copy), record->size);
-    else
-        status = hand_each(delivery, (const uint8_t *)PyBytes_AsString(copy), record->size);
+    status = hand_copy(delivery, batch, copy);
     Py_DECREF(copy);
     return status;
 }
 
-static int hand_record(struct delivery *delivery, const struct record *record)
+static int hand_current(struct delivery *delivery, struct batch *batch)
 {
+    const struct record *record = &batch->records[batch->current];
+
+    batch->begun = 0;
     if (!is_whole(delivery, record))
         return -1;
-    return record->is_shared ? hand_shared(delivery, record) : hand_each(delivery, record->bytes, record->size);
+    return record->is_shared ? hand_shared(delivery, batch) : hand_each(delivery, batch, record->bytes);
+}
+
+/* Whether nothing is left behind the first event. */
+static inline int is_single(const struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    return count == 1 && !records->is_shared &&
+           (delivery->record_size == 0 || records->size == delivery->record_size);
 }
 
 static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)
 {
+    struct batch batch = {.records = records, .count = count};
     unsigned forks = echo_forks;
     PyObject *interrupt = NULL;
     int status = 0;
     Py_ssize_t i;
 
-    for (i = 0; status == 0 && i < count && forks == echo_forks; i++) {
-        if (hand_record(delivery, &records[i]) != 0)
+    begin_batch(delivery, &batch);
+    for (i = 0; status == 0 && i < count && goes_on(delivery, forks); i++) {
+        batch.current = i;
+        if (hand_current(delivery, &batch) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
+    if (forks == echo_forks)
+        end_batch(&batch);
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+/* What was not begun counts as what has come, and been dropped. */
+static void skip_rest(struct delivery *delivery, const struct batch *batch)
+{
+    Py_ssize_t i = batch->current, bytes = batch->records[i].size - batch->begun, records = bytes > 0;
+    uint64_t events;
+
+    for (i++; i < batch->count; i++, records++)
+        bytes += batch->records[i].size;
+    events = (uint64_t)(delivery->record_size != 0 ? bytes / delivery->record_size : records);
+    delivery->skipped += events;
+    delivery->dropped += events;
+    delivery->bytes += (uint64_t)bytes;
+}
+
+void echo_delivery_close(PyObject *self)
+{
+    struct delivery *delivery = (struct delivery *)self;
+    const struct batch *batch;
+
+    if (delivery->is_closed)
+        return;
+    delivery->is_closed = 1;
+    for (batch = delivery->forks == echo_forks ? delivery->batches : NULL; batch != NULL; batch = batch->next)
+        skip_rest(delivery, batch);
 }
 
 /* --- arrays --- */
@@ -320,14 +414,22 @@ int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t 
 {
     struct delivery *delivery = (struct delivery *)self;
 
+    if (delivery->is_closed)
+        return 0;
     delivery->is_led = is_led;
-    return delivery->is_array ? hand_array(delivery, records, count, owner) : hand_records(delivery, records, count);
+    if (delivery->is_array)
+        return hand_array(delivery, records, count, owner);
+    if (is_single(delivery, records, count))
+        return hand_one(delivery, records->bytes, records->size);
+    return hand_records(delivery, records, count);
 }
 
 int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
 {
     struct delivery *delivery = (struct delivery *)self;
 
+    if (delivery->is_closed)
+        return 0;
     delivery->handed++;
     delivery->bytes += (uint64_t)size;
     return deliver(delivery, Py_NewRef(event), size, 1);
@@ -376,6 +478,13 @@ static PyObject *delivery_hand(PyObject *self, PyObject *records)
     Py_DECREF(bytes);
     if (status != 0)
         return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *delivery_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    echo_delivery_close(self);
     Py_RETURN_NONE;
 }
 
@@ -458,6 +567,8 @@ static PyMethodDef delivery_methods[] = {
      PyDoc_STR("hand($self, records, /)\n--\n\nAs if a frame with these records had come.")},
     {"hand_event", delivery_hand_event, METH_O,
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
+    {"close", delivery_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nNothing more is handed on; what is left of a batch is dropped.")},
     {NULL, NULL, 0, NULL}};
 
 static PyObject *delivery_get_events(PyObject *self, void *ignored)
@@ -465,7 +576,7 @@ static PyObject *delivery_get_events(PyObject *self, void *ignored)
     const struct delivery *delivery = (struct delivery *)self;
 
     (void)ignored;
-    return PyLong_FromUnsignedLongLong(delivery->decoded + delivery->handed);
+    return PyLong_FromUnsignedLongLong(delivery->decoded + delivery->handed + delivery->skipped);
 }
 
 static PyObject *delivery_get_compiled(PyObject *self, void *ignored)
@@ -490,7 +601,9 @@ static PyMemberDef delivery_members[] = {
     {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
      PyDoc_STR("How many of them ended in an exception.")},
     {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,
-     PyDoc_STR("Events without room in the queue.")},
+     PyDoc_STR("Events without room in the queue, or skipped.")},
+    {"skipped", T_ULONGLONG, offsetof(struct delivery, skipped), READONLY,
+     PyDoc_STR("Events that were left of a batch when it was closed.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot delivery_slots[] = {

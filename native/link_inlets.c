@@ -67,6 +67,14 @@ int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_
     return status;
 }
 
+void echo_inlet_close(const struct inlet *inlet)
+{
+    Py_ssize_t i, count = inlet->deliveries != NULL ? PyTuple_Size(inlet->deliveries) : 0;
+
+    for (i = 0; i < count; i++)
+        echo_delivery_close(PyTuple_GetItem(inlet->deliveries, i));
+}
+
 void echo_inlet_narrow(const struct inlet *inlet, Py_ssize_t size, struct space *space)
 {
     Py_ssize_t i, count = inlet->deliveries != NULL ? PyTuple_Size(inlet->deliveries) : 0;

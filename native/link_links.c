@@ -269,12 +269,21 @@ static PyObject *link_rouse(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
+/* Another thread may be handing out a batch, or a handler that is given an event of one calls this. */
 static PyObject *link_shut(PyObject *self, PyObject *ignored)
 {
+    struct link *link = link_of(self);
+    PyObject *inlet;
+
     (void)ignored;
-    if (echo_link_check(link_of(self)) != 0)
+    if (echo_link_check(link) != 0)
         return NULL;
-    echo_link_end(link_of(self), END_SHUT);
+    for (size_t i = 0; i < link->inlet_count; i++) {
+        inlet = link->inlets[i];
+        if (inlet != NULL && inlet != Py_None)
+            echo_inlet_close((struct inlet *)(void *)inlet);
+    }
+    echo_link_end(link, END_SHUT);
     Py_RETURN_NONE;
 }
 

@@ -79,7 +79,7 @@ struct link {
     _Atomic int is_unfinished; /* 1: complete frames are left in the intake. The reader sets it */
     struct followers followers;
     PyObject *failure; /* owned exception that ended it, for run to raise; NULL: none */
-    int is_ended;      /* 1: nothing more is handed out, but for the run of records that is under way */
+    int is_ended;      /* 1: nothing more is handed out; a run of records that is under way ends where it was shut */
     _Atomic uint64_t reads;
     uint64_t received_bytes, received_frames;
 };

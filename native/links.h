@@ -201,6 +201,9 @@ struct inlet {
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
 int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
 
+/* Closes its deliveries. GIL; runs no Python code. */
+void echo_inlet_close(const struct inlet *inlet);
+
 /* Leaves no more room than the sinks' queues have; `size`: of the frame that is next. GIL; runs no Python code. */
 void echo_inlet_narrow(const struct inlet *inlet, Py_ssize_t size, struct space *space);
 
@@ -213,9 +216,13 @@ int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
  * with an exception: WireError for a record that breaks the rules, or what is no Exception (KeyboardInterrupt):
  * the first one after all records were handed over, as nobody else would do so; the second at once. What else a
  * handler raises is reported, counted, and goes no further. A child that a handler has forked gets none of the
- * other records: they are the parent's. is_led: 1: this thread leads, and has seen that there is room for them. */
+ * other records: they are the parent's. Nor does anybody when the delivery is closed. is_led: 1: this thread
+ * leads, and has seen that there is room for them. */
 int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner,
                        int is_led);
+
+/* Hands on nothing more, whatever is under way: what is left of it is counted as dropped. GIL; runs no Python code. */
+void echo_delivery_close(PyObject *delivery);
 
 /* As echo_inlet_narrow. */
 void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *space);

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import echo_core as echo
 from echo_core.channel_ids import ChannelId
-from tests.echo_core.census import left_behind, settled_census
+from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S
@@ -173,3 +174,77 @@ def test_a_closed_source_that_is_kept_keeps_no_link(type_: type[Any]) -> None:
     del here, there, channel
     assert left_behind(before) == ""
     assert source.is_closed
+
+
+def _submit(source: echo.Source[Plain], count: int) -> threading.Thread:
+    """An array, by a thread of its own: a sink of this process has it wait."""
+    array = np.zeros(count, echo.format_of(Plain).dtype)
+    thread = threading.Thread(target=source.submit_array, args=(array,), daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("what", ["sink", "channel", "node"])
+def test_no_handler_is_called_once_its_sink_is_closed(
+    pair: tuple[echo.Node, echo.Node], stuck: _Stuck, what: str
+) -> None:
+    """What was left of an array is dropped, and counted as whatever is."""
+    channel = pair[0].create_channel("x", Plain)
+    there = pair[1].open_channel(channel.id)
+    calls: list[Plain] = []
+
+    def handle(event: Plain) -> None:
+        calls.append(event)
+        stuck(event)
+
+    sink = there.sink(Plain, handle)
+    source = channel.source()
+    source.wait_matched()
+    submitting = _submit(source, 10_000)
+    assert stuck.has_begun.wait(LIMIT_S)
+    {"sink": sink.close, "channel": there.close, "node": pair[1].close}[what](0.0)
+    counted = sink.statistics()
+    assert (counted.events, counted.dropped) == (10_000, 9_999)
+    assert counted.size_bytes == 10_000 * echo.format_of(Plain).size_bytes
+    if what == "sink":
+        assert there.statistics().dropped_here == 9_999
+        until(lambda: source.statistics().dropped_at_sinks == 9_999, "the source to be told")
+    stuck.may_end.set()
+    submitting.join(LIMIT_S)
+    source.flush(LIMIT_S)
+    assert len(calls) == 1
+    assert sink.statistics() == counted
+
+
+def test_what_is_left_of_an_array_that_waits_for_room_is_dropped_with_its_sink(
+    pair: tuple[echo.Node, echo.Node],
+) -> None:
+    """But for the one event that waits, each is counted on both sides."""
+    channel = pair[0].create_channel("x", Plain)
+    there = pair[1].open_channel(channel.id)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, timeout_s=LIMIT_S))
+    source = channel.source()
+    source.wait_matched()
+    submitting = _submit(source, 1000)
+    until(lambda: sink.statistics().events == 11, "the queue to be full")
+    sink.close()
+    assert there.statistics().dropped_here == 989
+    until(lambda: source.statistics().dropped_at_sinks == 989, "the source to be told")
+    submitting.join(LIMIT_S)
+    until(lambda: sink.statistics().dropped == 990, "the last one to be dropped")
+    assert (sink.statistics().events, sink.statistics().queued_events) == (1000, 10)
+
+
+def test_an_array_arrives_whole_where_a_handler_closes_its_source(make_node: MakeNode) -> None:
+    """It was submitted before."""
+    channel = make_node().create_channel("x", Plain)
+    source = channel.source()
+    calls: list[Plain] = []
+
+    def handle(event: Plain) -> None:
+        calls.append(event)
+        source.close()
+
+    channel.sink(Plain, handle)
+    _submit(source, 100).join(LIMIT_S)
+    assert len(calls) == 100
