@@ -224,6 +224,8 @@ class Queue:
         """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
     def close(self) -> None:
         """No more is taken; what is there can still be got."""
+    def clear(self) -> None:
+        """Drops what is there, uncounted."""
     def fileno(self) -> int:
         """A descriptor that is readable when there is something to get, or nothing to wait for."""
     @property

@@ -8,11 +8,13 @@ interrupt (Ctrl-C) that hits in another sink's handler is then raised by the wai
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
+from weakref import WeakSet
 
 from echo_core import _links
 from echo_core.asynchronous import events_of
@@ -90,6 +92,8 @@ class Sink(Generic[T]):
         self._led: _links.Link | None = None
         self.is_leaving = False  # with others of its channel: what it refuses is no news
         self.is_closed = False
+        if self._queue is not None:
+            _queued.add(self)
         self._thread = self._start() if own_thread else None
 
     # -----------------------------------------------------------------------
@@ -184,6 +188,7 @@ class Sink(Generic[T]):
         self.is_closed = True
         if self._queue is not None:
             self._queue.close()
+            self._queue.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -322,6 +327,17 @@ class Sink(Generic[T]):
                 self._keeper.failure_hook(self, error)
             except Exception:  # noqa: BLE001 - likewise
                 log.exception("on_failure failed")
+
+
+_queued: WeakSet[Sink[Any]] = WeakSet()  # with a queue; closed ones, which may still be iterated, too
+
+
+def _abandon_queued() -> None:
+    for sink in list(_queued):
+        sink.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_queued)
 
 
 def _queue(backlog: Backlog) -> _links.Queue:

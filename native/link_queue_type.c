@@ -93,6 +93,13 @@ static PyObject *queue_close(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *queue_drop_all(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    echo_queue_empty((struct queue *)self);
+    Py_RETURN_NONE;
+}
+
 static PyObject *queue_fileno(PyObject *self, PyObject *unused)
 {
     int fd = echo_queue_fd((struct queue *)self);
@@ -187,6 +194,8 @@ static PyMethodDef queue_methods[] = {
      PyDoc_STR("lead($self, link, /)\n--\n\nThe one link that feeds this queue, for whoever waits to read.")},
     {"close", queue_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNo more is taken; what is there can still be got.")},
+    {"clear", queue_drop_all, METH_NOARGS,
+     PyDoc_STR("clear($self, /)\n--\n\nDrops what is there, uncounted.")},
     {"fileno", queue_fileno, METH_NOARGS,
      PyDoc_STR("fileno($self, /)\n--\n\nA descriptor that is readable when there is something to get.")},
     {NULL, NULL, 0, NULL}};

@@ -120,6 +120,39 @@ def test_a_forked_child_harms_nobody(child: str, transport: str) -> None:
         assert complaint_of(actor) == ""
 
 
+def test_what_is_queued_is_the_parents_alone() -> None:
+    """Also at a sink that is closed, which the parent has yet to empty."""
+    script = """
+closed, threaded = there.sink(Plain), []
+may_go_on = threading.Event()
+there.sink(Plain, lambda event: (may_go_on.wait(LIMIT_S), threaded.append(event.id)), own_thread=True)
+source.wait_matched(4)
+for number in range(5):
+    source.submit(Plain(number, 1.0))
+source.flush(LIMIT_S)
+closed.close()
+child = os.fork()
+if child == 0:
+    assert list(sink) == list(closed) == []
+    for it in (sink, closed):
+        try:
+            it.get(1)
+        except echo.ClosedError:
+            continue
+        os._exit(3)
+    assert sink.statistics().queued_events == 0
+    os._exit(0)
+wait_for(child)
+assert [sink.get(LIMIT_S).id for _ in range(5)] == [event.id for event in closed] == [0, 1, 2, 3, 4]
+assert (sink.statistics().dropped, closed.statistics().dropped) == (0, 0)
+may_go_on.set()
+while len(threaded) < 5:
+    os.sched_yield()
+"""
+    with Actor(_PREFACE + script + _END, "shm") as actor:
+        assert complaint_of(actor) == ""
+
+
 def complaint_of(actor: Actor) -> str:
     """That links were lost may be said, or that a node which was about to end was not let in."""
     code, _, err = actor.end()

@@ -55,6 +55,19 @@ def test_what_is_there_can_be_got_after_close() -> None:
             get()
 
 
+def test_a_queue_that_is_cleared_is_empty_and_goes_on() -> None:
+    """Nothing counts as dropped."""
+    it = queue(2)
+    it.put("a", 10)
+    it.put("b", 10)
+    fd = it.fileno()
+    it.clear()
+    assert (it.depth_events, it.depth_bytes, it.dropped) == (0, 0, 0)
+    assert not is_readable(fd)
+    it.put("c")
+    assert it.get(0) == "c"
+
+
 def test_iteration_ends_when_the_queue_is_closed_and_empty() -> None:
     """And begins anew where it stopped."""
     it = queue()
