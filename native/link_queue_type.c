@@ -151,8 +151,12 @@ static int queue_traverse(PyObject *self, visitproc visit, void *arg)
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(queue->link);
-    for (i = 0; i < queue->count; i++)
-        Py_VISIT(queue->items[(queue->head + i) & (queue->capacity - 1)].event);
+    for (i = 0; i < queue->count; i++) {
+        const struct item *item = &queue->items[(queue->head + i) & (queue->capacity - 1)];
+
+        Py_VISIT(item->event);
+        Py_VISIT(item->from);
+    }
     return 0;
 }
 

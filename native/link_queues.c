@@ -115,12 +115,17 @@ static int grow(struct queue *queue)
     return 0;
 }
 
-/* Takes the item's reference over, unless it fails. */
+/* Takes the reference to the event over, unless it fails; not that to what counts it, which only a policy that drops
+ * what is in the queue has use for. */
 static int append(struct queue *queue, const struct item *item)
 {
+    struct item *place;
+
     if (queue->count == queue->capacity && grow(queue) != 0)
         return -1;
-    *item_at(queue, queue->count) = *item;
+    place = item_at(queue, queue->count);
+    *place = *item;
+    place->from = queue->policy == POLICY_DROP_OLDEST ? Py_XNewRef(item->from) : NULL;
     queue->count++;
     queue->events += item->events;
     queue->bytes += item->size;
@@ -129,7 +134,7 @@ static int append(struct queue *queue, const struct item *item)
     return 0;
 }
 
-/* The oldest item, whose reference becomes the caller's. There is one. */
+/* The oldest item, whose references become the caller's. There is one. */
 static struct item pop(struct queue *queue)
 {
     struct item item = *item_at(queue, 0);
@@ -146,8 +151,25 @@ static struct item pop(struct queue *queue)
 
 void echo_queue_empty(struct queue *queue)
 {
-    while (queue->count > 0)
-        Py_DECREF(pop(queue).event);
+    while (queue->count > 0) {
+        struct item item = pop(queue);
+
+        Py_DECREF(item.event);
+        Py_XDECREF(item.from);
+    }
+}
+
+/* Nothing that is in the queue will be dropped any more: it would keep what feeds it, which keeps it. May run any
+ * code. */
+static void forget_origins(struct queue *queue)
+{
+    PyObject *from;
+
+    for (size_t i = 0; i < queue->count; i++) {
+        from = item_at(queue, i)->from;
+        item_at(queue, i)->from = NULL;
+        Py_XDECREF(from);
+    }
 }
 
 /* --- putting --- */
@@ -190,13 +212,13 @@ static int waits_for_itself(const struct queue *queue, PyObject *from)
 }
 
 /* 1: there is room now; 0: there is none; -1 with an exception. */
-static int await_room(struct queue *queue, const struct item *item, PyObject *from)
+static int await_room(struct queue *queue, const struct item *item)
 {
     int64_t left, deadline;
 
     if (queue->is_stalled)
         return 0;
-    if (waits_for_itself(queue, from))
+    if (waits_for_itself(queue, item->from))
         return 1;
     deadline = deadline_after(queue->timeout_ns);
     while (!is_over(queue) && !has_room(queue, item)) {
@@ -210,21 +232,22 @@ static int await_room(struct queue *queue, const struct item *item, PyObject *fr
     return !is_over(queue);
 }
 
-/* Lets go of an item that is not in the queue. May run any code. */
-static void drop(struct queue *queue, const struct item *item, PyObject *from)
+/* Lets go of the event of an item that is not in the queue. May run any code. */
+static void drop(struct queue *queue, const struct item *item)
 {
     queue->dropped += (uint64_t)item->events;
-    if (from != NULL)
-        echo_delivery_drop(from, item->events);
+    if (item->from != NULL)
+        echo_delivery_drop(item->from, item->events);
     Py_DECREF(item->event);
 }
 
-static int drop_oldest(struct queue *queue, const struct item *item, PyObject *from)
+static int drop_oldest(struct queue *queue, const struct item *item)
 {
     while (!has_room(queue, item)) {
         struct item oldest = pop(queue);
 
-        drop(queue, &oldest, from);
+        drop(queue, &oldest);
+        Py_XDECREF(oldest.from);
     }
     return !is_over(queue);
 }
@@ -238,15 +261,15 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, const struct item *item, PyObject *from)
+static int make_room(struct queue *queue, const struct item *item)
 {
     if (is_over(queue))
         return 0;
     switch (queue->policy) {
     case POLICY_BLOCK:
-        return await_room(queue, item, from);
+        return await_room(queue, item);
     case POLICY_DROP_OLDEST:
-        return drop_oldest(queue, item, from);
+        return drop_oldest(queue, item);
     case POLICY_DROP_NEWEST:
         return 0;
     case POLICY_ERROR:
@@ -258,12 +281,12 @@ static int make_room(struct queue *queue, const struct item *item, PyObject *fro
 int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from)
 {
     struct queue *queue = (struct queue *)self;
-    struct item item = {event, size, events};
-    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item, from);
+    struct item item = {event, from, size, events};
+    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item);
 
     if (room > 0 && append(queue, &item) == 0)
         return 0;
-    drop(queue, &item, from);
+    drop(queue, &item);
     return room == 0 ? 0 : -1;
 }
 
@@ -313,7 +336,10 @@ static enum got await_event(struct queue *queue, int64_t timeout_ns)
 enum got echo_queue_take(struct queue *queue, PyObject **event)
 {
     if (queue->count > 0) {
-        *event = pop(queue).event;
+        struct item item = pop(queue);
+
+        *event = item.event;
+        Py_XDECREF(item.from);
         return GOT;
     }
     if (!queue->has_failed)
@@ -353,5 +379,6 @@ void echo_queue_close(struct queue *queue)
     ring(&queue->filled);
     ring(&queue->drained);
     echo_queue_show(queue);
+    forget_origins(queue);
     Py_CLEAR(queue->link);
 }

@@ -11,6 +11,7 @@
 /* What is got at once. */
 struct item {
     PyObject *event;   /* owned; an event, or an array of events */
+    PyObject *from;    /* owned, under POLICY_DROP_OLDEST: the Delivery that counts it if it is dropped. NULL: none */
     Py_ssize_t size;   /* of their records */
     Py_ssize_t events; /* how many they are, at least 1 */
 };
@@ -54,7 +55,7 @@ enum got {
     GOT_ERROR,   /* an exception is set */
 };
 
-/* The oldest item's, if there is one now. Runs no Python code. */
+/* The oldest item's, if there is one now. Waits for nothing. */
 enum got echo_queue_take(struct queue *queue, PyObject **event);
 
 /* The oldest item's. Reads the link or sleeps up to timeout_ns where there is none; negative: for ever. Releases

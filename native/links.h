@@ -248,8 +248,8 @@ PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_
 /* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference
  * over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that releases the GIL. 0:
  * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. `from`: the Delivery
- * that brings it, which counts every event that was dropped, of this item or others, besides the queue itself; NULL:
- * nobody does. */
+ * that brings it, which counts its events where they are dropped, now or later, besides the queue itself; NULL: nobody
+ * does. */
 int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from);
 
 /* Leaves no more room than there is before a put would wait. record_size: 0: records vary, and come one by one.

@@ -241,3 +241,18 @@ def _lose_links(node: echo.Node, notices: Collector) -> None:
 def _wait_for_end(notices: Collector) -> None:
     while not any(isinstance(notice, echo.PeerLeft) for notice in notices.events):
         notices.wait(len(notices.events) + 1)
+
+
+def test_what_a_sink_drops_is_told_of_the_source_whose_it_was(pair: tuple[echo.Node, echo.Node]) -> None:
+    """Not of the one whose events have taken its place."""
+    channel = pair[0].create_channel("x", Plain)
+    few = echo.Backlog(events=10, when_full="drop_oldest")
+    sink = pair[1].open_channel(channel.id).sink(Plain, backlog=few)
+    old, new = channel.source(name="old"), channel.source(name="new")
+    for source in (old, new):
+        source.wait_matched()
+        for i in range(10):
+            source.submit(Plain(i, 0.0))
+        source.flush(LIMIT_S)
+    until(lambda: old.statistics().dropped_at_sinks == 10, "the source to be told")
+    assert (sink.statistics().dropped, new.statistics().dropped_at_sinks) == (10, 0)

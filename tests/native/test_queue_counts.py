@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -11,7 +14,7 @@ import pytest
 from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Delivery, Queue
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.link_ends import PATIENCE_NS, fail
-from tests.native.queues import demand_interrupt, in_thread, queue
+from tests.native.queues import Token, demand_interrupt, in_thread, queue
 
 
 def test_deliveries_that_wait_together_count_their_own_events() -> None:
@@ -31,14 +34,55 @@ def test_deliveries_that_wait_together_count_their_own_events() -> None:
     assert [delivery.dropped for delivery in deliveries] == [1] * 4
 
 
-@pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
-def test_delivery_counts_what_its_events_drop(policy: int) -> None:
-    it = queue(1, policy=policy)
+@pytest.mark.parametrize(("policy", "expected"), [(DROP_OLDEST, [100, 50, 0]), (DROP_NEWEST, [0, 50, 100])])
+def test_delivery_counts_its_own_events_not_those_that_take_their_place(
+    policy: int, expected: list[int]
+) -> None:
+    it = queue(100, policy=policy)
+    deliveries = [Delivery(it, bytes, fail) for _ in range(3)]
+    for delivery in deliveries:
+        for _ in range(100 if delivery is not deliveries[1] else 50):
+            delivery.hand_event("event")
+    assert it.dropped == 150
+    assert [delivery.dropped for delivery in deliveries] == expected
+    it.put("nobody's")
+    assert it.dropped == 151
+    assert deliveries[2].dropped == expected[2] + (policy == DROP_OLDEST)
+
+
+def test_delivery_counts_its_arrays_when_they_are_dropped() -> None:
+    it = queue(5, policy=DROP_OLDEST)
+    first, second = arrays_to(it), arrays_to(it)
+    first.hand(b"aaa")
+    second.hand(b"bb")
+    second.hand(b"c")
+    assert (it.dropped, first.dropped, second.dropped) == (3, 3, 0)
+
+
+@pytest.mark.parametrize("policy", [BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR])
+def test_queue_that_is_closed_keeps_no_delivery(policy: int) -> None:
+    """They keep it; without a collection, all are gone with the last of them."""
+    it, token = queue(100, policy=policy), Token()
     delivery = Delivery(it, bytes, fail)
-    it.put("full")
-    for _ in range(3):
-        delivery.hand_event("event")
-    assert (it.dropped, delivery.dropped) == (3, 3)
+    before = sys.getrefcount(delivery)
+    for _ in range(10):
+        delivery.hand_event(token)
+    it.get()
+    assert sys.getrefcount(delivery) == before + (9 if policy == DROP_OLDEST else 0)
+    it.close()
+    assert sys.getrefcount(delivery) == before
+    gone = weakref.ref(token)
+    del it, delivery, token
+    assert gone() is None
+
+
+def test_queue_that_is_left_open_is_collected_with_its_deliveries() -> None:
+    it, token = queue(100, policy=DROP_OLDEST), Token()
+    Delivery(it, bytes, fail).hand_event(token)
+    gone = weakref.ref(token)
+    del it, token
+    gc.collect()
+    assert gone() is None
 
 
 def test_event_whose_put_is_interrupted_is_counted_as_dropped() -> None:
