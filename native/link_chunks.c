@@ -13,6 +13,9 @@
 /* Less room is not worth a system call. */
 #define LEAST_READ 65536
 
+/* What is kept is not more than so many times what is in view of it. */
+#define KEPT_PART 4
+
 /* A chunk for large frames goes after so many reads without one. */
 #define SMALL_READS 256
 
@@ -152,6 +155,15 @@ size_t echo_intake_prepare(struct intake *intake, size_t need)
     if (make_room(intake, intake->end - intake->begin + LEAST_READ) != 0)
         return 0;
     return current_chunk(intake)->capacity - intake->end;
+}
+
+/* A queue's bound counts what is in view; and a chunk for large frames is soon all that a process has. A handler mostly
+ * lets go before the next read, and then the bytes of a chunk of the usual size need no copy. */
+int echo_chunk_may_be_kept(PyObject *object, Py_ssize_t size, int is_queued)
+{
+    size_t capacity = ((struct chunk *)(void *)object)->capacity;
+
+    return (size_t)size >= capacity / KEPT_PART || (!is_queued && capacity <= CHUNK_BYTES);
 }
 
 /* --- the type --- */

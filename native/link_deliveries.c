@@ -41,7 +41,7 @@ struct delivery {
     PyObject *dtype;        /* owned; what decode takes besides a buffer. NULL: nothing */
     PyObject *on_error;     /* owned; called with each exception */
     struct raw_call raw;    /* of decode */
-    PyTypeObject *span_type; /* borrowed from the module, which its type holds */
+    const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
     int is_queue;           /* what target is */
     int is_led;             /* 1: there is room for what it hands on now, as a leader has seen */
@@ -384,6 +384,14 @@ static PyObject *join(const struct record *records, Py_ssize_t count, Py_ssize_t
     return joined;
 }
 
+/* A view keeps all that was received with its records, and counts as these alone. */
+static int may_view(const struct delivery *delivery, const struct record *record, PyObject *owner)
+{
+    return owner != NULL && record->size >= SPAN_BYTES &&
+           (!Py_IS_TYPE(owner, delivery->state->chunk_type) ||
+            echo_chunk_may_be_kept(owner, record->size, delivery->is_queue));
+}
+
 static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
 {
     Py_ssize_t events, total = measure(delivery, records, count);
@@ -392,10 +400,12 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
 
     if (total < 0)
         return -1;
-    if (owner != NULL && count == 1 && total >= SPAN_BYTES)
-        buffer = echo_span_new(delivery->span_type, records->bytes, total, owner);
-    else
+    if (count != 1)
         buffer = join(records, count, total);
+    else if (may_view(delivery, records, owner))
+        buffer = echo_span_new(delivery->state->span_type, records->bytes, total, owner);
+    else
+        buffer = copy_of(records);
     if (buffer == NULL)
         return -1;
     before = left_to_python(delivery);
@@ -529,7 +539,7 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         Py_DECREF(delivery);
         return NULL;
     }
-    delivery->span_type = state->span_type;
+    delivery->state = state;
     delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
     return (PyObject *)delivery;
 }

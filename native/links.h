@@ -243,6 +243,9 @@ void echo_delivery_drop(PyObject *delivery, Py_ssize_t events);
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
 
+/* link_chunks.c: whether `size` bytes of received ones are enough for a view that keeps the whole chunk. */
+int echo_chunk_may_be_kept(PyObject *chunk, Py_ssize_t size, int is_queued);
+
 /* --- queues: link_queues.c --- */
 
 /* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference

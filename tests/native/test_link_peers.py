@@ -22,12 +22,14 @@ from echo_core._links import (
     Outlet,
     Pool,
     SocketWire,
+    Span,
 )
 from echo_core.errors import LinkError, WireError
 from tests.native.link_ends import (
     KIND_GAP,
     KIND_LOAN,
     MAX_PAYLOAD,
+    PATIENCE_NS,
     Ends,
     Peer,
     Runner,
@@ -36,6 +38,7 @@ from tests.native.link_ends import (
     link_over,
     sink,
     source,
+    unbounded_queue,
 )
 from tests.native.test_link_frames import frame_bytes
 
@@ -226,6 +229,37 @@ def test_views_of_received_bytes_stay_as_they_are(size: int, ends: Ends) -> None
     eventually(lambda: inlet.bytes == 40 * size)
     eventually(lambda: sum(view.nbytes for view in views) == 40 * size)
     assert b"".join(views) == b"".join(sent)
+
+
+@pytest.mark.parametrize(
+    ("before", "size", "kind_by_handler", "kind_by_queue"),
+    [
+        (0, 4000, bytes, bytes),
+        (0, 8000, Span, bytes),
+        (0, 100_000, Span, Span),
+        (MAX_PAYLOAD, 8000, bytes, bytes),
+        (MAX_PAYLOAD, 200_000, bytes, bytes),
+        (MAX_PAYLOAD, 300_000, Span, Span),
+    ],
+)
+def test_small_part_of_what_was_received_keeps_not_all_of_it(
+    peer: tuple[SocketWire, Peer], before: int, size: int, kind_by_handler: type, kind_by_queue: type
+) -> None:
+    """A queue counts what is in view. The memory that a large frame came in is used for later ones, too."""
+    link, it = link_over(peer[0]), unbounded_queue()
+    kinds: list[type] = []
+    sink(link, kinds.append, 64, decode=type, record_size=8, is_array=True)
+    sink(link, it, 65, decode=type, record_size=8, is_array=True)
+    large = sink(link, lambda _: None, 66)
+    runner = Runner(link)
+    peer[1].socket.sendall(frame_bytes(66, bytes(before)))
+    eventually(lambda: large.events == 1)
+    peer[1].socket.sendall(frame_bytes(64, bytes(size)))
+    eventually(lambda: len(kinds) == 1)
+    peer[1].socket.sendall(frame_bytes(65, bytes(size)))
+    assert (kinds[0], it.get(PATIENCE_NS)) == (kind_by_handler, kind_by_queue)
+    link.shut()
+    runner.end()
 
 
 # --- loans ---
