@@ -215,7 +215,10 @@ class Queue:
     def put(self, event: object, size: int = 0, events: int = 1) -> None:
         """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
-        """The next event; None: time is up. ClosedError at the end, BacklogError if the queue has failed."""
+        """The next event; None: time is up. ClosedError at the end, BacklogError if the queue has failed.
+
+        ChannelError where it would wait for what this thread reads, in a handler of the same link.
+        """
     def get_nowait(self) -> Any:
         """The next event; None: there is none now. Never reads the link."""
     def __iter__(self) -> Queue: ...

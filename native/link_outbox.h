@@ -181,6 +181,7 @@ int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
  * that answers to a batch are a batch. */
 struct gathering {
     struct gathering *outer; /* of a handler that waits for events in turn */
+    const PyObject *link;    /* borrowed; what is handed out came over it */
     unsigned forks;          /* echo_forks when it began: in a child that a handler forks, it is over */
     int is_on;               /* 1: more is to come */
     int count;
@@ -189,7 +190,7 @@ struct gathering {
         struct outbox *outbox; /* its */
     } entries[16];
 };
-void echo_gathering_begin(struct gathering *gathering);
+void echo_gathering_begin(struct gathering *gathering, const PyObject *link);
 void echo_gathering_set(struct gathering *gathering, int is_on);
 
 /* Writes what has gathered. GIL; may run any code. */

@@ -309,6 +309,16 @@ static enum led lead(struct queue *queue, int64_t timeout_ns)
     return led;
 }
 
+/* A handler that waits for what comes behind its own event would wait for itself. */
+static int is_in_its_own_way(const struct queue *queue)
+{
+    if (queue->link == NULL || !echo_is_dispatching_from(queue->link))
+        return 0;
+    echo_raise("ChannelError", "Expected a thread that can wait for events, got the one that reads the link that they "
+                               "come by: handlers run there; give the sink a thread with own_thread=True");
+    return 1;
+}
+
 /* Waits once, in whichever way; GOT_NOTHING: look again. A signal is handled first: one that came while no system
  * call was there to be interrupted, or on another thread. Not between lead and sleeping, as the ring that lead has
  * promised may come meanwhile. */
@@ -330,6 +340,8 @@ static enum got await_event(struct queue *queue, int64_t timeout_ns)
     }
     if (timeout_ns == 0 || queue->count > 0 || is_over(queue))
         return GOT_NOTHING;
+    if (is_in_its_own_way(queue))
+        return GOT_ERROR;
     return sleep_until_rung(&queue->filled, timeout_ns) == 0 ? GOT_NOTHING : GOT_ERROR;
 }
 

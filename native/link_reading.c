@@ -264,7 +264,7 @@ static Py_ssize_t hand_out(struct link *link)
     size_t need;
     int status = 0;
 
-    echo_gathering_begin(&gathering);
+    echo_gathering_begin(&gathering, &link->ob_base);
     while (status == 0 && !link->is_ended && !is_inherited(link) &&
            (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)

@@ -6,9 +6,10 @@
 /* Of this thread; NULL: it hands out nothing. The model is the one that costs no call. */
 static _Thread_local struct gathering *current __attribute__((tls_model("initial-exec")));
 
-void echo_gathering_begin(struct gathering *gathering)
+void echo_gathering_begin(struct gathering *gathering, const PyObject *link)
 {
     gathering->outer = current;
+    gathering->link = link;
     gathering->forks = echo_forks;
     gathering->is_on = 0;
     gathering->count = 0;
@@ -18,6 +19,15 @@ void echo_gathering_begin(struct gathering *gathering)
 int echo_is_dispatching(void)
 {
     return current != NULL && current->forks == echo_forks;
+}
+
+int echo_is_dispatching_from(const PyObject *link)
+{
+    const struct gathering *gathering = current;
+
+    while (gathering != NULL && (gathering->link != link || gathering->forks != echo_forks))
+        gathering = gathering->outer;
+    return gathering != NULL;
 }
 
 void echo_gathering_set(struct gathering *gathering, int is_on)

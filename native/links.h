@@ -170,6 +170,9 @@ enum led {
 /* Whether this thread is handing over what it has read from a link. */
 int echo_is_dispatching(void);
 
+/* Whether it is from that one, in this handler or in one that this one runs in: nothing else comes by it meanwhile. */
+int echo_is_dispatching_from(const PyObject *link);
+
 /* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
  * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);

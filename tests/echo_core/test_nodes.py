@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -231,6 +231,36 @@ def test_a_handler_on_the_reading_thread_may_not_wait_for_it(make_node: MakeNode
     source.submit(Reading1(1, 1.0))
     source.flush(LIMIT_S)
     assert "own_thread=True" in str(errors[0])
+
+
+def test_a_handler_on_the_reading_thread_may_not_wait_for_events_of_its_link(make_node: MakeNode) -> None:
+    """Neither by `get`, with time or without, nor in a loop."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Reading1, Plain)
+    opened = there.open_channel(channel.id)
+    waiting, errors = opened.sink(Plain), list[BaseException]()
+    waits: list[Callable[[], Plain]] = [
+        waiting.get,
+        lambda: waiting.get(LIMIT_S),
+        lambda: next(iter(waiting)),
+    ]
+
+    def wait(event: Reading1) -> None:
+        for call in waits:
+            try:
+                call()
+            except echo.ChannelError as error:
+                errors.append(error)
+
+    opened.sink(Reading1, wait)
+    source, other = channel.source(Reading1), channel.source(Plain)
+    source.wait_matched()
+    other.wait_matched()
+    source.submit(Reading1(1, 1.0))
+    source.flush(LIMIT_S)
+    assert ["own_thread=True" in str(error) for error in errors] == [True] * 3
+    other.submit(Plain(1, 1.0))
+    assert waiting.get(LIMIT_S) == Plain(1, 1.0)
 
 
 def test_members_are_linked_on_every_channel_that_they_share(make_node: MakeNode) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,7 +14,7 @@ from echo_core._links import (
     Queue,
     SocketWire,
 )
-from echo_core.errors import ClosedError, WireError
+from echo_core.errors import ChannelError, ClosedError, WireError
 from tests.native.link_ends import (
     PATIENCE_NS,
     Ends,
@@ -130,3 +133,73 @@ def test_queue_that_follows_no_more_is_left_alone(ends: Ends) -> None:
     ends.run()
     source(ends.one)[0].submit(b"event")
     assert queue.get(PATIENCE_NS) == b"event"
+
+
+# --- handlers that get ---
+
+
+def asking(it: Queue, answers: list[object]) -> Callable[[bytes], None]:
+    """A handler that gets what there is, and one more."""
+
+    def ask(_: bytes) -> None:
+        try:
+            answers.extend(it.get(timeout_ns) for timeout_ns in (PATIENCE_NS, 0, PATIENCE_NS))
+        except ChannelError as error:
+            answers.append(error)
+
+    return ask
+
+
+def demand_refusal(answers: list[object], got: list[object]) -> None:
+    """After what could be had."""
+    assert answers[:-1] == got
+    assert isinstance(answers[-1], ChannelError)
+    assert re.search("got the one that reads the link .+ own_thread=True", str(answers[-1]))
+
+
+def test_handler_that_would_wait_for_its_own_link_is_told_so(peer: tuple[SocketWire, Peer]) -> None:
+    """What is queued it may have, and ask whether there is more."""
+    link = link_over(peer[0])
+    it, _ = leading_queue(link)
+    answers: list[object] = []
+    sink(link, asking(it, answers), 65)
+    it.put(b"queued")
+    peer[1].socket.sendall(frame_bytes(65, b"ask") + frame_bytes(64, b"behind it"))
+    runner = Runner(link)
+    eventually(lambda: len(answers) == 3)
+    demand_refusal(answers, [b"queued", None])
+    assert it.get(PATIENCE_NS) == b"behind it"
+    link.shut()
+    runner.end()
+
+
+def test_handler_in_a_thread_that_leads_is_told_so_too(peer: tuple[SocketWire, Peer]) -> None:
+    link = link_over(peer[0])
+    it, _ = leading_queue(link)
+    answers: list[object] = []
+    sink(link, asking(it, answers), 65)
+    peer[1].socket.sendall(frame_bytes(65, b"ask") + frame_bytes(64, b"behind it"))
+    assert it.get(PATIENCE_NS) == b"behind it"
+    demand_refusal(answers, [])
+    link.shut()
+
+
+def test_handler_may_read_another_link_whose_handlers_may_not_wait_for_the_first(
+    peer: tuple[SocketWire, Peer],
+) -> None:
+    """One that is inside the other has both in its way."""
+    near, far = socket.socketpair()
+    outer, inner = link_over(peer[0]), link_over(SocketWire(near.detach()))
+    (it, _), (other, _) = leading_queue(outer), leading_queue(inner)
+    got: list[object] = []
+    answers: list[object] = []
+    sink(outer, lambda _: got.append(other.get(PATIENCE_NS)), 65)
+    sink(inner, asking(it, answers), 65)
+    peer[1].socket.sendall(frame_bytes(65, b"get") + frame_bytes(64, b"last"))
+    far.sendall(frame_bytes(65, b"ask") + frame_bytes(64, b"first"))
+    assert it.get(PATIENCE_NS) == b"last"
+    assert got == [b"first"]
+    demand_refusal(answers, [])
+    for link in (outer, inner):
+        link.shut()
+    far.close()
