@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from echo_core import _links
 from echo_core.errors import ChannelError, TimedOutError
+from echo_core.transports.threads import is_failure
 
 log = logging.getLogger("echo_core")
 
@@ -83,7 +84,9 @@ class Bookkeeping:
     def _tell_one(told: _Told) -> None:
         try:
             told()
-        except Exception:  # the component's; others are told all the same
+        except BaseException as error:  # the component's; others are told all the same
+            if not is_failure(error):
+                raise
             log.exception("a handler of notices failed")
 
     def wait_for(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from echo_core.bookkeeping import books
+from echo_core.transports.threads import OwnThread
 
 _MAX_MEETINGS = 16  # threads that link to other members of channels at once
 _MAX_ACQUAINTANCES = 4096  # members that wait for that
@@ -37,7 +37,7 @@ class Meetings:
         self._planned.add(meeting)
         self._waiting.append(partial(self._hold, meeting, meet))
         if self._threads < _MAX_MEETINGS:
-            threading.Thread(target=self._hold_all, name=f"echo-meet-{self._name}", daemon=True).start()
+            OwnThread(self._hold_all, f"echo-meet-{self._name}").start()
             self._threads += 1
 
     def _hold_all(self) -> None:

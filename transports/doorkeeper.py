@@ -7,6 +7,7 @@ long as limits.py says, and for no more than so many at once.
 from __future__ import annotations
 
 import contextlib
+import logging
 import selectors
 import socket
 import threading
@@ -22,6 +23,9 @@ from echo_core.transports import limits, sockets
 from echo_core.transports.connecting import Connection, Memory, accept_shared, is_shared, plain
 from echo_core.transports.handshake import Established, Responder
 from echo_core.transports.handshake_words import Identity
+from echo_core.transports.threads import OwnThread, is_failure
+
+_log = logging.getLogger("echo_core")
 
 _TICK_S = 0.25
 _JOIN_S = 2.0
@@ -64,6 +68,7 @@ class Doorkeeper:
 
     def __init__(self, house: House, name: str) -> None:
         self._house = house
+        self._name = name
         self._selector = selectors.DefaultSelector()
         self._guests: dict[socket.socket, _Guest] = {}
         self._deaf: dict[socket.socket, float] = {}  # listeners that are not looked at until then
@@ -75,7 +80,7 @@ class Doorkeeper:
         self._is_closing = False
         self._is_gone = False
         self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
-        self._thread = threading.Thread(target=self._run, name=f"echo-door-{name}", daemon=True)
+        self._thread = OwnThread(self._run, f"echo-door-{name}")
 
     def start(self, listeners: list[socket.socket]) -> None:
         for listener in listeners:
@@ -121,15 +126,23 @@ class Doorkeeper:
 
     def _run(self) -> None:
         next_tick = time.monotonic()
-        while not self._is_closing:
+        while not (self._is_closing or self._is_gone):  # gone: here is a forked child
             for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
-                key.data()
+                self._attempt(key.data)
             if time.monotonic() >= next_tick:  # not for every word that somebody says
                 next_tick = time.monotonic() + _TICK_S
-                self._listen_again()
-                self._turn_late_guests_away()
-                self._house.tick()
+                for duty in (self._listen_again, self._turn_late_guests_away, self._house.tick):
+                    self._attempt(duty)
         self._clear()
+
+    def _attempt(self, duty: Callable[[], object]) -> None:
+        """The door stays open for others, and closes what it has to, whatever becomes of one duty."""
+        try:
+            duty()
+        except BaseException as error:
+            if not is_failure(error):  # of a process that a handler of notices has forked
+                raise
+            _log.exception("the door of `%s`", self._name)
 
     def _clear(self) -> None:
         with self._ordering:

@@ -11,6 +11,7 @@ import pytest
 
 from echo_core.bookkeeping import MAX_TO_TELL, Bookkeeping
 from echo_core.errors import TimedOutError
+from echo_core.transports.threads import OwnThread
 from tests.echo_core.processes import Actor
 from tests.echo_core.test_conformance import LIMIT_S
 
@@ -109,6 +110,31 @@ def test_a_listener_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptur
         books.tell_later(partial(heard.append, 1))
     assert heard == [1]
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("exits", [SystemExit, GeneratorExit, KeyboardInterrupt])
+def test_a_listener_ends_no_thread_of_the_library(
+    exits: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that a component has made ends as the listener wants; what is left is told with the next change."""
+    books = Bookkeeping()
+    heard: list[int] = []
+
+    def leave(word: int) -> None:
+        heard.append(word)
+        raise exits
+
+    own = OwnThread(partial(_tell, books, leave, 1, 2), "echo-test")
+    own.start()
+    own.join(LIMIT_S)
+    assert heard == [1, 2]
+    assert caplog.text.count("a handler of notices failed") == 2
+    with pytest.raises(exits):
+        _tell(books, leave, 3, 4)
+    with pytest.raises(exits):
+        _tell(books, leave)
+    assert heard == [1, 2, 3, 4]
+    assert len(caplog.records) == 2
 
 
 def test_what_a_change_said_before_it_failed_is_told() -> None:

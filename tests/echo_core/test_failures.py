@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -77,3 +78,23 @@ def test_a_handler_that_ends_its_thread_ends_the_sink(make_node: MakeNode) -> No
     channel.source().submit(Plain(1, 1.0))
     sink.join(LIMIT_S)
     assert sink.is_closed
+
+
+def test_a_watcher_that_exits_shuts_no_door(make_node: MakeNode, caplog: pytest.LogCaptureFixture) -> None:
+    """What was lost is told in the thread that lets others in."""
+    told = Collector()
+
+    def leave(notice: echo.Notice) -> None:
+        if isinstance(notice, echo.EventsLost):
+            told(notice)
+            sys.exit()
+
+    channel = make_node(transports=["tcp"]).create_channel("x", Plain)
+    channel.watch(leave)
+    channel.sink(Plain, backlog=echo.Backlog(events=1, when_full="drop_newest"))
+    source = channel.source()
+    for i in range(2):
+        source.submit(Plain(i, 1.0))
+    told.wait(1)
+    assert make_node(transports=["tcp"]).open_channel(channel.id).name == "x"
+    assert "SystemExit" in caplog.text

@@ -39,6 +39,18 @@ class House:
         self.ticks += 1
 
 
+class TroubledHouse(House):
+    """Whose tick fails."""
+
+    def __init__(self, trouble: BaseException) -> None:
+        super().__init__()
+        self._trouble = trouble
+
+    def tick(self) -> None:
+        super().tick()
+        raise self._trouble
+
+
 def test_time_passes_no_faster_for_those_who_talk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tick wakes every reader of the node: strangers must not be able to ask for it."""
     monkeypatch.setattr(doorkeeper, "_TICK_S", 0.05)
@@ -55,3 +67,24 @@ def test_time_passes_no_faster_for_those_who_talk(monkeypatch: pytest.MonkeyPatc
     until(lambda: house.ticks >= 3)
     door.close()
     assert house.ticks <= (time.monotonic() - began) / 0.05 + 1
+
+
+@pytest.mark.parametrize("trouble", [ValueError("trouble"), SystemExit("trouble"), GeneratorExit("trouble")])
+def test_a_duty_that_fails_leaves_the_door_open(
+    trouble: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Strangers are heard as before, and its thread closes what it has to."""
+    monkeypatch.setattr(doorkeeper, "_TICK_S", 0.05)
+    house = TroubledHouse(trouble)
+    listener = sockets.listen(sockets.new_unix_address())
+    door = Doorkeeper(house, "test")
+    door.start([listener])
+    until(lambda: house.ticks >= 2)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(listener.getsockname())
+        stranger.sendall(b"E")
+    until(lambda: len(house.turned_away) == 1)
+    door.close()
+    assert listener.fileno() == -1
+    assert "the door of `test`" in caplog.text
+    assert "trouble" in caplog.text
