@@ -23,6 +23,7 @@ from echo_core.transports import messages, notices
 from echo_core.transports.joining import Declaration
 from echo_core.transports.messages import Farewell, Refusal, word_of
 from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports.threads import OwnThread, is_failure
 
 _FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
@@ -79,7 +80,7 @@ class Peer:
 
     def start(self) -> None:
         """Begins to read."""
-        thread = threading.Thread(target=self._read, name=f"echo-link-{self}", daemon=True)
+        thread = OwnThread(self._read, f"echo-link-{self}")
         thread.start()
         self._thread = thread
 
@@ -266,9 +267,9 @@ class Peer:
             self.link.run()
         except EchoError as failure:
             return _bare(failure)
-        except SystemExit:  # a handler's: no more is said of it than of any other thread's
-            self._conversation.part("a handler has ended the thread that reads")
-        except Exception as failure:  # noqa: BLE001 - the link is over, and must be seen to be
+        except BaseException as failure:
+            if not is_failure(failure):  # of a process that a handler has forked, say
+                raise
             log.exception("link to %s", str(self))
             return LinkError(f"{type(failure).__name__}: {failure}")
         return None

@@ -25,6 +25,7 @@ from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.receptions import Receptions, Wanted
 from echo_core.statistics import SinkStatistics
+from echo_core.transports.threads import OwnThread, is_failure
 
 T = TypeVar("T")
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
@@ -298,7 +299,7 @@ class Sink(Generic[T]):
         return self._queue
 
     def _start(self) -> threading.Thread:
-        thread = threading.Thread(target=self._handle_all, name=f"echo-sink-{self._keeper.name}", daemon=True)
+        thread = OwnThread(self._handle_all, f"echo-sink-{self._keeper.name}")
         thread.start()
         return thread
 
@@ -316,17 +317,24 @@ class Sink(Generic[T]):
         assert self._handler is not None
         try:
             self._handler(event)
-        except Exception as error:  # noqa: BLE001 - the component's; reported, and stops nobody
+        except BaseException as error:  # the component's; reported, and stops nobody
             self._own_failures += 1
-            self._failed(error)
+            if not self._failed(error):
+                raise
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> bool:
+        """Reports what a handler has raised; False: it is the thread's, which is not the library's."""
+        if not is_failure(error):
+            return False
         log.error("a handler of channel `%s` failed", self._keeper.name, exc_info=error)
         if self._keeper.failure_hook is not None:
             try:
                 self._keeper.failure_hook(self, error)
-            except Exception:  # noqa: BLE001 - likewise
+            except BaseException as failure:  # likewise
+                if not is_failure(failure):
+                    raise
                 log.exception("on_failure failed")
+        return True
 
 
 _queued: WeakSet[Sink[Any]] = WeakSet()  # with a queue; closed ones, which may still be iterated, too

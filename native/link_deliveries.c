@@ -5,7 +5,7 @@
  * decoded at once, in place where somebody owns the bytes.
  *
  * What goes wrong with one event is that event's: it is reported and counted. A record that breaks the rules of
- * the wire format is the link's. What is no Exception is the thread's, once the batch is done.
+ * the wire format is the link's. What is no Exception may be the thread's, once the batch is done: on_error says.
  *
  * Who closes a delivery may do so while a thread hands out a batch, or a handler may that is given one event of it:
  * no other record is begun, and those that are left are counted at once, as dropped.
@@ -39,7 +39,7 @@ struct delivery {
     PyObject *target;       /* owned; a Queue, or called with each event */
     PyObject *decode;       /* owned; from a record, or if is_array from a buffer of records */
     PyObject *dtype;        /* owned; what decode takes besides a buffer. NULL: nothing */
-    PyObject *on_error;     /* owned; called with each exception */
+    PyObject *on_error;     /* owned; called with each exception; True: also what is no Exception is reported now */
     struct raw_call raw;    /* of decode */
     const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
@@ -62,7 +62,23 @@ struct delivery {
 
 /* --- errors --- */
 
-/* Hands the exception that is set to on_error. 0: and that is that. -1: what is no Exception stays set; so does
+/* As report, of what is no Exception: it stays set, unless on_error has taken it. */
+static int report_exit(struct delivery *delivery)
+{
+    PyObject *exception = echo_take_exception(), *result = call_one(delivery->on_error, exception);
+    int is_taken = result == Py_True;
+
+    Py_XDECREF(result);
+    if (is_taken) {
+        Py_DECREF(exception);
+        return 0;
+    }
+    PyErr_Clear();
+    echo_give_exception(exception);
+    return -1;
+}
+
+/* Hands the exception that is set to on_error. 0: and that is that. -1: what is the thread's stays set; so does
  * RecursionError where handlers that submit have left no room for on_error itself, which there is further up. */
 static int report(struct delivery *delivery)
 {
@@ -70,7 +86,7 @@ static int report(struct delivery *delivery)
 
     delivery->failures++;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return -1;
+        return report_exit(delivery);
     exception = echo_take_exception();
     result = call_one(delivery->on_error, exception);
     Py_DECREF(exception);

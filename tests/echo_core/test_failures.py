@@ -11,6 +11,7 @@ import pytest
 import echo_core as echo
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.processes import Actor
 from tests.echo_core.test_conformance import LIMIT_S, Collector
 
 
@@ -67,17 +68,109 @@ def test_a_full_queue_before_a_thread_is_reported_and_ends_the_sink(make_node: M
     assert source.sinks == 0
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # pytest takes it for one
-def test_a_handler_that_ends_its_thread_ends_the_sink(make_node: MakeNode) -> None:
-    channel = make_node().create_channel("x", Plain)
+EXITS = [SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+@pytest.mark.parametrize("exits", EXITS)
+@pytest.mark.parametrize(
+    ("transport", "own_thread"),
+    [("process", True), ("shm", False), ("shm", True), ("tcp", False)],
+    indirect=["transport"],
+)
+def test_a_handler_ends_no_thread_of_the_library(
+    make_node: MakeNode, transport: str, *, own_thread: bool, exits: type[BaseException]
+) -> None:
+    """It has failed, and so has the hook; the next event comes, and so do those of others."""
+    told, taken = Collector(), Collector()
+
+    def tell(sink: echo.Sink[Any], error: BaseException) -> None:
+        told((sink, type(error)))
+        raise exits
+
+    def handle(event: Plain) -> None:
+        taken(event)
+        if event.id == 0:
+            raise exits
+
+    channel = make_node(transports=[transport]).create_channel("x", Plain)
+    opened = make_node(transports=[transport], on_failure=tell).open_channel(channel.id)
+    sink = opened.sink(Plain, handle, own_thread=own_thread)
+    neighbour = opened.sink(Plain)
+    source = channel.source()
+    source.wait_matched(2)
+    for i in range(3):
+        source.submit(Plain(i, 1.0))
+    assert [event.id for event in taken.wait(3)] == [0, 1, 2]
+    assert [neighbour.get(LIMIT_S).id for _ in range(3)] == [0, 1, 2]
+    source.flush(LIMIT_S)
+    assert told.wait(1) == [(sink, exits)]
+    assert (sink.statistics().failures, sink.statistics().queued_events) == (1, 0)
+    assert source.sinks == 2
+    assert not sink.is_closed
+
+
+@pytest.mark.parametrize("exits", EXITS)
+def test_a_handler_may_exit_the_thread_of_a_component(
+    make_node: MakeNode, exits: type[BaseException]
+) -> None:
+    """That has submitted: others have got the event, and nothing is closed."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
 
     def leave(event: Plain) -> None:
-        raise SystemExit
+        raise exits
 
-    sink = channel.sink(Plain, leave, own_thread=True)
-    channel.source().submit(Plain(1, 1.0))
-    sink.join(LIMIT_S)
-    assert sink.is_closed
+    source = channel.source()
+    leaving = channel.sink(Plain, leave)
+    waiting = opened.sink(Plain)
+    source.wait_matched(2)
+    with pytest.raises(exits):
+        source.submit(Plain(1, 1.0))
+    assert waiting.get(LIMIT_S) == Plain(1, 1.0)
+    assert not leaving.is_closed
+
+
+def test_a_child_that_a_handler_has_forked_may_exit() -> None:
+    """It has no other thread: neither a failure, nor anything to go on with."""
+    with Actor(_FORKS) as actor:
+        assert actor.demand_quiet_end() == "forked\n" * 3
+
+
+_FORKS = """
+from echo_core.codegen.machine import background
+faulthandler.cancel_dump_traceback_later()  # a forked child would wait for its thread
+children = []
+has_forked = threading.Event()
+
+def fork(*_):
+    assert background.drain(LIMIT_S / 4)  # a child that has jobs ends with the thread that it has for them
+    child = os.fork()
+    if child == 0:
+        sys.exit()
+    children.append(child)
+    has_forked.set()
+
+def forked():
+    assert has_forked.wait(LIMIT_S)
+    has_forked.clear()
+    assert os.waitpid(children.pop(), 0)[1] == 0
+    say("forked")
+
+channel = echo.Node(transports=["tcp"]).create_channel("x", Plain)
+opened = echo.Node(transports=["tcp"]).open_channel(channel.id)
+source = channel.source()
+for settings in ({"own_thread": False}, {"own_thread": True}):
+    with opened.sink(Plain, fork, **settings):
+        source.wait_matched()
+        source.submit(Plain(1, 1.0))
+        forked()
+channel.watch(lambda notice: fork() if isinstance(notice, echo.EventsLost) else None)
+full = channel.sink(Plain, backlog=echo.Backlog(events=1, when_full="drop_newest"))
+for i in range(2):
+    source.submit(Plain(i, 1.0))
+forked()
+"""
 
 
 def test_a_watcher_that_exits_shuts_no_door(make_node: MakeNode, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 from dataclasses import make_dataclass, replace
 from typing import Any
 
@@ -27,19 +26,25 @@ from tests.native.link_ends import open_files
 LIMIT_S = 30.0
 
 
-def test_a_handler_that_exits_its_thread_leaves_no_dead_link(
-    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+def test_a_thread_that_ends_in_the_midst_leaves_no_dead_link(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The link is over, both sides know, and the next channel gets another one."""
+    """Whatever ends it: both sides know, and the next channel gets another one."""
     caplog.set_level(logging.CRITICAL)
     here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
     channel = here.create_channel("test", Plain)
     opened = there.open_channel(channel.id)
-    sink = opened.sink(Plain, lambda _: sys.exit(3))
+    sink = opened.sink(Plain)
     source = channel.source()
     source.wait_matched(1, LIMIT_S)
-    source.submit(Plain(1, 0.0))
-    until(lambda: not there.statistics().links and not here.statistics().links)
+
+    def leave(*_: object) -> None:
+        raise GeneratorExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(peers.Peer, "_follow", leave)
+        source.close()
+        until(lambda: not there.statistics().links and not here.statistics().links)
     assert sink.sources == 0
     assert source.sinks == 0
     assert there.open_channel(here.create_channel("other", Plain).id).statistics().peers == 1

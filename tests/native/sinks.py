@@ -80,7 +80,9 @@ class Sink:
         self.events.append(event)
 
     def on_error(self, error: BaseException) -> None:
-        self.errors.append(error)
+        """What is no Exception it leaves to the thread."""
+        if isinstance(error, Exception):
+            self.errors.append(error)
 
 
 def outlet_of(codec: echo.Codec[Any], cls: type[Any]) -> Outlet:

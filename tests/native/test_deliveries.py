@@ -282,6 +282,45 @@ def test_what_is_no_exception_is_raised_when_the_batch_is_done(interrupt: type[B
     assert (sink.events, sink.errors) == ([b"a", b"b", b"c"], [])
 
 
+@pytest.mark.parametrize("exits", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_is_no_exception_is_reported_where_its_reporter_takes_it(exits: type[BaseException]) -> None:
+    """As in a thread that is no component's, and where the record is not even decoded."""
+    sink = Sink()
+    reported: list[BaseException] = []
+
+    def leave(_: object) -> None:
+        raise exits
+
+    def take(error: BaseException) -> bool:
+        reported.append(error)
+        return True
+
+    for failing in (Delivery(leave, bytes, take, record_size=1), Delivery(sink, leave, take, record_size=1)):
+        failing.hand(b"abc")
+        assert (failing.events, failing.failures) == (3, 3)
+    assert [type(error) for error in reported] == [exits] * 6
+    assert sink.events == []
+
+
+@pytest.mark.parametrize("answer", [None, False, ZeroDivisionError, KeyboardInterrupt])
+def test_what_is_no_exception_stays_the_same_where_its_reporter_does_not(answer: Any) -> None:
+    """Nor does it get another context, or frames of the reporter."""
+
+    def leave(event: object) -> None:
+        raise SystemExit(event)
+
+    def on_error(_: BaseException) -> Any:
+        if answer in {None, False}:
+            return answer
+        raise answer
+
+    with pytest.raises(SystemExit) as caught:
+        Delivery(leave, bytes, on_error).hand(b"a")
+    assert caught.value.args == (b"a",)
+    assert caught.value.__context__ is None
+    assert [entry.name for entry in caught.traceback][-1] == "leave"
+
+
 def test_the_second_interrupt_ends_the_batch() -> None:
     """Whoever presses Ctrl-C twice does not want to wait."""
     sink = Sink()
