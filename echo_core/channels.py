@@ -209,21 +209,19 @@ class Channel(Generic[T]):
         return self._membership.statistics()
 
     def close(self, linger_s: float = 1.0) -> None:
-        """Ends this handle's sinks, then its sources, which get `linger_s` for what is queued."""
-        with books.changing():
-            if self.is_closed:
-                return
-            self.is_closed = True
-            for watch in self._watches:
-                watch.stop()
-            self._membership.handles -= 1
-            is_last = self._membership.handles == 0
+        """Ends this handle's sinks, then its sources, which get `linger_s` for what is queued.
+
+        What an interrupt has left of it is done by the next call.
+        """
         limit = time.monotonic() + linger_s
         try:
-            end(self._sinks, self._sources, limit)
-        finally:  # else nobody in this process could open the channel any more
-            if is_last:
-                self._membership.close(max(0.0, limit - time.monotonic()))
+            with books.changing():
+                self._let_go()
+        except BaseException:
+            limit = time.monotonic()  # who interrupts does not want to wait
+            raise
+        finally:
+            self._end(limit)
 
     def __enter__(self) -> Self:
         return self
@@ -238,6 +236,20 @@ class Channel(Generic[T]):
 
     # -----------------------------------------------------------------------
     # Inside
+
+    def _let_go(self) -> None:
+        """Whatever an interrupt parts, a second time does the rest and nothing twice."""
+        if not self.is_closed:
+            self.is_closed, self._membership.handles = True, self._membership.handles - 1
+        for watch in self._watches:
+            watch.stop()
+
+    def _end(self, limit: float) -> None:
+        try:
+            end(self._sinks, self._sources, limit)
+        finally:  # else nobody in this process could open the channel any more
+            if self._membership.handles == 0:
+                self._membership.close(max(0.0, limit - time.monotonic()))
 
     def _class(self, cls: type[Any] | Format | None) -> type[Any] | Format:
         if cls is not None:

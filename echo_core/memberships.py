@@ -215,18 +215,23 @@ class Membership:
             self._tell_unreachable(remote.peer, remote.name, refusal)
 
     def remove_sink(self, sink: Sink[Any]) -> None:
-        self.sinks.remove(sink)
+        """Once; what can be done twice comes first, as an interrupt may have it begin again."""
+        if not self._has(sink, self.sinks):
+            return
         for other in self._together():
             for source in other.sources:
                 source.remove_local(sink)
                 other._tell_drops_of(source)
         for remote in self.remote_sources:
             remote.remove(sink)
+        self.sinks.remove(sink)
         self.totals.keep_sink(sink)
 
     def remove_source(self, source: Source[Any], linger_s: float) -> None:
+        """As `remove_sink`; then waits, for `linger_s` at most, until what is queued has left."""
         with books.changing():
-            self.sources.remove(source)
+            if not self._has(source, self.sources):
+                return
             source.end_local()
             self._tell_drops_of(source)
             links = {route.link for route in source.routes}
@@ -236,11 +241,16 @@ class Membership:
                 for sink in other.sinks:
                     sink.forget_refusal(source)
                 other.tell(SourceClosed(_HERE, source.name, source.format))
+            self.sources.remove(source)
             self.totals.keep_source(source)
         limit = time.monotonic() + linger_s
         for link in links:
             with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
                 link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+
+    def _has(self, end: object, ends: Sequence[object]) -> bool:
+        """Nothing in a forked child: what is in the lists there is the parent's."""
+        return end in ends and self in here(self.id.uid)
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None:
         with books.changing():
@@ -384,11 +394,13 @@ class Membership:
 
     def close(self, linger_s: float) -> None:
         """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
-        with books.changing():
-            self.is_closing = True
-            sinks, sources = list(self.sinks), list(self.sources)
         try:
-            end(sinks, sources, time.monotonic() + linger_s)
+            with books.changing():
+                self.is_closing = True
+            end(list(self.sinks), list(self.sources), time.monotonic() + linger_s)
+        except BaseException:  # an interrupt, which may have come before `end` could see to it
+            end(list(self.sinks), list(self.sources), time.monotonic())
+            raise
         finally:
             self._end()
 
@@ -397,10 +409,12 @@ class Membership:
             if self not in here(self.id.uid):
                 return
             for peer in list(self.peers):
-                self.remove_peer(peer, "")
-                peer.leave(self)  # which ends a link that no channel needs any longer
-            self._unregister()
+                try:
+                    self.remove_peer(peer, "")
+                finally:
+                    peer.leave(self)  # which ends a link that no channel needs any longer
             self.node.forget(self)
+            self._unregister()  # last: an interrupt before it lets this begin again
 
     def abandon(self) -> None:
         """In a forked child: what is the parent's is closed here, and nobody is told."""

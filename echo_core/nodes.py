@@ -232,22 +232,22 @@ class Node:
 
     def close(self, linger_s: float = 1.0) -> None:
         """Closes its channels, then its links; `linger_s` bounds how long what is queued may take."""
-        with books.changing():
-            if self.is_closed:
-                return
-            self.is_closed = True
-            memberships = list(self._memberships.values())
-        limit = time.monotonic() + linger_s
         try:
-            for membership in memberships:
-                membership.close(max(0.0, limit - time.monotonic()))
+            with books.changing():
+                if self.is_closed:
+                    return
+                self.is_closed = True
+            self._end(time.monotonic() + linger_s)
         except BaseException:
-            limit = time.monotonic()  # who interrupts does not want to wait
-            for membership in memberships:
-                membership.close(0.0)
+            self.is_closed = True
+            self._end(time.monotonic())  # who interrupts does not want to wait
             raise
-        finally:
-            self._neighbours.close(max(0.0, limit - time.monotonic()))
+
+    def _end(self, limit: float) -> None:
+        """A second time it does what an interrupt has left of the first."""
+        for membership in list(self._memberships.values()):
+            membership.close(max(0.0, limit - time.monotonic()))
+        self._neighbours.close(max(0.0, limit - time.monotonic()))
 
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without a word to anybody."""

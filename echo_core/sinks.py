@@ -52,7 +52,9 @@ class Feed(Protocol):
 class Keeper(Protocol):
     """What a sink needs of the channel that it is on."""
 
-    def remove_sink(self, sink: Sink[Any]) -> None: ...
+    def remove_sink(self, sink: Sink[Any]) -> None:
+        """Does what is left of it, where it has been interrupted."""
+        ...
 
     @property
     def receptions(self) -> Receptions: ...
@@ -207,15 +209,18 @@ class Sink(Generic[T]):
     # What its channel calls, with the books open from `accept` on
 
     def stop(self) -> bool:
-        """The part of `close` that waits for nobody; whether the sink was open."""
-        with books.changing():
-            if self.is_closed:
-                return False
-            self.is_closed = True
-            self._keeper.remove_sink(self)
-        if self._queue is not None:
-            self._queue.close()
-        return True
+        """The part of `close` that waits for nobody; whether the sink was open.
+
+        What an interrupt has left of it is done by the next call. The queue is closed also where one comes.
+        """
+        try:
+            with books.changing():
+                was_open, self.is_closed = not self.is_closed, True
+                self._keeper.remove_sink(self)
+            return was_open
+        finally:
+            if self._queue is not None:
+                self._queue.close()
 
     def join(self, linger_s: float) -> None:
         """Waits for the handler on a thread of its own."""

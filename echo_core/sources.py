@@ -25,7 +25,9 @@ _MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
 class Keeper(Protocol):
     """What a source needs of the channel that it is on."""
 
-    def remove_source(self, source: Source[Any], linger_s: float) -> None: ...
+    def remove_source(self, source: Source[Any], linger_s: float) -> None:
+        """Does what is left of it, where it has been interrupted."""
+        ...
 
     def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
 
@@ -165,12 +167,13 @@ class Source(Generic[T]):
         )
 
     def close(self, linger_s: float = 1.0) -> None:
-        """No more is sent; for `linger_s` at most it waits for what is queued to leave."""
-        with books.changing():
-            if self.is_closed:
-                return
-            self.is_closed = True
+        """No more is sent; for `linger_s` at most it waits for what is queued to leave.
+
+        What an interrupt has left of it is done by the next call.
+        """
         try:
+            with books.changing():
+                self.is_closed = True
             self._keeper.remove_source(self, linger_s)
         finally:  # also when the wait is interrupted
             self.outlet.close()

@@ -20,6 +20,7 @@ from echo_core.channel_ids import ChannelId
 from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.processes import Actor
 from tests.echo_core.test_conformance import LIMIT_S
 
 _MANY, _MARGIN_S = 16, 10.0  # less than what links and threads would take one after the other
@@ -140,6 +141,74 @@ def without_collector() -> Iterator[None]:
 
 def _pair_in_memory() -> tuple[echo.Node, echo.Node]:
     return echo.Node(transports=["shm"]), echo.Node(transports=["shm"])
+
+
+# Python looks for signals where a function begins, and behind a call of C: there a profiler is asked, too.
+_CLOSED_TWICE = """
+def interrupting(moment):
+    left = moment
+    def look(frame, event, _):
+        nonlocal left
+        left -= event in ("call", "c_return") and "/echo_core/" in frame.f_code.co_filename
+        if left == 0:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+    return look
+
+def is_interrupted(close, moment):
+    sys.setprofile(interrupting(moment))
+    try:
+        close()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+def is_refused(event):
+    try:
+        source.submit(event)
+    except echo.ClosedError:
+        return True
+    return False
+
+kept = echo.Node(transports=["process"])
+moment, has_more = 0, True
+while has_more:
+    moment += 1
+    node = echo.Node(transports=["process"])
+    stays = kept.create_channel("test", Plain)
+    channel = node.open_channel(stays.id)
+    channel.watch(id)
+    source, sink = channel.source(Plain), channel.sink(Plain)
+    reader = threading.Thread(target=list, args=(sink,))
+    reader.start()
+    closing = {"sink": sink, "source": source, "channel": channel, "node": node}[sys.argv[1]]
+    has_more = is_interrupted(closing.close, moment)
+    closing.close()
+    ends = channel.statistics()
+    if closing is not source:
+        reader.join(LIMIT_S / 2)
+        assert not reader.is_alive(), moment
+        assert sink.is_closed and not ends.sinks, moment
+    if closing is not sink:
+        assert is_refused(Plain(1, 1.0)) and not ends.sources, moment
+    if closing is channel:
+        assert not node.statistics().channels, moment
+        node.open_channel(stays.id, timeout_s=1).close()
+    stays.close()
+    node.close()
+    reader.join(LIMIT_S / 2)
+kept.close()
+say(moment > 10)
+"""
+
+
+@pytest.mark.parametrize("what", ["sink", "source", "channel", "node"])
+def test_what_an_interrupt_leaves_open_the_next_close_closes(what: str) -> None:
+    """Wherever it comes."""
+    with Actor(_CLOSED_TWICE, what) as actor:
+        assert actor.demand_quiet_end() == "True\n"
 
 
 @pytest.mark.usefixtures("without_collector")
