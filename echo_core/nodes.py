@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import secrets
+import sys
 import time
 import warnings
 import weakref
@@ -36,6 +37,9 @@ from echo_core.transports.limits import MAX_TYPES
 from echo_core.transports.messages import Refusal, word_of
 
 T = TypeVar("T")
+
+# In a child of multiprocessing. Below 0: its own children have ended. Above -5: its queues still send.
+_EXIT_PRIORITY = -1
 
 
 class Node:
@@ -87,6 +91,7 @@ class Node:
                 stacklevel=2,
             )
         _nodes.add(self)
+        _close_with_multiprocessing()
 
     # -----------------------------------------------------------------------
     # Channels
@@ -319,6 +324,32 @@ def _close_all() -> None:
     for node in list(_nodes):
         with contextlib.suppress(Exception):
             node.close()
+
+
+_is_multiprocessing_told = False
+
+
+def _close_with_multiprocessing() -> None:
+    """Its children end without `atexit`, but for those that it spawns; it has a list of its own.
+
+    That is emptied when a child begins, which then calls what was registered to be called after a fork. Who
+    has not loaded it is no child of its, and need not load it.
+    """
+    global _is_multiprocessing_told
+    if _is_multiprocessing_told or "multiprocessing.util" not in sys.modules:
+        return
+    from multiprocessing import util
+
+    _is_multiprocessing_told = True  # a forked child inherits what is registered
+    util.register_after_fork(Node, _finalize)
+    _finalize(Node)
+
+
+def _finalize(_: type[Node]) -> None:
+    from multiprocessing import process, util
+
+    if process.parent_process() is not None:  # others go by `atexit`, in its order
+        util.Finalize(None, _close_all, exitpriority=_EXIT_PRIORITY)
 
 
 def _abandon_all() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import echo_core as echo
+from tests.echo_core.channel_events import Plain
 from tests.echo_core.processes import Actor
 
 _PREFACE = """
@@ -245,4 +247,44 @@ assert process.exitcode == 0
 assert subprocess.run(["true"], check=True, close_fds=False).returncode == 0
 """
     with Actor(_PREFACE + script + _END, "shm") as actor:
+        assert complaint_of(actor) == ""
+
+
+def submit_and_return(id_: str, events: int) -> None:
+    """What a child of multiprocessing does: it closes nothing."""
+    source = echo.open_channel(id_).source(Plain)
+    source.wait_matched()
+    for number in range(events):
+        source.submit(Plain(number, 1.0))
+
+
+@pytest.mark.parametrize("is_loaded_first", [False, True])
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_that_returns_closes_its_node(
+    method: str, *, is_loaded_first: bool
+) -> None:
+    """Its last events arrive, and then its farewell; also where multiprocessing ends it without `atexit`."""
+    script = f"""
+faulthandler.cancel_dump_traceback_later()
+if {is_loaded_first}:
+    import multiprocessing.util
+channel = echo.create_channel("children", Plain)
+import multiprocessing
+from tests.echo_core.test_attacks_fork import submit_and_return
+left, handled, has_left = [], [], threading.Event()
+def notice(told):
+    if isinstance(told, echo.PeerLeft):
+        left.append(told.reason)
+        has_left.set()
+channel.watch(notice)
+channel.sink(Plain, handled.append)
+context = multiprocessing.get_context("{method}")
+process = context.Process(target=submit_and_return, args=(channel.id, 5000))
+process.start()
+process.join(LIMIT_S / 2)
+assert has_left.wait(LIMIT_S / 4)
+say(process.exitcode, len(handled), left)
+"""
+    with Actor(script) as actor:
+        assert actor.hear() == "0 5000 ['']"
         assert complaint_of(actor) == ""
