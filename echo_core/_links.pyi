@@ -176,9 +176,11 @@ class Delivery:
         is_array: bool = False,
         dtype: Any = None,
         convert: Callable[..., Any] | None = None,
+        on_refusal: Callable[[BaseException], object] = ...,
     ) -> Delivery:
         """`on_error` is called with whatever is raised; what is no Exception goes on unless it returns True.
-        `convert`: what `decode` converts arrays by; it counts what is left to Python code."""
+        `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
+        it counts what is left to Python code."""
     def hand(self, records: Any, /) -> None:
         """As if a frame with these records had come."""
     def hand_event(self, event: object, /) -> None:

@@ -12,6 +12,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
@@ -20,7 +21,14 @@ from echo_core import _links
 from echo_core.asynchronous import events_of
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books, log
-from echo_core.errors import BacklogError, ChannelError, ClosedError, IncompatibleError, TimedOutError
+from echo_core.errors import (
+    BacklogError,
+    ChannelError,
+    ClosedError,
+    EchoError,
+    IncompatibleError,
+    TimedOutError,
+)
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.receptions import Receptions, Wanted
@@ -104,7 +112,11 @@ class Sink(Generic[T]):
 
     def get(self, timeout_s: float | None = None) -> T:
         """The next event. TimedOutError: none has come; ClosedError: none will, and none is left."""
-        event = self._own_queue().get(nanoseconds(timeout_s))
+        try:
+            event = self._own_queue().get(nanoseconds(timeout_s))
+        except ClosedError:
+            msg = f"Expected an open sink, that on `{self._keeper.name}` is closed, and nothing is left in it"
+            raise ClosedError(msg) from None
         if event is None:
             msg = f"Expected an event on `{self._keeper.name}` within {timeout_s} s"
             raise TimedOutError(msg)
@@ -246,6 +258,7 @@ class Sink(Generic[T]):
             is_array=self.wanted.is_array,
             dtype=reception.dtype if reception else None,
             convert=reception.convert if reception else None,
+            on_refusal=partial(self._refused, feed.format.name),
         )
         self._feeds[feed] = delivery, feed.lost
         self._feeds_by_link[feed.link] += 1
@@ -314,7 +327,7 @@ class Sink(Generic[T]):
             for event in self._queue:
                 self._handle(event)
         except BacklogError as error:  # the policy "error"
-            self._failed(error)
+            self._report(error, "a sink of channel `%s` has ended: %s", self._keeper.name, error)
         finally:  # nobody else takes what the queue would hold
             self.stop()
 
@@ -331,7 +344,23 @@ class Sink(Generic[T]):
         """Reports what a handler has raised; False: it is the thread's, which is not the library's."""
         if not is_failure(error):
             return False
-        log.error("a handler of channel `%s` failed", self._keeper.name, exc_info=error)
+        self._report(error, "a handler of channel `%s` failed", self._keeper.name, trace=error)
+        return True
+
+    def _refused(self, sent: str, error: BaseException) -> bool:
+        """Likewise, where no event could be made of a record: an error of ours says all there is to say."""
+        if not is_failure(error):
+            return False
+        trace = None if isinstance(error, EchoError) else error
+        wanted = "an event" if self.wanted.cls is None else f"`{self.wanted.cls.__qualname__}`"
+        said = "channel `%s`: what a source of `%s` has sent cannot become %s: %s"
+        self._report(error, said, self._keeper.name, sent, wanted, error, trace=trace)
+        return True
+
+    def _report(
+        self, error: BaseException, said: str, *words: object, trace: BaseException | None = None
+    ) -> None:
+        log.error(said, *words, exc_info=trace)
         if self._keeper.failure_hook is not None:
             try:
                 self._keeper.failure_hook(self, error)
@@ -339,7 +368,6 @@ class Sink(Generic[T]):
                 if not is_failure(failure):
                     raise
                 log.exception("on_failure failed")
-        return True
 
 
 _queued: WeakSet[Sink[Any]] = WeakSet()  # with a queue; closed ones, which may still be iterated, too

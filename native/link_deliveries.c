@@ -40,6 +40,7 @@ struct delivery {
     PyObject *decode;       /* owned; from a record, or if is_array from a buffer of records */
     PyObject *dtype;        /* owned; what decode takes besides a buffer. NULL: nothing */
     PyObject *on_error;     /* owned; called with each exception; True: also what is no Exception is reported now */
+    PyObject *on_refusal;   /* owned; on_error for what decode raises, or the same */
     struct raw_call raw;    /* of decode */
     const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size; /* of one record; 0: records vary, and each comes by itself */
@@ -62,40 +63,29 @@ struct delivery {
 
 /* --- errors --- */
 
-/* As report, of what is no Exception: it stays set, unless on_error has taken it. */
-static int report_exit(struct delivery *delivery)
+/* Hands the exception that is set to on_error. 0: and that is that. -1: what is no Exception stays set, unless on_error
+ * has taken it; so does RecursionError where handlers that submit have left no room for on_error itself, which there is
+ * further up. */
+static int report(struct delivery *delivery, PyObject *on_error)
 {
-    PyObject *exception = echo_take_exception(), *result = call_one(delivery->on_error, exception);
-    int is_taken = result == Py_True;
-
-    Py_XDECREF(result);
-    if (is_taken) {
-        Py_DECREF(exception);
-        return 0;
-    }
-    PyErr_Clear();
-    echo_give_exception(exception);
-    return -1;
-}
-
-/* Hands the exception that is set to on_error. 0: and that is that. -1: what is the thread's stays set; so does
- * RecursionError where handlers that submit have left no room for on_error itself, which there is further up. */
-static int report(struct delivery *delivery)
-{
-    PyObject *exception, *result;
+    int is_exit = !PyErr_ExceptionMatches(PyExc_Exception);
+    PyObject *exception = echo_take_exception(), *result;
 
     delivery->failures++;
-    if (!PyErr_ExceptionMatches(PyExc_Exception))
-        return report_exit(delivery);
-    exception = echo_take_exception();
-    result = call_one(delivery->on_error, exception);
+    result = call_one(on_error, exception);
+    if (is_exit && result != Py_True) {
+        Py_XDECREF(result);
+        PyErr_Clear(); /* on_error's own */
+        echo_give_exception(exception);
+        return -1;
+    }
     Py_DECREF(exception);
     Py_XDECREF(result);
     if (result != NULL)
         return 0;
     if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
         return -1;
-    PyErr_WriteUnraisable(delivery->on_error);
+    PyErr_WriteUnraisable(on_error);
     return 0;
 }
 
@@ -120,7 +110,7 @@ static int is_wire_error(void)
 static int refuse(struct delivery *delivery)
 {
     if (!is_wire_error())
-        return report(delivery);
+        return report(delivery, delivery->on_refusal);
     delivery->failures++;
     return -1;
 }
@@ -179,7 +169,7 @@ static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t
     result = call_one(delivery->target, event);
     Py_DECREF(event);
     if (result == NULL)
-        return report(delivery);
+        return report(delivery, delivery->on_error);
     Py_DECREF(result);
     return 0;
 }
@@ -525,11 +515,12 @@ static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype", "convert", NULL};
-    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL;
+    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype",
+                            "convert", "on_refusal", NULL};
+    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOO:Delivery", names, &target, &decode, &on_error,
-                                     &delivery->record_size, &delivery->is_array, &dtype, &convert))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOO:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -539,6 +530,7 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     delivery->decode = Py_NewRef(decode);
     delivery->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     delivery->on_error = Py_NewRef(on_error);
+    delivery->on_refusal = Py_NewRef(on_refusal != NULL ? on_refusal : on_error);
     if (echo_raw_call_of(decode, &delivery->raw) != 0)
         return -1;
     return take_counts(delivery, convert);
@@ -569,6 +561,7 @@ static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(delivery->decode);
     Py_VISIT(delivery->dtype);
     Py_VISIT(delivery->on_error);
+    Py_VISIT(delivery->on_refusal);
     for (int i = 0; i < COUNTS; i++)
         Py_VISIT(delivery->counting[i]);
     return 0;
@@ -583,6 +576,7 @@ static void delivery_dealloc(PyObject *self)
     Py_XDECREF(delivery->decode);
     Py_XDECREF(delivery->dtype);
     Py_XDECREF(delivery->on_error);
+    Py_XDECREF(delivery->on_refusal);
     for (int i = 0; i < COUNTS; i++)
         Py_XDECREF(delivery->counting[i]);
     free_instance(self);
@@ -634,7 +628,7 @@ static PyMemberDef delivery_members[] = {
 
 static PyType_Slot delivery_slots[] = {
     {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
-                          "convert=None)\n--\n\n"
+                          "convert=None, on_refusal=on_error)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -191,3 +192,64 @@ def test_a_watcher_that_exits_shuts_no_door(make_node: MakeNode, caplog: pytest.
     told.wait(1)
     assert make_node(transports=["tcp"]).open_channel(channel.id).name == "x"
     assert "SystemExit" in caplog.text
+
+
+@echo.event
+class _Wide:
+    number: int
+
+
+@echo.event
+class _Narrow:
+    number: echo.Int32
+
+
+@pytest.mark.parametrize("handler", [None, print])
+def test_a_record_that_no_event_can_be_made_of_is_no_fault_of_a_handler(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture, handler: Any
+) -> None:
+    """The log says what was sent and what it was to become, and not where in the library that was seen."""
+    told = Collector()
+
+    def tell(_: object, error: BaseException) -> None:
+        told(error)
+
+    channel = make_node(on_failure=tell).create_channel("x")
+    sink = channel.sink(_Narrow, handler, lossy=True)
+    channel.source(_Wide).submit(_Wide(2**40))
+    [error] = told.wait(1)
+    assert isinstance(error, echo.ConversionError)
+    assert sink.statistics().failures == 1
+    [record] = caplog.records
+    assert record.exc_info is None
+    assert (
+        record.message == f"channel `x`: what a source of `_Wide` has sent cannot become `_Narrow`: {error}"
+    )
+
+
+def test_a_failure_of_a_class_is_traced(make_node: MakeNode, caplog: pytest.LogCaptureFixture) -> None:
+    """It is a component's code that has made no event of the record."""
+
+    @dataclass
+    class Odd:
+        number: int
+
+        def __post_init__(self) -> None:
+            if self.number == 1:
+                msg = "an odd one"
+                raise ValueError(msg)
+
+    channel = make_node().create_channel("x")
+    sink = channel.sink(Odd)
+    channel.source(_Wide).submit(_Wide(1))
+    assert sink.statistics().failures == 1
+    assert "cannot become" in caplog.text
+    assert "in __post_init__" in caplog.text
+
+
+def test_a_closed_sink_says_of_what_channel(make_node: MakeNode) -> None:
+    channel = make_node().create_channel("particles")
+    sink = channel.sink(Plain)
+    sink.close()
+    with pytest.raises(echo.ClosedError, match="that on `particles` is closed, and nothing is left in it"):
+        sink.get(1)

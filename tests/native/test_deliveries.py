@@ -302,6 +302,24 @@ def test_what_is_no_exception_is_reported_where_its_reporter_takes_it(exits: typ
     assert sink.events == []
 
 
+def test_what_a_decoder_raises_can_be_reported_apart() -> None:
+    """From what the handler does."""
+    sink, refusals = Sink(), Sink()
+
+    def decode(record: bytes) -> bytes:
+        if record == b"a":
+            raise OddError(record)
+        return record
+
+    def handle(event: bytes) -> None:
+        raise OddError(event)
+
+    delivery = Delivery(handle, decode, sink.on_error, record_size=1, on_refusal=refusals.on_error)
+    delivery.hand(b"ab")
+    assert [[error.args for error in each.errors] for each in (refusals, sink)] == [[(b"a",)], [(b"b",)]]
+    assert (delivery.events, delivery.failures) == (2, 2)
+
+
 @pytest.mark.parametrize("answer", [None, False, ZeroDivisionError, KeyboardInterrupt])
 def test_what_is_no_exception_stays_the_same_where_its_reporter_does_not(answer: Any) -> None:
     """Nor does it get another context, or frames of the reporter."""
