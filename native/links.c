@@ -8,7 +8,7 @@
  *   Outlet             where a source's events leave (link_outlets.c, link_outlet_type.c)
  *   Route              its way over a link, with a backlog and a policy (link_routes.c, link_route_type.c)
  *   Inlet, Delivery    where a stream arrives, and its ways to sinks (link_inlets.c, link_deliveries.c,
- *                      raw_codec.c, link_spans.c)
+ *                      link_delivery_type.c, raw_codec.c, link_spans.c)
  *   Queue              events that wait for a thread (link_queues.c, link_queue_type.c)
  *   Pool, Block        memory that is lent to other processes (link_pools.c, link_blocks.c)
  *   Mapping, Loan      theirs, as it is read here (link_mappings.c)

@@ -317,7 +317,7 @@ extern PyType_Spec echo_link_link_spec;                             /* link_link
 extern PyType_Spec echo_link_chunk_spec;                            /* link_chunks.c */
 extern PyType_Spec echo_link_route_spec;                            /* link_route_type.c */
 extern PyType_Spec echo_link_inlet_spec;                            /* link_inlets.c */
-extern PyType_Spec echo_link_delivery_spec;                         /* link_deliveries.c */
+extern PyType_Spec echo_link_delivery_spec;                         /* link_delivery_type.c */
 extern PyType_Spec echo_link_span_spec;                             /* link_spans.c */
 extern PyType_Spec echo_link_queue_spec;                            /* link_queue_type.c */
 extern PyType_Spec echo_link_outlet_spec;                           /* link_outlet_type.c */
