@@ -324,25 +324,41 @@ static int may_view(const struct delivery *delivery, const struct record *record
             echo_chunk_may_be_kept(owner, record->size, delivery->is_queue));
 }
 
-static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
+/* The array of all records; NULL with an exception. Large ones are copied and converted without the GIL. */
+static PyObject *array_of(const struct delivery *delivery, const struct record *records, Py_ssize_t count,
+                          Py_ssize_t total, PyObject *owner)
 {
-    Py_ssize_t events, total = measure(delivery, records, count);
-    unsigned long long before;
     PyObject *buffer, *array;
 
-    if (total < 0)
-        return -1;
     if (count != 1)
         buffer = join(records, count, total);
     else if (may_view(delivery, records, owner))
         buffer = echo_span_new(delivery->state->span_type, records->bytes, total, owner);
     else
         buffer = copy_of(records);
-    if (buffer == NULL)
+    array = buffer != NULL ? call_with(delivery->decode, buffer, delivery->dtype) : NULL;
+    Py_XDECREF(buffer);
+    return array;
+}
+
+static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
+{
+    struct batch batch = {.records = records, .count = count};
+    Py_ssize_t events, total = measure(delivery, records, count);
+    unsigned long long before = left_to_python(delivery);
+    unsigned forks = echo_forks;
+    PyObject *array;
+
+    if (total < 0)
         return -1;
-    before = left_to_python(delivery);
-    array = call_with(delivery->decode, buffer, delivery->dtype);
-    Py_DECREF(buffer);
+    begin_batch(delivery, &batch);
+    array = array_of(delivery, records, count, total, owner);
+    if (forks == echo_forks)
+        end_batch(&batch);
+    if (delivery->is_closed && array != NULL) { /* meanwhile; all of it has been counted */
+        Py_DECREF(array);
+        return 0;
+    }
     events = total / delivery->record_size;
     delivery->decoded += (uint64_t)events;
     delivery->interpreted += left_to_python(delivery) != before ? (uint64_t)events : 0;

@@ -41,6 +41,22 @@ def test_nothing_follows_the_event_whose_handler_closes() -> None:
     assert closing.delivery.compiled == closing.delivery.events - 5
 
 
+def test_array_whose_delivery_is_closed_while_it_is_made_is_dropped() -> None:
+    """Large ones are made without the GIL."""
+    arrays: list[bytes] = []
+
+    def decode(buffer: Any) -> bytes:
+        if len(buffer) == 6:
+            delivery.close()
+        return bytes(buffer)
+
+    delivery = Delivery(arrays.append, decode, fail, record_size=2, is_array=True)
+    delivery.hand(b"aabb")
+    delivery.hand(b"aabbcc")
+    assert arrays == [b"aabb"]
+    assert counts(delivery) == (5, 10, 3, 3)
+
+
 def test_closed_delivery_takes_nothing() -> None:
     """Nor does it count: its sink is gone."""
     events: list[bytes] = []
