@@ -209,6 +209,9 @@ class Delivery:
     @property
     def skipped(self) -> int:
         """How many were left of a batch when the delivery was closed."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is under way."""
 
 @final
 class Queue:

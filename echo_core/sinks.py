@@ -98,6 +98,7 @@ class Sink(Generic[T]):
         self._feeds: dict[Feed, tuple[_links.Delivery, int]] = {}  # and what the feed had lost before
         self._refusals: dict[Feed, Report] = {}
         self._past: Counter[str] = Counter()  # what was counted of feeds that are gone
+        self._late: list[tuple[_links.Delivery, int]] = []  # with a batch under way, of feeds that are gone
         self._own_failures = 0  # on the thread of its own, which alone counts them
         self._feeds_by_link: Counter[_links.Link | None] = Counter()
         self._led: _links.Link | None = None
@@ -168,8 +169,10 @@ class Sink(Generic[T]):
     def statistics(self) -> SinkStatistics:
         with books.changing():
             counted = self._past.copy()
-            for feed in self._feeds:
-                counted.update(self._counts_of(feed))
+            for delivery, lost in self._late:
+                counted.update(_counts_of(delivery, lost))
+            for feed, (delivery, lost_before) in self._feeds.items():
+                counted.update(_counts_of(delivery, feed.lost - lost_before))
             sources = len(self._feeds)
         queue = self._queue
         return SinkStatistics(
@@ -184,11 +187,6 @@ class Sink(Generic[T]):
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
         )
-
-    def _counts_of(self, feed: Feed) -> dict[str, int]:
-        delivery, lost_before = self._feeds[feed]
-        counts = {name: getattr(delivery, name) for name in _COUNTED}
-        return {**counts, "lost": feed.lost - lost_before}
 
     def close(self, linger_s: float = 1.0) -> None:
         """No more events are taken; what is queued can still be had by iterating.
@@ -228,6 +226,8 @@ class Sink(Generic[T]):
         try:
             with books.changing():
                 was_open, self.is_closed = not self.is_closed, True
+                for delivery, _ in self._late:
+                    delivery.close()
                 self._keeper.remove_sink(self)
             return was_open
         finally:
@@ -286,12 +286,22 @@ class Sink(Generic[T]):
 
     def release(self, feed: Feed) -> None:
         if feed in self._feeds:
-            self._past.update(self._counts_of(feed))
-            del self._feeds[feed]
+            self._settle(feed)
             self._feeds_by_link[feed.link] -= 1
             if not self._feeds_by_link[feed.link]:
                 del self._feeds_by_link[feed.link]
             self._choose_link()
+
+    def _settle(self, feed: Feed) -> None:
+        """A source may be closed while what it has submitted is still handed on."""
+        delivery, lost_before = self._feeds[feed]
+        late, self._late = [*self._late, (delivery, feed.lost - lost_before)], []
+        for delivery, lost in late:
+            if delivery.is_busy:
+                self._late.append((delivery, lost))
+            else:
+                self._past.update(_counts_of(delivery, lost))
+        del self._feeds[feed]
 
     def _choose_link(self) -> None:
         """Who waits for the queue may read the link that feeds it, where it is the only one."""
@@ -368,6 +378,10 @@ class Sink(Generic[T]):
                 if not is_failure(failure):
                     raise
                 log.exception("on_failure failed")
+
+
+def _counts_of(delivery: _links.Delivery, lost: int) -> dict[str, int]:
+    return {**{name: getattr(delivery, name) for name in _COUNTED}, "lost": lost}
 
 
 _queued: WeakSet[Sink[Any]] = WeakSet()  # with a queue; closed ones, which may still be iterated, too

@@ -168,9 +168,18 @@ static PyObject *delivery_get_compiled(PyObject *self, void *ignored)
     return PyLong_FromUnsignedLongLong(delivery->decoded - delivery->interpreted);
 }
 
+static PyObject *delivery_is_busy(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyBool_FromLong(delivery->batches != NULL && delivery->forks == echo_forks);
+}
+
 static PyGetSetDef delivery_getters[] = {
     {"events", delivery_get_events, NULL, PyDoc_STR("How many have come to this sink, failures included."), NULL},
     {"compiled", delivery_get_compiled, NULL, PyDoc_STR("How many of them native code has made of records."), NULL},
+    {"is_busy", delivery_is_busy, NULL, PyDoc_STR("Whether a batch is under way."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMemberDef delivery_members[] = {

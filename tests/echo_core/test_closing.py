@@ -317,3 +317,23 @@ def test_an_array_arrives_whole_where_a_handler_closes_its_source(make_node: Mak
     channel.sink(Plain, handle)
     _submit(source, 100).join(LIMIT_S)
     assert len(calls) == 100
+
+
+def test_a_sink_that_is_closed_after_its_source_is_handed_no_more(make_node: MakeNode) -> None:
+    """Where a handler closes both, amid an array of the source; what is left of it is counted."""
+    channel = make_node().create_channel("test", Plain)
+    source = channel.source()
+    handled: list[int] = []
+
+    def handle(event: Plain) -> None:
+        handled.append(event.id)
+        if event.id == 0:
+            source.close()
+        if event.id == 2:
+            sink.close()
+
+    sink = channel.sink(Plain, handle)
+    source.submit_array(np.array([(i, 0.0) for i in range(10)], echo.format_of(Plain).dtype))
+    assert handled == [0, 1, 2]
+    assert (sink.statistics().events, sink.statistics().dropped) == (10, 7)
+    assert (channel.statistics().received_events, channel.statistics().dropped_here) == (10, 7)
