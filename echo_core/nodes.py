@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import sys
+import threading
 import time
 import warnings
 import weakref
@@ -349,7 +350,14 @@ def _finalize(_: type[Node]) -> None:
     from multiprocessing import process, util
 
     if process.parent_process() is not None:  # others go by `atexit`, in its order
-        util.Finalize(None, _close_all, exitpriority=_EXIT_PRIORITY)
+        util.Finalize(None, _close_unless_used, exitpriority=_EXIT_PRIORITY)
+
+
+def _close_unless_used() -> None:
+    """Threads that an exit waits for may go on to submit: multiprocessing calls this before that."""
+    here = threading.current_thread()
+    if all(thread.daemon or thread is here for thread in threading.enumerate()):
+        _close_all()
 
 
 def _abandon_all() -> None:

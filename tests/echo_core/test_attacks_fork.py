@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import echo_core as echo
@@ -287,4 +289,38 @@ say(process.exitcode, len(handled), left)
 """
     with Actor(script) as actor:
         assert actor.hear() == "0 5000 ['']"
+        assert complaint_of(actor) == ""
+
+
+def submit_later(id_: str, events: int) -> None:
+    """A child of multiprocessing may return before its threads do."""
+    source = echo.open_channel(id_).source(Plain)
+    source.wait_matched()
+
+    def submit() -> None:
+        threading.main_thread().join()
+        for number in range(events):
+            source.submit(Plain(number, 1.0))
+        source.flush(30.0)
+
+    threading.Thread(target=submit).start()
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_has_its_node_as_long_as_its_threads_run(method: str) -> None:
+    script = f"""
+faulthandler.cancel_dump_traceback_later()
+import multiprocessing
+from tests.echo_core.test_attacks_fork import submit_later
+channel = echo.create_channel("children", Plain)
+handled = []
+channel.sink(Plain, handled.append)
+context = multiprocessing.get_context("{method}")
+process = context.Process(target=submit_later, args=(channel.id, 10))
+process.start()
+process.join(LIMIT_S / 2)
+say(process.exitcode, len(handled))
+"""
+    with Actor(script) as actor:
+        assert actor.hear() == "0 10"
         assert complaint_of(actor) == ""
