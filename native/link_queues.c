@@ -203,8 +203,8 @@ void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone,
 }
 
 /* A thread that leads would wait for itself, or for what it alone may be about to get. It has looked whether there is
- * room for what it hands out, and puts it also where others have come first; and what handlers that run meanwhile
- * submit to the queue that it leads for. */
+ * room for what it hands out, and puts it also where others have come first, unless one of them has waited in vain;
+ * and what handlers that run meanwhile submit to the queue that it leads for. */
 static int waits_for_itself(const struct queue *queue, PyObject *from)
 {
     return (from != NULL && echo_delivery_is_led(from)) ||
