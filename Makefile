@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 
 BIN       := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NATIVE    := $(patsubst %,echo_core/_%.abi3.so,native code links objects records routines)
+NATIVE    := $(patsubst %,echo_core/_c/%.abi3.so,native code links objects records routines)
 READY     := $(INSTALLED) $(NATIVE)
 
 # pytest-benchmark warns that it cannot measure beside xdist, and warnings are errors.
@@ -89,7 +89,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench $(BENCH)
 
 clean:
-	@rm -rf .venv .venv-* build dist *.egg-info echo_core/_*.so
+	@rm -rf .venv .venv-* build dist *.egg-info echo_core/_c/*.so
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
 	@rm -rf .coverage .coverage.* htmlcov
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -120,7 +120,7 @@ $(INSTALLED): pyproject.toml setup.py | $(BIN)/python
 
 # Importing never compiles: an edited C file is built here. Each module serves all Pythons (abi3). One
 # command builds all, which is what &: says (GNU make 4.3).
-$(NATIVE) &: setup.py $(wildcard native/*) | $(INSTALLED)
+$(NATIVE) &: setup.py $(wildcard native/* native/*/* native/*/*/*) | $(INSTALLED)
 	@echo "building $(NATIVE)"
 	@$(BIN)/python -W ignore setup.py -q build_ext --inplace --force
 	@touch $(NATIVE)

@@ -6,20 +6,27 @@ from setuptools import Extension, setup
 
 FLAGS = runpy.run_path("native/cffi_build.py")
 
-# echo_core._NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
+# echo_core._c.NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
-    "code": sorted(glob("native/code*.c")),
-    "links": [*sorted(glob("native/link*.c")), "native/raw_codec.c"],
-    "objects": sorted(glob("native/object*.c")),
-    "records": [*sorted(glob("native/record*.c")), "native/raw_codec.c"],
-    "routines": sorted(glob("native/routine*.c")),
+    "code": ["native/code/blocks.c", "native/code/text.c"],
+    "links": [
+        *(path for path in sorted(glob("native/core/*.c")) if path != "native/core/abi.c"),
+        *sorted(glob("native/links/*.c")),
+        *sorted(glob("native/streams/*.c")),
+        "native/events/raw_codec.c",
+    ],
+    "objects": sorted(glob("native/events/objects/*.c")),
+    "records": [*sorted(glob("native/events/records/*.c")), "native/events/raw_codec.c"],
+    "routines": sorted(glob("native/code/routine*.c")),
 }
 
 MODULES = [
     Extension(
-        f"echo_core._{name}",
+        f"echo_core._c.{name}",
         sources=sources,
-        depends=sorted(glob("native/*.h")),  # a header that is missing here would not cause a rebuild
+        depends=sorted(
+            glob("native/**/*.h", recursive=True)
+        ),  # else an edited header would not cause a rebuild
         include_dirs=["native"],
         py_limited_api=True,
         extra_compile_args=FLAGS["COMPILE_ARGS"],

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What compiled code is; native/routine_programs.h says more. 0 means success, save for measure. */
+/* What compiled code is; native/code/routine_programs.h says more. 0 means success, save for measure. */
 typedef int32_t convert_function(const uint8_t *source, uint8_t *target, uint64_t count);
 typedef int32_t verify_function(const uint8_t *record, uint64_t size);
 typedef uint64_t measure_function(const uint8_t *record);

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.errors import ClosedError
 
 
-async def events_of(queue: _links.Queue) -> AsyncIterator[Any]:
+async def events_of(queue: links.Queue) -> AsyncIterator[Any]:
     """Every event until the queue is closed and empty."""
     while True:
         try:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.errors import ChannelError
 
 WhenFull = Literal["block", "drop_oldest", "drop_newest", "error"]
 
 _POLICIES: dict[str, int] = {
-    "block": _links.BLOCK,
-    "drop_oldest": _links.DROP_OLDEST,
-    "drop_newest": _links.DROP_NEWEST,
-    "error": _links.ERROR,
+    "block": links.BLOCK,
+    "drop_oldest": links.DROP_OLDEST,
+    "drop_newest": links.DROP_NEWEST,
+    "error": links.ERROR,
 }
 _NS_PER_S = 1_000_000_000
 
@@ -47,7 +47,7 @@ class Backlog:
 
     @property
     def policy(self) -> int:
-        """The number by which `_links` knows it."""
+        """The number by which `links` knows it."""
         return _POLICIES[self.when_full]
 
     @property
@@ -56,7 +56,7 @@ class Backlog:
 
 
 def nanoseconds(seconds: float | None) -> int:
-    """A time for `_links`: none is for ever, which is -1; 30 years are the longest, as ticks have to fit."""
+    """A time for `links`: none is for ever, which is -1; 30 years are the longest, as ticks have to fit."""
     if seconds is None:
         return -1
     if not seconds >= 0:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.errors import ChannelError, TimedOutError
 from echo_core.transports.threads import is_failure
 
@@ -34,12 +34,12 @@ class Bookkeeping:
         """In a forked child: whoever held the lock is not here."""
         self._lock = threading.RLock()
         self._asleep: set[Callable[[], None]] = set()  # what wakes them; who leaves takes out his own
-        self._changing = _links.Changing(self._lock, self._asleep, self._tell)
+        self._changing = links.Changing(self._lock, self._asleep, self._tell)
         self._turn: object | None = None  # of the one call that tells: else the order would be lost
         self._to_tell: deque[_Told] = deque()
         self.untold = 0  # what was dropped, since whoever is told takes too long
 
-    def changing(self) -> _links.Changing:
+    def changing(self) -> links.Changing:
         """For `with`: holds the lock; when the outermost ends, waiters look again and components are told.
 
         Ctrl-C keeps no waiter from that; what is not told because of it is told after the next change.
@@ -105,7 +105,7 @@ class Bookkeeping:
         sleep = threading.Lock()
         try:
             while not self._is_met(is_met, sleep):
-                if _links.is_dispatching():
+                if links.is_dispatching():
                     msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
                     raise ChannelError(
                         msg, hint="handlers run there; give the sink a thread with own_thread=True"

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.errors import ClosedError, EchoError, LinkError
 from echo_core.formats.format import Format
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports.protocol.link import LinkProtocol
 
 
 class Conversation:
     """All of it is called with the books open, which keeps the frames in the protocol's order."""
 
-    def __init__(self, name: str, protocol: LinkProtocol, link: _links.Link) -> None:
+    def __init__(self, name: str, protocol: LinkProtocol, link: links.Link) -> None:
         self.name = name  # of the other process
         self.protocol = protocol
         self.link = link
@@ -25,7 +25,7 @@ class Conversation:
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
-    def command(self, command: Callable[[], None], *, behind: _links.Route | None = None) -> None:
+    def command(self, command: Callable[[], None], *, behind: links.Route | None = None) -> None:
         """What the protocol refuses because the other side has left or said goodbye already is no news."""
         try:
             command()
@@ -33,7 +33,7 @@ class Conversation:
             return
         self.send(behind=behind)
 
-    def send(self, *, behind: _links.Route | None = None) -> None:
+    def send(self, *, behind: links.Route | None = None) -> None:
         """The frames that the protocol has made: at once, or behind what is queued for a route."""
         send = self.link.send if behind is None else behind.send
         for kind, payload in self.protocol.take_frames():

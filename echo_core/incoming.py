@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.conversations import Conversation
 from echo_core.memberships import Membership
 from echo_core.remote_sources import RemoteSource
-from echo_core.transports import notices
+from echo_core.transports.protocol import notices
 
 
 class IncomingSources:
@@ -31,7 +31,7 @@ class IncomingSources:
         return self._conversation.name
 
     @property
-    def link(self) -> _links.Link:
+    def link(self) -> links.Link:
         return self._conversation.link
 
     # -----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
@@ -62,7 +62,7 @@ class Peer(Protocol):
     def addresses(self) -> tuple[str, ...]: ...
 
     @property
-    def link(self) -> _links.Link: ...
+    def link(self) -> links.Link: ...
 
     @property
     def outgoing(self) -> Offers: ...
@@ -88,7 +88,7 @@ class Node(Protocol):
     def failure_hook(self) -> FailureHook | None: ...
 
     @property
-    def pool(self) -> _links.Pool | None: ...
+    def pool(self) -> links.Pool | None: ...
 
     @property
     def joins_in_process(self) -> bool: ...
@@ -178,7 +178,7 @@ class Membership:
         return self.node.failure_hook
 
     @property
-    def pool(self) -> _links.Pool | None:
+    def pool(self) -> links.Pool | None:
         return self.node.pool
 
     def add_source(self, source: Source[Any]) -> None:
@@ -234,7 +234,7 @@ class Membership:
                 return
             source.end_local()
             self._tell_drops_of(source)
-            links = {route.link for route in source.routes}
+            ways = {route.link for route in source.routes}
             for peer in self.peers:
                 peer.outgoing.withdraw(source)
             for other in self._together():
@@ -244,7 +244,7 @@ class Membership:
             self.sources.remove(source)
             self.totals.keep_source(source)
         limit = time.monotonic() + linger_s
-        for link in links:
+        for link in ways:
             with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
                 link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
 

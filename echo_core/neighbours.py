@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.channel_ids import ChannelId
@@ -25,15 +25,16 @@ from echo_core.memberships import Membership
 from echo_core.peers import Peer, declaration_of
 from echo_core.places import Limits, Place, Transport, reachable
 from echo_core.statistics import LinkStatistics
-from echo_core.transports import limits, sockets
+from echo_core.transports import limits
 from echo_core.transports.addresses import Address, UnixAddress, known_addresses
-from echo_core.transports.connecting import POOL_BYTES, Connection, Memory, connect
-from echo_core.transports.doorkeeper import Doorkeeper
-from echo_core.transports.handshake import Initiator, Responder, duplicate
-from echo_core.transports.handshake_words import Feature, Identity
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, Refusal, word_of
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports.handshake.exchange import Initiator, Responder, duplicate
+from echo_core.transports.handshake.words import Feature, Identity
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.messages import Farewell, Refusal, word_of
+from echo_core.transports.wires import sockets
+from echo_core.transports.wires.connecting import POOL_BYTES, Connection, Memory, connect
+from echo_core.transports.wires.doorkeeper import Doorkeeper
 
 _POOL_BLOCK_BYTES = 1 << 20
 _POOL_BLOCKS = POOL_BYTES // _POOL_BLOCK_BYTES
@@ -71,7 +72,7 @@ class Neighbours:
         self._proving: set[bytes] = set()  # nodes to which an attempt has sent its proof
         self._admitted: set[bytes] = set()  # nodes that were let in, and whose link is not there yet
         self._meetings = Meetings(node.name, lambda: node.is_closed)
-        self._pool: _links.Pool | None = None
+        self._pool: links.Pool | None = None
         self._door: Doorkeeper | None = None
         self.addresses: tuple[Address, ...] = ()
 
@@ -219,13 +220,13 @@ class Neighbours:
         return Memory(self._make_pool, self._place.spin_ns) if self._place.shares_memory else None
 
     @property
-    def pool(self) -> _links.Pool | None:
+    def pool(self) -> links.Pool | None:
         return self._make_pool() if self._place.shares_memory else None
 
-    def _make_pool(self) -> _links.Pool | None:
+    def _make_pool(self) -> links.Pool | None:
         with books.changing():
             if self._pool is None and not self._node.is_closed:
-                self._pool = _links.Pool(block_bytes=_POOL_BLOCK_BYTES, blocks=_POOL_BLOCKS)
+                self._pool = links.Pool(block_bytes=_POOL_BLOCK_BYTES, blocks=_POOL_BLOCKS)
             return self._pool
 
     def responder(self) -> Responder:
@@ -305,8 +306,8 @@ class Neighbours:
                 raise RefusedError(msg, code=word_of(Refusal.DUPLICATE))
             self._peers[peer.node_id] = peer
 
-    def _make_link(self, connection: Connection, control: Callable[[int, bytes], None]) -> _links.Link:
-        return _links.Link(
+    def _make_link(self, connection: Connection, control: Callable[[int, bytes], None]) -> links.Link:
+        return links.Link(
             connection.wire,
             control,
             max_payload=self._bounds.payload_bytes,

@@ -20,7 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
@@ -35,7 +35,7 @@ from echo_core.sinks import FailureHook
 from echo_core.statistics import NodeStatistics
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
-from echo_core.transports.messages import Refusal, word_of
+from echo_core.transports.protocol.messages import Refusal, word_of
 
 T = TypeVar("T")
 
@@ -207,7 +207,7 @@ class Node:
         return "process" in self._place.transports
 
     @property
-    def pool(self) -> _links.Pool | None:
+    def pool(self) -> links.Pool | None:
         return self._neighbours.pool
 
     @property

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.bookkeeping import books, log
 from echo_core.conversations import Conversation
 from echo_core.errors import ClosedError, EchoError
 from echo_core.memberships import Membership
 from echo_core.sources import Source
-from echo_core.transports import notices
+from echo_core.transports.protocol import notices
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +22,7 @@ class Outgoing:
     source: Source[Any]
     uid: bytes
     stream: int
-    route: _links.Route | None = None
+    route: links.Route | None = None
     is_flowing: bool = False
     flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
@@ -75,7 +75,7 @@ class OutgoingSources:
         self._membership_of = membership_of
         self._max_payload = max_payload
         self._register = _Register()
-        self._ending: list[tuple[Source[Any], _links.Route]] = []  # closed, but something was queued
+        self._ending: list[tuple[Source[Any], links.Route]] = []  # closed, but something was queued
         self._unanswered: set[int] = set()  # flushes that somebody waits for
 
     # -----------------------------------------------------------------------
@@ -180,10 +180,10 @@ class OutgoingSources:
     # -----------------------------------------------------------------------
     # Routes
 
-    def _begin(self, outgoing: Outgoing) -> _links.Route:
+    def _begin(self, outgoing: Outgoing) -> links.Route:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
         source = outgoing.source
-        route = outgoing.route or _links.Route(
+        route = outgoing.route or links.Route(
             self._conversation.link,
             outgoing.stream,
             f"source `{source.name}` to {self._conversation.name}",
@@ -229,7 +229,7 @@ class OutgoingSources:
         if outgoing.route is not None:
             self._end_route(outgoing.source, outgoing.route)
 
-    def _end_route(self, source: Source[Any], route: _links.Route) -> None:
+    def _end_route(self, source: Source[Any], route: links.Route) -> None:
         route.close()
         source.remove_route(route)
         self._ending.append((source, route))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import nanoseconds
 from echo_core.bookkeeping import books, log
 from echo_core.conversations import Conversation
@@ -19,10 +19,10 @@ from echo_core.incoming import IncomingSources
 from echo_core.memberships import Membership
 from echo_core.outgoing import OutgoingSources
 from echo_core.statistics import LinkStatistics
-from echo_core.transports import messages, notices
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, Refusal, word_of
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports.protocol import messages, notices
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.messages import Farewell, Refusal, word_of
 from echo_core.transports.threads import OwnThread, is_failure
 
 _FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
@@ -52,7 +52,7 @@ class Peer:
         name: str,
         addresses: tuple[str, ...],
         protocol: LinkProtocol,
-        make_link: Callable[[Callable[[int, bytes], None]], _links.Link],
+        make_link: Callable[[Callable[[int, bytes], None]], links.Link],
         *,
         wire_name: str,
         max_payload: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.formats.compare import Report
 from echo_core.formats.format import Format
 from echo_core.sinks import Sink
@@ -17,7 +17,7 @@ class Origin(Protocol):
     def peer(self) -> str: ...
 
     @property
-    def link(self) -> _links.Link: ...
+    def link(self) -> links.Link: ...
 
     def attach(self, remote: RemoteSource) -> None: ...
 
@@ -48,8 +48,8 @@ class RemoteSource:
         self.stream = stream
         self.format = format_
         self.name = name
-        self.inlet = _links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
-        self._sinks: dict[Sink[Any], _links.Delivery] = {}
+        self.inlet = links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
+        self._sinks: dict[Sink[Any], links.Delivery] = {}
         self._refusing: list[Sink[Any]] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self._told = 0  # events lost, as components here have been told

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.asynchronous import events_of
 from echo_core.backlog import Backlog, nanoseconds
 from echo_core.bookkeeping import books, log
@@ -49,7 +49,7 @@ class Feed(Protocol):
     def format(self) -> Format: ...
 
     @property
-    def link(self) -> _links.Link | None:
+    def link(self) -> links.Link | None:
         """The link they come over; None: there is none."""
         ...
 
@@ -95,13 +95,13 @@ class Sink(Generic[T]):
         self._keeper = keeper
         self._handler = handler
         self._queue = _queue(backlog) if own_thread or handler is None else None
-        self._feeds: dict[Feed, tuple[_links.Delivery, int]] = {}  # and what the feed had lost before
+        self._feeds: dict[Feed, tuple[links.Delivery, int]] = {}  # and what the feed had lost before
         self._refusals: dict[Feed, Report] = {}
         self._past: Counter[str] = Counter()  # what was counted of feeds that are gone
-        self._late: list[tuple[_links.Delivery, int]] = []  # with a batch under way, of feeds that are gone
+        self._late: list[tuple[links.Delivery, int]] = []  # with a batch under way, of feeds that are gone
         self._own_failures = 0  # on the thread of its own, which alone counts them
-        self._feeds_by_link: Counter[_links.Link | None] = Counter()
-        self._led: _links.Link | None = None
+        self._feeds_by_link: Counter[links.Link | None] = Counter()
+        self._led: links.Link | None = None
         self.is_leaving = False  # with others of its channel: what it refuses is no news
         self.is_closed = False
         if self._queue is not None:
@@ -239,7 +239,7 @@ class Sink(Generic[T]):
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(linger_s)
 
-    def accept(self, feed: Feed, sends: type[Any] | None = None) -> _links.Delivery | None:
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | None:
         """The way from a feed to here, or None: then the refusal has been noted, if it is one.
 
         `sends`: the class of a source in this process, whose events may be handed over as they are.
@@ -250,7 +250,7 @@ class Sink(Generic[T]):
                 self._note_refusal(feed, found)
             return None
         reception = None if isinstance(found, Report) else found
-        delivery = _links.Delivery(
+        delivery = links.Delivery(
             self._queue or self._handler,  # type: ignore[arg-type]
             reception.decode if reception else _no_records,
             self._failed,
@@ -320,7 +320,7 @@ class Sink(Generic[T]):
     # -----------------------------------------------------------------------
     # Inside
 
-    def _own_queue(self) -> _links.Queue:
+    def _own_queue(self) -> links.Queue:
         if self._queue is None or self._handler is not None:
             msg = f"Expected a sink without a handler, got one whose events go to {self._handler!r}"
             raise ChannelError(msg)
@@ -380,7 +380,7 @@ class Sink(Generic[T]):
                 log.exception("on_failure failed")
 
 
-def _counts_of(delivery: _links.Delivery, lost: int) -> dict[str, int]:
+def _counts_of(delivery: links.Delivery, lost: int) -> dict[str, int]:
     return {**{name: getattr(delivery, name) for name in _COUNTED}, "lost": lost}
 
 
@@ -395,8 +395,8 @@ def _abandon_queued() -> None:
 os.register_at_fork(after_in_child=_abandon_queued)
 
 
-def _queue(backlog: Backlog) -> _links.Queue:
-    return _links.Queue(
+def _queue(backlog: Backlog) -> links.Queue:
+    return links.Queue(
         max_events=backlog.events,
         max_bytes=backlog.size_bytes,
         policy=backlog.policy,

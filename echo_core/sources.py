@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import Backlog
 from echo_core.bookkeeping import books
 from echo_core.errors import ClosedError, FormatError, IncompatibleError, LinkError
@@ -32,7 +32,7 @@ class Keeper(Protocol):
     def flush(self, source: Source[Any], timeout_s: float | None) -> None: ...
 
     @property
-    def pool(self) -> _links.Pool | None: ...
+    def pool(self) -> links.Pool | None: ...
 
     @property
     def name(self) -> str: ...
@@ -68,13 +68,13 @@ class Source(Generic[T]):
         self._lost_route = ""  # why, since the last flush
         self.is_closed = False
         self._keeper = keeper
-        self._local: dict[Sink[Any], _links.Delivery] = {}
-        self._remote_sinks: dict[_links.Route, int] = {}
-        self._ending: list[_links.Route] = []  # no sink takes them any more, but something is queued
+        self._local: dict[Sink[Any], links.Delivery] = {}
+        self._remote_sinks: dict[links.Route, int] = {}
+        self._ending: list[links.Route] = []  # no sink takes them any more, but something is queued
         self._past_dropped_here = 0  # at sinks of this process that are gone
         self._dropped_elsewhere = 0  # at sinks of others
         self._told_dropped = 0  # at sinks of this process, as components have been told
-        self.outlet = _links.Outlet(
+        self.outlet = links.Outlet(
             cls,
             encode or _no_events,
             record_size=format_.size_bytes if format_.is_fixed else 0,
@@ -202,7 +202,7 @@ class Source(Generic[T]):
     lost = 0  # a feed of sinks in this process, which get everything
     link = None
 
-    def add_local(self, sink: Sink[Any], delivery: _links.Delivery, *, is_direct: bool) -> None:
+    def add_local(self, sink: Sink[Any], delivery: links.Delivery, *, is_direct: bool) -> None:
         self._local[sink] = delivery
         if is_direct:
             self.outlet.direct += (delivery,)
@@ -242,7 +242,7 @@ class Source(Generic[T]):
         for sink in list(self._local):
             self._release(sink)
 
-    def set_remote_sinks(self, route: _links.Route, sinks: int) -> None:
+    def set_remote_sinks(self, route: links.Route, sinks: int) -> None:
         """How many sinks there are at the end of a route, which the outlet sends over already."""
         self._remote_sinks[route] = sinks
 
@@ -260,7 +260,7 @@ class Source(Generic[T]):
         newly, self._told_dropped = dropped - self._told_dropped, dropped
         return newly
 
-    def pause(self, route: _links.Route) -> None:
+    def pause(self, route: links.Route) -> None:
         """Nobody takes events at its end; what it has queued is still sent."""
         with suppress(ClosedError):  # then it has let go of all
             self.outlet.routes = _without(self.outlet.routes, route)
@@ -270,7 +270,7 @@ class Source(Generic[T]):
         if self.outlet.sequence > flushed:
             self._lost_route = reason
 
-    def remove_route(self, route: _links.Route) -> None:
+    def remove_route(self, route: links.Route) -> None:
         self.pause(route)
         if self._remote_sinks.pop(route, None) is not None:
             self._ending.append(route)
@@ -290,7 +290,7 @@ class Source(Generic[T]):
         return not (self._remote_sinks or self.outlet.may_drop)
 
     @property
-    def routes(self) -> tuple[_links.Route, ...]:
+    def routes(self) -> tuple[links.Route, ...]:
         return tuple(self._remote_sinks)
 
 

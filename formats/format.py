@@ -47,9 +47,9 @@ class Format:
     @classmethod
     def from_c(cls, text: str, *, name: str | None = None, abi: str | Abi = "native") -> Format:
         """The format of a struct declared in C: the one called `name`, or the last in the text."""
-        from echo_core.formats import c_declarations
+        from echo_core.formats.c import declarations
 
-        return cls(c_declarations.layout_of(text, name, abi))
+        return cls(declarations.layout_of(text, name, abi))
 
     @property
     def name(self) -> str:
@@ -100,9 +100,9 @@ class Format:
 
     def to_c(self) -> str:
         """A C header whose struct lies in memory exactly so, or does not compile."""
-        from echo_core.formats import c_header
+        from echo_core.formats.c import header
 
-        return c_header.header_of(self.layout)
+        return header.header_of(self.layout)
 
     def record_class(self) -> type[Any]:
         """A dataclass for these records: the declared class, or one made for a format met on the wire."""

@@ -1,4 +1,4 @@
-"""Builds `echo_core._native` from the C files beside this one (cffi, API mode).
+"""Builds `echo_core._c.native` from the C files beside this one (cffi, API mode).
 
 setup.py names `ffi`; setuptools runs this file with the checkout as its working directory and wants
 paths relative to it. A header missing from `depends` would not cause a rebuild when it is edited.
@@ -26,12 +26,12 @@ if SANITIZER:
     COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZER]
 
 ffi = FFI()
-ffi.cdef(Path("native/api.h").read_text(encoding="utf-8"))
+ffi.cdef(Path("native/core/api.h").read_text(encoding="utf-8"))
 ffi.set_source(
-    "echo_core._native",
-    '#include <stdint.h>\n#include "api.h"\n',
-    sources=["native/abi.c"],
-    depends=sorted(glob("native/*.h")),
+    "echo_core._c.native",
+    '#include <stdint.h>\n#include "core/api.h"\n',
+    sources=["native/core/abi.c"],
+    depends=sorted(glob("native/**/*.h", recursive=True)),
     include_dirs=["native"],
     extra_compile_args=COMPILE_ARGS,
     extra_link_args=LINK_ARGS,

@@ -164,7 +164,7 @@ def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sampl
 
 
 def _decoded(messages: Any, step: DecodeStep) -> DataFrame:
-    schema = importlib.import_module("echo_core.spark_eval.frames.schema")
+    schema = importlib.import_module("echo_core.spark_eval.columns.schema")
     shapes = importlib.import_module("echo_core.spark_eval.measure.shapes")
     rows: DataFrame = messages.mapInArrow(step, schema.struct_type(shapes.Particle))
     return rows

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.frames.columns import decoding_of
-from echo_core.spark_eval.frames.schema import arrow_schema
+from echo_core.spark_eval.columns.columns import decoding_of
+from echo_core.spark_eval.columns.schema import arrow_schema
 from echo_core.spark_eval.measure.shapes import Particle
 
 Columns = dict[str, np.ndarray[Any, Any]]

@@ -63,7 +63,7 @@ build_modules() {
 # PYTHONMALLOC: Python's own allocator would use freed objects' memory again, unseen.
 run_tests() {
     local runtime
-    runtime=$(runtime_of echo_core/_links.abi3.so)
+    runtime=$(runtime_of echo_core/_c/links.abi3.so)
     run_unrandomised timeout "$SECONDS_AT_MOST" env \
         LD_PRELOAD="$runtime" PYTHONPATH="$PWD" PYTHONMALLOC=malloc \
         ASAN_OPTIONS="log_path=$PWD/reports/asan" LSAN_OPTIONS="exitcode=0" \
@@ -75,7 +75,7 @@ run_tests() {
 run_ring_threads() {
     gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative \
         $("$PYTHON" -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
-        tests/native/ring_threads.c native/link_{memory,ring,signals}.c \
+        tests/native/ring_threads.c native/core/{memory,ring,signals}.c \
         -Wl,--wrap=echo_memory_map -o ring_threads
     TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
         run_unrandomised timeout "$SECONDS_AT_MOST" ./ring_threads

@@ -100,7 +100,7 @@ def test_wheel_holds_every_module_of_a_room(wheel_names: list[PurePosixPath], ro
 @pytest.mark.slow
 def test_wheel_says_that_it_is_typed(wheel_names: list[PurePosixPath]) -> None:
     """Without py.typed type checkers ignore every annotation, without the .pyi the C module's."""
-    typed = {PurePosixPath("echo_core/py.typed"), PurePosixPath("echo_core/_native.pyi")}
+    typed = {PurePosixPath("echo_core/py.typed"), PurePosixPath("echo_core/_c/native.pyi")}
     assert typed <= set(wheel_names)
 
 

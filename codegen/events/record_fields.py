@@ -1,6 +1,6 @@
 """How each field of an event class lies in its instances, and what makes and checks its values.
 
-Numbers, bools and chars are handled in C (native/record_reading.c, record_writing.c). For anything else this
+Numbers, bools and chars are handled in C (native/events/records: reading.c, writing.c). For all else this
 module gives two Python functions: `read` makes a value from the field's bytes, `write` gives the bytes of a
 value or says with the field's path why it has none. Both follow `values.py` and `objects.py`, so that an
 assignment is refused where encoding would refuse it.
@@ -47,7 +47,7 @@ from echo_core.formats.values import (
     scalar_dtype,
 )
 
-# One check of a received record, as native/record_shapes.c wants it: what, at, size, count, known numbers.
+# One check of a received record, as native/events/records/shapes.c wants it: what, at, size, count, numbers.
 Check = tuple[str, int, int, int, tuple[int, ...]]
 
 # A record that needs more checks than these is not decoded natively.

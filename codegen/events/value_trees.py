@@ -1,4 +1,4 @@
-"""A type of this machine's layout as the tree of `_objects.Value` that C code walks.
+"""A type of this machine's layout as the tree of `objects.Value` that C code walks.
 
 The tree says where everything lies: values in the bytes of a record, and fields in instances of a class.
 Types that no tree is made for (lists of several dimensions, mostly) stay with the generic codec.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echo_core import _objects
+from echo_core._c import objects
 from echo_core.codegen import cpython
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.formats.abi import NATIVE
@@ -43,9 +43,9 @@ from echo_core.formats.values import (
 )
 
 if TYPE_CHECKING:
-    from echo_core import _records
+    from echo_core._c import records
 
-# The letters are those of `enum form` in native/objects.h, and in native/records.h.
+# The letters are those of `enum form` in native/events/objects/objects.h and native/events/records/records.h.
 LEAVES: dict[tuple[Kind, int], str] = {
     (Kind.BOOL, 1): "?",
     (Kind.INT, 1): "b",
@@ -60,14 +60,14 @@ LEAVES: dict[tuple[Kind, int], str] = {
     (Kind.FLOAT, 8): "d",
 }
 
-MAX_TIES = 16  # of one record, as in native/objects.h
+MAX_TIES = 16  # of one record, as in native/events/objects/objects.h
 
 
 class _NoTreeError(Exception):
     """Some type inside has no tree."""
 
 
-def tree_of(type_: Type) -> _objects.Value | None:
+def tree_of(type_: Type) -> objects.Value | None:
     """The tree of a type of this machine's layout; None where there is none."""
     if NATIVE.pointer_size != 8 or NATIVE.byte_order != "little":
         return None
@@ -93,8 +93,8 @@ def part_functions(field: Field, record: Record, slow: Functions, *, is_view: bo
         return slow
     member = field.name, tree, field.offset, 0, 0
     details = object, (member,), _tie_details(counted), (), 0, None
-    whole = _objects.Value("r", record.size, record.alignment, details)
-    part = _objects.Part(whole, 0, is_view, *slow)
+    whole = objects.Value("r", record.size, record.alignment, details)
+    part = objects.Part(whole, 0, is_view, *slow)
     return part.read, part.write
 
 
@@ -104,12 +104,12 @@ def functions(type_: Type, slow: Functions) -> Functions:
     return part_functions(alone, Record("Value", type_.size, 1, (alone,)), slow, is_view=False)
 
 
-def _value(type_: Type, ties: dict[tuple[str, int], int]) -> _objects.Value:
+def _value(type_: Type, ties: dict[tuple[str, int], int]) -> objects.Value:
     """`ties` number those dimensions of a field that other fields of the record around it count."""
     if type_.size < 1:
         raise _NoTreeError
     letter, details = _details(type_, ties)
-    return _objects.Value(letter, type_.size, type_.alignment, details)
+    return objects.Value(letter, type_.size, type_.alignment, details)
 
 
 def _details(type_: Type, ties: dict[tuple[str, int], int]) -> tuple[str, tuple[Any, ...]]:
@@ -245,7 +245,7 @@ def _places(cls: type[Any], record: Record) -> dict[str, tuple[int, int]]:
     return {name: (slots[name] if slots else 0, 0) for name in names}
 
 
-def _native_place(descriptor: _records.Field, type_: Type) -> tuple[int, int]:
+def _native_place(descriptor: records.Field, type_: Type) -> tuple[int, int]:
     """Bytes count in place of a value, unless they are slots, or others may have written anything to them."""
     is_part = descriptor.form in "tyo"
     is_free = descriptor.form == "w" and not _takes_any_bytes(type_)

@@ -33,7 +33,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from echo_core import _code
+from echo_core._c import code as native_code
 from echo_core.codegen.machine import flat
 from echo_core.errors import CompileError
 
@@ -92,7 +92,7 @@ class Loaded:
 
     __slots__ = ("__weakref__", "_block", "addresses")
 
-    def __init__(self, addresses: dict[str, int], block: _code.Block | None = None) -> None:
+    def __init__(self, addresses: dict[str, int], block: native_code.Block | None = None) -> None:
         self.addresses = addresses
         self._block = block  # unmapped with this object; what LLVM has linked has a finalizer instead
 
@@ -143,7 +143,7 @@ def compiler_version() -> str:
 def statistics() -> EngineStatistics:
     """Counts since the process began."""
     linked = _statistics
-    mapped, unmapped, mapped_bytes = _code.statistics()
+    mapped, unmapped, mapped_bytes = native_code.statistics()
     return replace(
         linked,
         loaded=linked.loaded + mapped,
@@ -180,8 +180,8 @@ def compile_object(text: str, target: Target, *, optimise: bool = False) -> byte
 def load(code: bytes, names: Iterable[str]) -> Loaded:
     """Map code into the process; `names` are the functions whose addresses are wanted.
 
-    It may call what is found in the process, so all of the C library, and `_code.functions()`. It is run as
-    it is: it must come from `compile_ir` for this machine, or from a cache that checks what it reads.
+    It may call what is found in the process, so all of the C library, and `native_code.functions()`. It is
+    run as it is: it must come from `compile_ir` for this machine, or from a cache that checks what it reads.
     """
     exported = tuple(names)
     _limited(code)
@@ -195,15 +195,15 @@ def is_loaded_at_once(code: bytes) -> bool:
 
 def _mapped(block: bytes, names: tuple[str, ...]) -> Loaded:
     machine, image, exports, imports = flat.parse(block)
-    if machine != _code.MACHINE:
-        msg = f"Expected code for machine {_code.MACHINE}, got code for {machine}"
+    if machine != native_code.MACHINE:
+        msg = f"Expected code for machine {native_code.MACHINE}, got code for {machine}"
         raise CompileError(msg)
     missing = [name for name in names if name not in exports]
     if missing:
         msg = f"Expected code with {', '.join(missing)}, got {', '.join(exports)}"
         raise CompileError(msg)
     try:
-        mapped = _code.Block(image, tuple(imports.items()))
+        mapped = native_code.Block(image, tuple(imports.items()))
     except (LookupError, OSError, ValueError) as refused:
         msg = f"Expected code that can be mapped: {refused}"
         raise CompileError(msg) from refused
@@ -216,7 +216,7 @@ def _linked(object_code: bytes, names: tuple[str, ...]) -> Loaded:
         library = llvm.JITLibraryBuilder().add_object_img(object_code)
         for name in names:
             library.export_symbol(name)
-        for name, address in _code.functions().items():
+        for name, address in native_code.functions().items():
             library.import_symbol(name, address)
         tracker = library.link(_linker_with_room(llvm), f"echo{next(_names)}")
         loaded = Loaded({name: tracker[name] for name in names})

@@ -12,16 +12,16 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from echo_core import _code
+from echo_core._c import code
 from echo_core.codegen.machine import engine
 
 
 @functools.cache
 def identity() -> tuple[bytes | str, ...]:
     """Parts for keys of the cache; CompileError where there is no compiler to ask."""
-    cpu, compiler = _code.cpu(), _compiler()
+    cpu, compiler = code.cpu(), _compiler()
     if cpu and compiler:
-        return sys.platform, str(_code.MACHINE), cpu, compiler
+        return sys.platform, str(code.MACHINE), cpu, compiler
     target = engine.native_target()
     return target.triple, target.cpu, target.features, engine.compiler_version()
 

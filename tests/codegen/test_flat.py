@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core import _code
+from echo_core._c import code as native_code
 from echo_core.codegen.machine import elf, engine, flat
 from echo_core.codegen.machine.cache import default_cache, disable_cache, set_cache
 from echo_core.codegen.machine.engine import compile_ir, compile_object, load, native_target
@@ -42,7 +42,7 @@ from tests.formats.test_compilers import compiler_for
 
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = pytest.mark.parametrize("level", levels(), ids=lambda level: level.name)
-IS_LAID_OUT = pytest.mark.skipif(_code.MACHINE == 0, reason="a machine that no code is laid out for")
+IS_LAID_OUT = pytest.mark.skipif(native_code.MACHINE == 0, reason="a machine that no code is laid out for")
 
 pytestmark = IS_LAID_OUT
 
@@ -234,7 +234,7 @@ def block_with_imports() -> bytes:
 def test_block_tells_its_parts() -> None:
     """Functions and imports by name, all inside the image."""
     machine, image, exports, imports = flat.parse(block_with_imports())
-    assert machine == _code.MACHINE
+    assert machine == native_code.MACHINE
     assert set(exports) == {"f", "g"}
     assert set(imports) == {"memchr", "strlen"}
     assert all(0 <= at < len(image) for at in (*exports.values(), *imports.values()))
@@ -278,7 +278,7 @@ def test_absurd_numbers_in_the_head_are_refused(at: int, number: int) -> None:
 
 def test_code_for_another_machine_is_refused() -> None:
     """Though it is a block."""
-    other = flat.AARCH64 if _code.MACHINE == flat.X86_64 else flat.X86_64
+    other = flat.AARCH64 if native_code.MACHINE == flat.X86_64 else flat.X86_64
     block = block_with_imports()
     with pytest.raises(CompileError, match=f"got code for {other}"):
         load(block[:8] + other.to_bytes(4, "little") + block[12:], ["f"])
@@ -317,7 +317,7 @@ print(has_llvm, engine.statistics().compiled > 0, engine.statistics().loaded > 0
 """
 
 
-@pytest.mark.skipif(not _code.cpu(), reason="a CPU that only LLVM knows")
+@pytest.mark.skipif(not native_code.cpu(), reason="a CPU that only LLVM knows")
 def test_process_that_finds_its_code_in_the_cache_has_no_llvm(tmp_path: Path) -> None:
     """The first one compiles; the second one maps what the first has left."""
     environment = {**os.environ, "ECHO_CACHE": str(tmp_path / "cache")}
@@ -443,7 +443,7 @@ def test_blocks_run_on_aarch64(name: str, page: int, tmp_path: Path) -> None:
     (tmp_path / "program.c").write_text(source)
     (tmp_path / "string.h").write_text("void *memchr(), *memcpy();")
     flags = ("-std=gnu11", "-O1", "-ffreestanding", "-fno-builtin", "-nostdlib", "-static", "-w")
-    program, sources = str(tmp_path / "program"), [str(tmp_path / "program.c"), "native/code_text.c"]
+    program, sources = str(tmp_path / "program"), [str(tmp_path / "program.c"), "native/code/text.c"]
     built = [*command, *flags, f"-I{tmp_path}", "-o", program, *sources]
     subprocess.run(built, check=True, cwd=ROOT)
     done = subprocess.run([qemu, program], check=True, stdout=subprocess.PIPE, timeout=60)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from echo_core import _code
+from echo_core._c import code
 from echo_core.codegen.machine import host
 
 ROOT = Path(__file__).resolve().parents[2]
 
-KNOWN_CPU = pytest.mark.skipif(not _code.cpu(), reason="a CPU that only LLVM knows")
+KNOWN_CPU = pytest.mark.skipif(not code.cpu(), reason="a CPU that only LLVM knows")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_cpu_is_the_same_on_every_core() -> None:
         seen = set[bytes]()
         for core in cores:
             os.sched_setaffinity(0, {core})
-            seen.add(_code.cpu())
+            seen.add(code.cpu())
     finally:
         os.sched_setaffinity(0, cores)
     assert len(seen) == 1
@@ -85,14 +85,14 @@ def test_other_compiler_is_another_identity(monkeypatch: pytest.MonkeyPatch, tmp
 def test_other_cpu_is_another_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code for one may not run on the other."""
     before = host.identity()
-    monkeypatch.setattr(_code, "cpu", lambda: b"another one")
+    monkeypatch.setattr(code, "cpu", lambda: b"another one")
     host.identity.cache_clear()
     assert host.identity() != before
 
 
 def test_unknown_cpu_is_told_by_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows all machines, and costs its import."""
-    monkeypatch.setattr(_code, "cpu", lambda: b"")
+    monkeypatch.setattr(code, "cpu", lambda: b"")
     identity = host.identity()
     assert "LLVM " in str(identity[-1])
     assert len(identity) == 4

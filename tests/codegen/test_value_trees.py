@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core import _links, _objects
+from echo_core._c import links, objects
 from echo_core.codegen import cpython
 from echo_core.codegen.events.compiled import use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
@@ -43,13 +43,13 @@ def generic_codec(cls: type[Any]) -> GenericCodec[Any]:
     return GenericCodec(cls, format_, format_, lossy=False)
 
 
-def walker_of(cls: type[Any]) -> _objects.Walker | None:
+def walker_of(cls: type[Any]) -> objects.Walker | None:
     generic = generic_codec(cls)
     tree = tree_of(generic.receiver.record)
-    return tree and _objects.Walker(tree, None, generic.encode, generic.decode)
+    return tree and objects.Walker(tree, None, generic.encode, generic.decode)
 
 
-def demand_walker(cls: type[Any]) -> _objects.Walker:
+def demand_walker(cls: type[Any]) -> objects.Walker:
     walker = walker_of(cls)
     assert walker is not None
     return walker
@@ -106,10 +106,10 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
     if walker is None:
         return
     event = event_of(generic, data.draw(plain_values(generic.receiver.layout)))
-    it = _links.Queue(max_events=1, max_bytes=1, policy=_links.DROP_NEWEST, timeout_ns=0)
+    it = links.Queue(max_events=1, max_bytes=1, policy=links.DROP_NEWEST, timeout_ns=0)
     for encode in (walker.encode, echo.encoder(cls)):
-        outlet = _links.Outlet(cls, encode)
-        outlet.direct = (_links.Delivery(it, bytes, print),)
+        outlet = links.Outlet(cls, encode)
+        outlet.direct = (links.Delivery(it, bytes, print),)
         outlet.submit(event)
         assert it.depth_bytes == len(generic.encode(event))
         assert it.get(0) is event
@@ -171,7 +171,7 @@ def test_code_of_records_inside_is_used_and_leaves_what_is_unusual() -> None:
     assert codec.decode(codec.encode(event)).flats == [Flat(1, 1.0)] * 100
 
 
-def inner_values(tree: _objects.Value) -> list[_objects.Value]:
+def inner_values(tree: objects.Value) -> list[objects.Value]:
     """Those inside, at any depth."""
     return [each for value in tree.inner for each in (value, *inner_values(value))]
 
@@ -663,9 +663,9 @@ def test_a_tree_that_makes_no_sense_is_refused(arguments: tuple[Any, ...]) -> No
         if it.__class__ is tuple:
             items = tuple(made(each) for each in it)
             is_value = len(items) == 4 and isinstance(items[0], str) and isinstance(items[3], tuple)
-            return _objects.Value(*items) if is_value else items
+            return objects.Value(*items) if is_value else items
         return it
 
     form, size, alignment, details = arguments
     with pytest.raises((ValueError, TypeError)):
-        _objects.Value(form, size, alignment, made(details) if details != LEAF else (made(LEAF),))
+        objects.Value(form, size, alignment, made(details) if details != LEAF else (made(LEAF),))

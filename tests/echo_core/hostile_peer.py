@@ -12,13 +12,14 @@ from typing import Any, Self
 
 import echo_core as echo
 from echo_core.channel_ids import ChannelId
-from echo_core.transports import messages, sockets
 from echo_core.transports.addresses import UnixAddress
-from echo_core.transports.frames import scan, write_frame
-from echo_core.transports.handshake import Initiator
-from echo_core.transports.handshake_words import Identity
-from echo_core.transports.messages import Message
-from echo_core.transports.proofs import Purpose, prove
+from echo_core.transports.handshake.exchange import Initiator
+from echo_core.transports.handshake.proofs import Purpose, prove
+from echo_core.transports.handshake.words import Identity
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.frames import scan, write_frame
+from echo_core.transports.protocol.messages import Message
+from echo_core.transports.wires import sockets
 
 LIMIT_S = 30.0
 STREAM = 64

@@ -12,9 +12,10 @@ import pytest
 import echo_core as echo
 from echo_core import peers
 from echo_core.channel_ids import ChannelId
-from echo_core.transports import limits, sockets
-from echo_core.transports.handshake import Initiator, Responder
-from echo_core.transports.handshake_words import Hello, Identity, read_words, write_words
+from echo_core.transports import limits
+from echo_core.transports.handshake.exchange import Initiator, Responder
+from echo_core.transports.handshake.words import Hello, Identity, read_words, write_words
+from echo_core.transports.wires import sockets
 from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, HostilePeer, connect, identity

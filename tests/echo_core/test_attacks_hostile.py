@@ -12,9 +12,10 @@ from dataclasses import make_dataclass
 import pytest
 
 import echo_core as echo
-from echo_core.transports import limits, messages
-from echo_core.transports.frames import HEADER, Kind, write_frame
-from echo_core.transports.messages import Message
+from echo_core.transports import limits
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.frames import HEADER, Kind, write_frame
+from echo_core.transports.protocol.messages import Message
 from tests.echo_core.census import Census, left_behind, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Other, Reading1
 from tests.echo_core.conftest import MakeNode

@@ -11,8 +11,9 @@ import pytest
 import echo_core as echo
 from echo_core.codegen.machine import engine
 from echo_core.errors import EchoError
-from echo_core.transports import limits, messages
-from echo_core.transports.frames import write_frame
+from echo_core.transports import limits
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.frames import write_frame
 from tests.echo_core.census import left_behind, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Reading1
 from tests.echo_core.conftest import MakeNode

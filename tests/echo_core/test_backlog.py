@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import echo_core as echo
-from echo_core import _links
+from echo_core._c import links
 from echo_core.backlog import WhenFull, nanoseconds
 from echo_core.errors import ChannelError
 
@@ -36,11 +36,11 @@ def test_times_become_nanoseconds() -> None:
 
 
 @pytest.fixture
-def silent() -> Iterator[tuple[_links.Link, socket.socket]]:
+def silent() -> Iterator[tuple[links.Link, socket.socket]]:
     """A link whose other end reads nothing."""
     near, far = socket.socketpair()
-    link = _links.Link(
-        _links.SocketWire(near.detach()),
+    link = links.Link(
+        links.SocketWire(near.detach()),
         lambda kind, payload: None,
         max_payload=1 << 20,
         control_bytes=1 << 20,
@@ -52,9 +52,9 @@ def silent() -> Iterator[tuple[_links.Link, socket.socket]]:
     far.close()
 
 
-def fill(link: _links.Link, backlog: echo.Backlog, events: int) -> _links.Route:
+def fill(link: links.Link, backlog: echo.Backlog, events: int) -> links.Route:
     """Submits events of 1000 bytes to nobody."""
-    route = _links.Route(
+    route = links.Route(
         link,
         64,
         "a source",
@@ -63,7 +63,7 @@ def fill(link: _links.Link, backlog: echo.Backlog, events: int) -> _links.Route:
         policy=backlog.policy,
         timeout_ns=backlog.timeout_ns,
     )
-    outlet = _links.Outlet(None, bytes, record_size=1000)
+    outlet = links.Outlet(None, bytes, record_size=1000)
     outlet.routes = (route,)
     for _ in range(events):
         outlet.submit_records(bytes(1000))
@@ -71,23 +71,23 @@ def fill(link: _links.Link, backlog: echo.Backlog, events: int) -> _links.Route:
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest"])
-def test_what_is_dropped_is_counted(silent: tuple[_links.Link, socket.socket], policy: WhenFull) -> None:
+def test_what_is_dropped_is_counted(silent: tuple[links.Link, socket.socket], policy: WhenFull) -> None:
     route = fill(silent[0], echo.Backlog(events=50, when_full=policy), 5000)
     assert route.queued_events <= 50
     assert route.dropped > 3000
     assert route.queued_events + route.dropped <= 5000
 
 
-def test_an_error_is_raised_where_that_is_the_policy(silent: tuple[_links.Link, socket.socket]) -> None:
+def test_an_error_is_raised_where_that_is_the_policy(silent: tuple[links.Link, socket.socket]) -> None:
     with pytest.raises(echo.BacklogError, match="at most 50 events"):
         fill(silent[0], echo.Backlog(events=50, when_full="error"), 5000)
 
 
-def test_blocking_ends_in_an_error(silent: tuple[_links.Link, socket.socket]) -> None:
+def test_blocking_ends_in_an_error(silent: tuple[links.Link, socket.socket]) -> None:
     with pytest.raises(echo.BacklogError, match="was full for 50 ms"):
         fill(silent[0], echo.Backlog(events=50, when_full="block", timeout_s=0.05), 5000)
 
 
-def test_bytes_are_bounded_too(silent: tuple[_links.Link, socket.socket]) -> None:
+def test_bytes_are_bounded_too(silent: tuple[links.Link, socket.socket]) -> None:
     route = fill(silent[0], echo.Backlog(size_bytes=100_000, when_full="drop_newest"), 5000)
     assert route.queued_bytes <= 100_000

@@ -13,9 +13,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.channel_ids import ChannelId
-from echo_core.transports import messages
-from echo_core.transports.handshake import Responder
-from echo_core.transports.handshake_words import Feature
+from echo_core.transports.handshake.exchange import Responder
+from echo_core.transports.handshake.words import Feature
+from echo_core.transports.protocol import messages
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode

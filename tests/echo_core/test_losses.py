@@ -14,7 +14,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.bookkeeping import books
-from echo_core.transports import messages
+from echo_core.transports.protocol import messages
 from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode

@@ -16,8 +16,9 @@ import echo_core as echo
 from echo_core.bookkeeping import books
 from echo_core.channel_ids import ChannelId
 from echo_core.places import Transport
-from echo_core.transports import limits, sockets
+from echo_core.transports import limits
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
+from echo_core.transports.wires import sockets
 from tests.echo_core.census import left_behind, peers_of, settled_census
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode

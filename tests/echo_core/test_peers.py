@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core import _links, peers
+from echo_core import peers
+from echo_core._c import links
 from echo_core.channel_ids import ChannelId
-from echo_core.transports import limits, messages
-from echo_core.transports.handshake_words import Feature
-from echo_core.transports.proofs import Purpose, prove
+from echo_core.transports import limits
+from echo_core.transports.handshake.proofs import Purpose, prove
+from echo_core.transports.handshake.words import Feature
+from echo_core.transports.protocol import messages
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, Story
 from tests.echo_core.conftest import MakeNode
@@ -144,8 +146,8 @@ def test_memory_is_shared_as_the_page_says(make_node: MakeNode, *, shares_pool: 
     """Two bytes and descriptors from each side; a pool is offered, or none."""
     channel = make_node(transports=["shm"]).create_channel("test", Plain)
     own = replace(identity(), features=Feature.SHARED_MEMORY)
-    pool = _links.Pool(block_bytes=1 << 16, blocks=1)
-    ring = _links.ring_memory(1 << 16)
+    pool = links.Pool(block_bytes=1 << 16, blocks=1)
+    ring = links.ring_memory(1 << 16)
     with HostilePeer.connected(channel.id, "unix") as peer:
         peer.shake_hands(own)
         descriptors = [ring, pool.fileno()] if shares_pool else [ring]

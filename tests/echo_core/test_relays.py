@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.transports.frames import write_frame
+from echo_core.transports.protocol.frames import write_frame
 from tests.echo_core.census import until
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, HostilePeer

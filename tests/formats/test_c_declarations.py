@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from echo_core.errors import FormatError
 from echo_core.formats import limits
 from echo_core.formats.abi import Abi
-from echo_core.formats.c_declarations import layout_of
-from echo_core.formats.c_header import header_of
+from echo_core.formats.c.declarations import layout_of
+from echo_core.formats.c.header import header_of
 from echo_core.formats.types import (
     Array,
     Blob,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from echo_core.formats import limits
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
-from echo_core.formats.c_declarations import layout_of
-from echo_core.formats.c_header import header_of
+from echo_core.formats.c.declarations import layout_of
+from echo_core.formats.c.header import header_of
 from echo_core.formats.dtypes import layout_of as layout_of_dtype
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (

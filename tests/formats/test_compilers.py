@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from echo_core.formats.abi import ABI_BY_NAME, Abi
-from echo_core.formats.c_header import header_of
+from echo_core.formats.c.header import header_of
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
     Array,

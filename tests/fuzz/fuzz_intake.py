@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core._links import BLOCK, Block, Delivery, Inlet, Link, Mapping, Pool, Queue, SocketWire
+from echo_core._c.links import BLOCK, Block, Delivery, Inlet, Link, Mapping, Pool, Queue, SocketWire
 from echo_core.errors import LinkError, WireError
 from tests.echo_core.channel_events import Plain, Reading2, Story
 from tests.native.test_link_frames import frame_bytes

@@ -36,8 +36,8 @@ CODE
 
 build() {
     case $1 in
-    frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c native/link_frames.c -o fuzz_frames ;;
-    ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/link_signals.c -o fuzz_ring ;;
+    frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c native/core/frames.c -o fuzz_frames ;;
+    ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/signals.c -o fuzz_ring ;;
     intake)
         CC=$CLANG LDSHARED="$CLANG -shared" ECHO_SANITIZE=fuzzer \
             "$PYTHON" -W ignore setup.py -q build_ext --inplace --force

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from echo_core._links import (
+from echo_core._c.links import (
     Pool,
     SocketWire,
 )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from echo_core._links import (
+from echo_core._c.links import (
     BLOCK,
     Delivery,
     Inlet,

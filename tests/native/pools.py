@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from echo_core._links import Block, Loan, Mapping, Pool
+from echo_core._c.links import Block, Loan, Mapping, Pool
 
 BLOCK_BYTES = 16384
 BLOCKS = 8
 STREAM = 64
 HOLDERS = 63
 
-# Where native/link_pool.h has what a peer could change.
+# Where native/links/pool.h has what a peer could change.
 HOLDERS_AT = 128
 DATA_AT = 65536
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from echo_core._links import DROP_NEWEST, Queue
+from echo_core._c.links import DROP_NEWEST, Queue
 
 
 def queue(

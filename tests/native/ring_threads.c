@@ -5,7 +5,7 @@
  * is a short one, so that the sleeping and the waking are gone through often.
  */
 #define _GNU_SOURCE
-#include "link_ring.h"
+#include "core/ring.h"
 
 #include <errno.h>
 #include <pthread.h>

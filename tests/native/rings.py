@@ -7,11 +7,11 @@ import mmap
 import os
 import sys
 
-from echo_core._links import RingWire, ring_memory
+from echo_core._c.links import RingWire, ring_memory
 
 RING_BYTES = 4096
 
-# Where native/link_ring.c has what a peer could change.
+# Where native/core/ring.c has what a peer could change.
 SHUT = 128
 DIRECTIONS = 256
 DIRECTION_BYTES = 512

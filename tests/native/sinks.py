@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import echo_core as echo
-from echo_core._links import Delivery, Outlet
+from echo_core._c.links import Delivery, Outlet
 
 
 @dataclass

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from echo_core import _native
+from echo_core._c import native
 from echo_core.formats.abi import NATIVE
 
 if TYPE_CHECKING:
-    from echo_core._native import StructEchoAbi
+    from echo_core._c.native import StructEchoAbi
 
 
 @pytest.fixture(name="compiler")
 def fixture_compiler() -> StructEchoAbi:
-    """The answers of the compiler that built echo_core._native."""
-    abi = _native.ffi.new("struct echo_abi *")
-    _native.lib.echo_native_abi(abi)
+    """The answers of the compiler that built echo_core._c.native."""
+    abi = native.ffi.new("struct echo_abi *")
+    native.lib.echo_native_abi(abi)
     return abi
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from echo_core._links import Changing
+from echo_core._c.links import Changing
 
 
 def nothing() -> None:

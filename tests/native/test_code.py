@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from echo_core._code import MACHINE, Block, cpu, functions, statistics
+from echo_core._c.code import MACHINE, Block, cpu, functions, statistics
 
 PAGE = os.sysconf("SC_PAGESIZE")
 

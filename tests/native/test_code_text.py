@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from echo_core._code import functions
+from echo_core._c.code import functions
 
 FUNCTIONS = functions()
 _IS_UTF8 = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64)(FUNCTIONS["echo_is_utf8"])

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import DROP_NEWEST, Delivery, Inlet, Queue
-from echo_core._routines import Routine
+from echo_core._c.links import DROP_NEWEST, Delivery, Inlet, Queue
+from echo_core._c.routines import Routine
 from echo_core.errors import ConversionError, WireError
 from tests.native.sinks import (
     EVENTS,

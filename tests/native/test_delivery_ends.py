@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from echo_core._links import BLOCK, Delivery, Link, Mapping, Pool, SocketWire
+from echo_core._c.links import BLOCK, Delivery, Link, Mapping, Pool, SocketWire
 from tests.native.link_ends import KIND_LOAN, PATIENCE_NS, Peer, Runner, eventually, fail, link_over, sink
 from tests.native.pools import BLOCK_BYTES, bytes_in, lent, loan_of
 from tests.native.queues import in_thread, queue

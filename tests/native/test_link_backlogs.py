@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from echo_core._links import (
+from echo_core._c.links import (
     BLOCK,
     DROP_NEWEST,
     DROP_OLDEST,

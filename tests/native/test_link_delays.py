@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from echo_core._links import DROP_NEWEST, SocketWire
+from echo_core._c.links import DROP_NEWEST, SocketWire
 from echo_core.errors import BacklogError
 from tests.native.link_ends import PATIENCE_NS, Peer, fill, link_over, numbered, repeat, source, wires
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from echo_core._links import (
+from echo_core._c.links import (
     BLOCK,
     Link,
     Route,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core._links import scan
+from echo_core._c.links import scan
 from echo_core.errors import WireError
 
 Frame = tuple[int, bytes]

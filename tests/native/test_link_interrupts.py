@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from echo_core._links import Delivery, Inlet, SocketWire
+from echo_core._c.links import Delivery, Inlet, SocketWire
 from echo_core.errors import WireError
 from tests.native.link_ends import (
     PATIENCE_NS,

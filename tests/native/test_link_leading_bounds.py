@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from echo_core._links import BLOCK, Link, Mapping, Pool, Queue, SocketWire
+from echo_core._c.links import BLOCK, Link, Mapping, Pool, Queue, SocketWire
 from tests.native.link_ends import KIND_LOAN, PATIENCE_NS, SECOND_NS, Peer, Runner, link_over, sink
 from tests.native.pools import BLOCK_BYTES, BLOCKS, HOLDERS_AT
 from tests.native.queues import queue

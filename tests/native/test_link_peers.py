@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echo_core._links import (
+from echo_core._c.links import (
     DROP_NEWEST,
     DROP_OLDEST,
     Inlet,

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from echo_core._links import (
+from echo_core._c.links import (
     Link,
     SocketWire,
 )

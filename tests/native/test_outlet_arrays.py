@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core._links import Delivery, Outlet
+from echo_core._c.links import Delivery, Outlet
 from echo_core.errors import ClosedError, FormatError
 from tests.native.sinks import Sink
 

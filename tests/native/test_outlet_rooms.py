@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import DROP_NEWEST, Delivery, Outlet, Route, SocketWire
+from echo_core._c.links import DROP_NEWEST, Delivery, Outlet, Route, SocketWire
 from tests.native.link_ends import PATIENCE_NS, link_over
 from tests.native.sinks import NativeParts, Sink, SlottedParts, outlet_of
 

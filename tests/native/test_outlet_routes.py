@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import (
+from echo_core._c.links import (
     BLOCK,
     DROP_NEWEST,
     ERROR,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import DROP_NEWEST, DROP_OLDEST, Delivery, Outlet, Queue
+from echo_core._c.links import DROP_NEWEST, DROP_OLDEST, Delivery, Outlet, Queue
 from echo_core.errors import EncodeError
 from tests.native.queues import queue
 from tests.native.sinks import EVENTS, Native, NativeParts, Sink, class_of, event_names, outlet_of

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._links import DROP_NEWEST, Delivery, Outlet, Queue
+from echo_core._c.links import DROP_NEWEST, Delivery, Outlet, Queue
 from echo_core.errors import ClosedError, EncodeError, FormatError
 from tests.native.sinks import (
     EVENTS,

@@ -10,7 +10,7 @@ import struct
 
 import pytest
 
-from echo_core._links import Mapping, Pool
+from echo_core._c.links import Mapping, Pool
 from echo_core.errors import WireError
 from tests.native.pools import (
     BLOCK_BYTES,

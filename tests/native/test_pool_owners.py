@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from echo_core._links import Mapping, Outlet, Pool
+from echo_core._c.links import Mapping, Outlet, Pool
 from echo_core.errors import ClosedError, WireError
 
 BLOCK_BYTES = 16384

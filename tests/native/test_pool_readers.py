@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from echo_core._links import Mapping, Pool, RingWire, ring_memory
+from echo_core._c.links import Mapping, Pool, RingWire, ring_memory
 from tests.native.link_ends import PATIENCE_NS, ROOT
 from tests.native.pools import (
     BLOCK_BYTES,
@@ -22,7 +22,7 @@ from tests.native.pools import (
 
 READER = """
 import numpy as np
-from echo_core._links import Mapping, RingWire
+from echo_core._c.links import Mapping, RingWire
 wire, held = RingWire({ring}, 1), []
 mapping = Mapping({pool}, wire.read(1)[0])
 while payload := wire.read(16):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core._links import Block, Mapping, Pool
+from echo_core._c.links import Block, Mapping, Pool
 from echo_core.errors import ClosedError, WireError
 from tests.native.link_ends import eventually, open_files
 from tests.native.pools import (

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Delivery, Queue
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Delivery, Queue
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.link_ends import PATIENCE_NS, fail
 from tests.native.queues import Token, demand_interrupt, in_thread, queue

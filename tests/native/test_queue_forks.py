@@ -6,7 +6,7 @@ import os
 import select
 from collections.abc import Callable
 
-from echo_core._links import Queue
+from echo_core._c.links import Queue
 from tests.native.queues import queue
 
 

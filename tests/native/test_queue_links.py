@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from echo_core._links import (
+from echo_core._c.links import (
     BLOCK,
     Delivery,
     Inlet,

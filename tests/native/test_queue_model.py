@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.queues import is_readable, queue
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from echo_core._links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Queue
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Queue
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.link_ends import PATIENCE_NS, SECOND_NS
 from tests.native.queues import Token, demand_interrupt, in_thread, is_readable, queue

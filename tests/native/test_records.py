@@ -1,4 +1,4 @@
-"""echo_core._records: nothing leaks, nothing is read or written outside an object, and cycles end."""
+"""echo_core._c.records: nothing leaks, nothing is read or written outside an object, and cycles end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 import echo_core as echo
-from echo_core import _records
+from echo_core._c import records
 from echo_core.codegen.events.record_types import RecordCodec, record_codec, record_decoder
 from echo_core.errors import EncodeError, WireError
 
@@ -359,7 +359,7 @@ def unused(*_: object) -> Any:
     raise AssertionError
 
 
-def shape(**changes: Any) -> _records.Shape:
+def shape(**changes: Any) -> records.Shape:
     """A shape of a record of 8 bytes."""
     arguments: dict[str, Any] = {
         "record": 16,
@@ -370,7 +370,7 @@ def shape(**changes: Any) -> _records.Shape:
         "kept": (),
         "is_exposed": False,
     }
-    return _records.Shape(**(arguments | changes))
+    return records.Shape(**(arguments | changes))
 
 
 @pytest.mark.parametrize(
@@ -427,7 +427,7 @@ def test_shape_stays_inside_the_object(changes: dict[str, Any]) -> None:
 def test_field_stays_inside_the_record(form: str, at: int, size: int, slot: int) -> None:
     """Whatever is said of it."""
     with pytest.raises(ValueError, match="Expected"):
-        _records.Field(shape(), "x", form, at, size, slot, False, unused, unused, None)
+        records.Field(shape(), "x", form, at, size, slot, False, unused, unused, None)
 
 
 def test_shape_is_bound_once_to_a_class_with_room() -> None:
@@ -436,16 +436,16 @@ def test_shape_is_bound_once_to_a_class_with_room() -> None:
     small: type[Any] = type("Small", (), {"__slots__": ()})
     with pytest.raises(ValueError, match="room"):
         made.bind(small, {})
-    large: type[Any] = type("Large", (_records.base_type(object, 24),), {"__slots__": ()})
-    other = _records.Field(shape(), "x", "q", 0, 8, 0, False, None, unused, None)
-    far = _records.Field(made, "x", "n", 0, 8, 24, False, unused, unused, None)
+    large: type[Any] = type("Large", (records.base_type(object, 24),), {"__slots__": ()})
+    other = records.Field(shape(), "x", "q", 0, 8, 0, False, None, unused, None)
+    far = records.Field(made, "x", "n", 0, 8, 24, False, unused, unused, None)
     for fields in ({"x": other}, {"x": far}, {"x": 5}):
         with pytest.raises(ValueError, match="room"):
             made.bind(large, fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="bound"):
-        _records.Encoder(made, unused, unused)
+        records.Encoder(made, unused, unused)
     with pytest.raises(ValueError, match="bound"):
-        _records.Decoder(made, None, unused, unused)
+        records.Decoder(made, None, unused, unused)
     made.bind(large, {})
     with pytest.raises(ValueError, match="room"):
         made.bind(large, {})
@@ -455,15 +455,15 @@ def test_base_type_is_at_least_as_large_as_its_base() -> None:
     """And a multiple of eight."""
     for size in (8, 17, -8, 2**40):
         with pytest.raises((ValueError, OverflowError)):
-            _records.base_type(object, size)
+            records.base_type(object, size)
 
 
 def test_writer_that_gives_no_bytes_is_found() -> None:
     """Nothing is written then."""
     for given, error in ((5, TypeError), (b"short", SystemError)):
         made = shape()
-        cls: Any = type("Room", (_records.base_type(object, 24),), {"__slots__": ()})
-        field = _records.Field(
+        cls: Any = type("Room", (records.base_type(object, 24),), {"__slots__": ()})
+        field = records.Field(
             made,
             "x",
             "v",

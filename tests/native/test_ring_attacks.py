@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from echo_core._links import RingWire, ring_memory
+from echo_core._c.links import RingWire, ring_memory
 from echo_core.errors import WireError
 from tests.native.link_ends import PATIENCE_NS
 from tests.native.rings import (

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echo_core._links import RingWire, ring_memory
+from echo_core._c.links import RingWire, ring_memory
 from echo_core.errors import ClosedError, WireError
 from tests.native.link_ends import PATIENCE_NS, ROOT, eventually, open_files
 from tests.native.rings import (
@@ -62,7 +62,7 @@ def started(target: Callable[[], object]) -> threading.Thread:
 
 def child(program: str, fd: int) -> subprocess.Popen[bytes]:
     """A process with side 1 of the rings as `wire`."""
-    text = f"import os\nfrom echo_core._links import RingWire\nwire = RingWire({fd}, 1)\n{program}"
+    text = f"import os\nfrom echo_core._c.links import RingWire\nwire = RingWire({fd}, 1)\n{program}"
     return subprocess.Popen([sys.executable, "-c", text], cwd=ROOT, pass_fds=[fd])
 
 

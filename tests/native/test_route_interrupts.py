@@ -9,7 +9,7 @@ from types import FrameType
 
 import pytest
 
-from echo_core._links import Delivery, Outlet, Route, SocketWire
+from echo_core._c.links import Delivery, Outlet, Route, SocketWire
 from tests.native.link_ends import KIND_GAP, PATIENCE_NS, Peer, counted, link_over, repeat, source
 from tests.native.sinks import Sink
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from echo_core._routines import GIL_RELEASE_BYTES, Routine
+from echo_core._c.routines import GIL_RELEASE_BYTES, Routine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,9 @@ PATTERNS = {
 USES = """
 import gc, socket, sys
 import echo_core as echo
-from echo_core import _links
+from echo_core._c import links
 
-assert _links.__file__.startswith({folder!r}), _links.__file__
+assert links.__file__.startswith({folder!r}), links.__file__
 
 @echo.event
 class Number:
@@ -35,13 +35,13 @@ class Number:
 
 source = echo.create_channel("numbers", Number).source()
 encode, decode = echo.encoder(Number), echo.decoder(Number)
-pool = _links.Pool(block_bytes=4096, blocks=2)
+pool = links.Pool(block_bytes=4096, blocks=2)
 holder = pool.attach()
-mapping = _links.Mapping(pool.fileno(), holder)
+mapping = links.Mapping(pool.fileno(), holder)
 here, there = socket.socketpair()
-link = _links.Link(_links.SocketWire(here.detach()), print, max_payload=1, control_bytes=1,
+link = links.Link(links.SocketWire(here.detach()), print, max_payload=1, control_bytes=1,
                    delay_ns=0, stall_ns=1)
-route = _links.Route(link, 64, "", max_events=1, max_bytes=1, policy=0, timeout_ns=0)
+route = links.Route(link, 64, "", max_events=1, max_bytes=1, policy=0, timeout_ns=0)
 
 def use():
     number = Number(7, "seven")
@@ -51,7 +51,7 @@ def use():
     assert source.outlet.add_route(route, 10**9) is False
     assert mapping.open(pool.loan(10).lend(holder, 64))[0] == 64
     pool.take_back(holder, bytes(16))
-    assert _links.scan(bytes([2, 0, 0, 0, 64, 0, 0, 0]) + b"ab" + bytes(6), 9) == ([(64, b"ab")], 16)
+    assert links.scan(bytes([2, 0, 0, 0, 64, 0, 0, 0]) + b"ab" + bytes(6), 9) == ([(64, b"ab")], 16)
 
 def references():
     return [sys.getrefcount(each) for each in (None, True, False)]

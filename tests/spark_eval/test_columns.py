@@ -20,7 +20,7 @@ from tests.spark_eval.events import Channel, Fixed, Quality, Varying, comparable
 pa: Any = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from echo_core.spark_eval.frames.columns import (  # noqa: E402 - needs both
+from echo_core.spark_eval.columns.columns import (  # noqa: E402 - needs both
     DecodeStep,
     EncodeStep,
     bounded,
@@ -28,7 +28,7 @@ from echo_core.spark_eval.frames.columns import (  # noqa: E402 - needs both
     decoding_of,
     encode_column,
 )
-from echo_core.spark_eval.frames.schema import arrow_type  # noqa: E402
+from echo_core.spark_eval.columns.schema import arrow_type  # noqa: E402
 
 SEEDS = st.lists(st.integers(0, 2**32), max_size=6)
 ABIS = ("native", "s390x", "i386", "m68k")

@@ -18,7 +18,7 @@ pa: Any = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 pytest.importorskip("msgpack")
 
-from echo_core.spark_eval.frames.schema import arrow_schema  # noqa: E402
+from echo_core.spark_eval.columns.schema import arrow_schema  # noqa: E402
 from echo_core.spark_eval.measure.shapes import Particle  # noqa: E402
 from echo_core.spark_eval.pipeline import (  # noqa: E402 - needs all three
     PipelineError,

@@ -13,7 +13,7 @@ from tests.spark_eval.events import Fixed, Varying
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from echo_core.spark_eval.frames.schema import arrow_schema, struct_type
+from echo_core.spark_eval.columns.schema import arrow_schema, struct_type
 
 EXPECTED = {
     "flag": "boolean",

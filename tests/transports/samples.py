@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from echo_core.transports import messages
-from echo_core.transports.handshake import Established, Handshake, Initiator, Responder
-from echo_core.transports.handshake_words import Feature, Identity
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Message
-from echo_core.transports.notices import Notice
-from echo_core.transports.proofs import Role
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports.handshake.exchange import Established, Handshake, Initiator, Responder
+from echo_core.transports.handshake.proofs import Role
+from echo_core.transports.handshake.words import Feature, Identity
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.messages import Message
+from echo_core.transports.protocol.notices import Notice
 
 CHANNEL = bytes(range(16))
 KEY = bytes(range(100, 116))

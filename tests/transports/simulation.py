@@ -11,13 +11,14 @@ import random
 from collections import defaultdict
 
 from echo_core.errors import EchoError, LinkError, RefusedError
-from echo_core.transports import limits, notices
-from echo_core.transports.frames import FIRST_STREAM, Kind, scan, write_frame
-from echo_core.transports.handshake import Handshake, Initiator, Responder, duplicate
-from echo_core.transports.handshake_words import Identity
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, Gap, Refusal, encode
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports import limits
+from echo_core.transports.handshake.exchange import Handshake, Initiator, Responder, duplicate
+from echo_core.transports.handshake.words import Identity
+from echo_core.transports.protocol import notices
+from echo_core.transports.protocol.frames import FIRST_STREAM, Kind, scan, write_frame
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.messages import Farewell, Gap, Refusal, encode
 
 Named = tuple[bytes, str]  # a source: its channel, its name
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from echo_core import _links
-from echo_core.transports.connecting import RING_BYTES, Connection, Memory, accept_shared, share
-from echo_core.transports.handshake import Established
-from echo_core.transports.proofs import Role
+from echo_core._c import links
+from echo_core.transports.handshake.exchange import Established
+from echo_core.transports.handshake.proofs import Role
+from echo_core.transports.wires.connecting import RING_BYTES, Connection, Memory, accept_shared, share
 from tests.echo_core.hostile_peer import identity
 from tests.native.link_ends import open_files
 
@@ -34,7 +34,7 @@ def established(role: Role) -> Established:
     return Established(role, 1, identity(), bytes(16), b"")
 
 
-def no_pool() -> _links.Pool:
+def no_pool() -> links.Pool:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
@@ -54,7 +54,7 @@ def test_who_starts_and_has_no_pool_keeps_no_descriptor(ends: tuple[socket.socke
 
 def test_who_is_asked_and_has_no_pool_keeps_no_descriptor(ends: tuple[socket.socket, socket.socket]) -> None:
     """Of those that came with the question."""
-    ring, pool = _links.ring_memory(RING_BYTES), _links.Pool(block_bytes=4096, blocks=1)
+    ring, pool = links.ring_memory(RING_BYTES), links.Pool(block_bytes=4096, blocks=1)
     before = open_files()
     socket.send_fds(ends[0], [bytes([1, 0])], [ring, pool.fileno()])
     with pytest.raises(OSError, match="Too many"):
@@ -79,7 +79,7 @@ def sockets_of_a_process_that_is_gone() -> tuple[socket.socket, socket.socket]:
 def test_a_process_that_cannot_be_watched_is_lent_nothing(*, is_known: bool) -> None:
     """Whether it still reads would not be known when its link has ended. It has the ring all the same."""
     one, other = socket.socketpair() if is_known else sockets_of_a_process_that_is_gone()
-    pools = [_links.Pool(block_bytes=4096, blocks=1) for _ in range(2)]
+    pools = [links.Pool(block_bytes=4096, blocks=1) for _ in range(2)]
     made: list[Connection] = []
 
     def start() -> None:

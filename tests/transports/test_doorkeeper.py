@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from echo_core.transports import doorkeeper, sockets
-from echo_core.transports.connecting import Connection, Memory
-from echo_core.transports.doorkeeper import Doorkeeper
-from echo_core.transports.handshake import Responder
-from echo_core.transports.handshake_words import Identity
+from echo_core.transports.handshake.exchange import Responder
+from echo_core.transports.handshake.words import Identity
+from echo_core.transports.wires import doorkeeper, sockets
+from echo_core.transports.wires.connecting import Connection, Memory
+from echo_core.transports.wires.doorkeeper import Doorkeeper
 from tests.echo_core.census import until
 from tests.echo_core.hostile_peer import identity
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core import _links
+from echo_core._c import links
 from echo_core.errors import WireError
-from echo_core.transports.frames import ALIGNMENT, HEADER, frame_bytes, scan, write_frame
+from echo_core.transports.protocol.frames import ALIGNMENT, HEADER, frame_bytes, scan, write_frame
 
 Scan = Callable[[bytes, int], tuple[list[tuple[int, bytes]], int]]
-SCANNERS: list[Scan] = [scan, _links.scan]
+SCANNERS: list[Scan] = [scan, links.scan]
 LIMIT = 200
 
 frames = st.lists(st.tuples(st.integers(1, 2**32 - 1), st.binary(max_size=LIMIT)), max_size=8)

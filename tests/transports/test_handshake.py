@@ -11,8 +11,9 @@ import pytest
 
 from echo_core.errors import EncodeError, LinkError, RefusedError, WireError
 from echo_core.transports import limits
-from echo_core.transports.handshake import VERSION, Handshake, Initiator, Responder, duplicate
-from echo_core.transports.handshake_words import (
+from echo_core.transports.handshake.exchange import VERSION, Handshake, Initiator, Responder, duplicate
+from echo_core.transports.handshake.proofs import Role
+from echo_core.transports.handshake.words import (
     HEADER,
     Hello,
     Identity,
@@ -21,8 +22,7 @@ from echo_core.transports.handshake_words import (
     read_words,
     write_words,
 )
-from echo_core.transports.messages import Refusal, word_of
-from echo_core.transports.proofs import Role
+from echo_core.transports.protocol.messages import Refusal, word_of
 from tests.transports.samples import (
     CHANNEL,
     FAR,

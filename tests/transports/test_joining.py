@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from echo_core.transports import limits, notices
-from echo_core.transports.joining import Declaration
+from echo_core.transports import limits
+from echo_core.transports.protocol import notices
+from echo_core.transports.protocol.joining import Declaration
 from tests.transports.samples import CHANNEL, KEY, Pair
 
 OTHER = bytes(range(50, 66))

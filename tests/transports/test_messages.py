@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats import limits as format_limits
-from echo_core.transports import limits, messages
-from echo_core.transports.frames import FIRST_STREAM, Kind, write_frame
-from echo_core.transports.handshake import VERSION
-from echo_core.transports.messages import MESSAGES_BY_KIND, Message, decode, encode
+from echo_core.transports import limits
+from echo_core.transports.handshake.exchange import VERSION
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.frames import FIRST_STREAM, Kind, write_frame
+from echo_core.transports.protocol.messages import MESSAGES_BY_KIND, Message, decode, encode
 from tests.transports.samples import MESSAGES
 
 GOLDEN = Path(__file__).parent / "golden"

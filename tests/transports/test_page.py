@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.transports import limits, notices
-from echo_core.transports.frames import Kind, scan, write_frame
-from echo_core.transports.handshake_words import Step
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import MESSAGES_BY_KIND, Farewell, Refusal, encode
-from echo_core.transports.protocol import LinkProtocol
+from echo_core.transports import limits
+from echo_core.transports.handshake.words import Step
+from echo_core.transports.protocol import notices
+from echo_core.transports.protocol.frames import Kind, scan, write_frame
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.messages import MESSAGES_BY_KIND, Farewell, Refusal, encode
 from tests.transports.samples import CHANNEL, FAR, KEY, MESSAGES, established, feed, handshake, responder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "link-protocol.md").read_text(encoding="utf-8")

@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from echo_core.errors import ClosedError, EchoError, EncodeError, LinkError, WireError
-from echo_core.transports import limits, messages, notices
-from echo_core.transports.frames import FIRST_STREAM, Kind
-from echo_core.transports.joining import Declaration
-from echo_core.transports.messages import Farewell, Message, Refusal, encode
-from echo_core.transports.notices import Notice
-from echo_core.transports.proofs import Purpose, Role, prove
-from echo_core.transports.protocol import LinkProtocol, cut
+from echo_core.transports import limits
+from echo_core.transports.handshake.proofs import Purpose, Role, prove
+from echo_core.transports.protocol import messages, notices
+from echo_core.transports.protocol.frames import FIRST_STREAM, Kind
+from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.link import LinkProtocol, cut
+from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
+from echo_core.transports.protocol.notices import Notice
 from tests.transports.samples import CHANNEL, KEY, OTHER_KEY, SECRET, Pair, session
 
 OTHER = bytes(range(50, 66))

@@ -1,0 +1,358 @@
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, final
+
+# How a full backlog is treated; the numbers of enum policy in native/links/links.h.
+BLOCK: int
+DROP_OLDEST: int
+DROP_NEWEST: int
+ERROR: int
+
+def scan(buffer: Any, limit: int, /) -> tuple[list[tuple[int, bytes]], int]:
+    """The frames (stream, payload) that are complete, and how many bytes they take."""
+
+class Wire:
+    """Bytes from process to process. A Link takes it over."""
+
+    @property
+    def name(self) -> str: ...
+    def write(self, data: Any, /) -> int:
+        """How many of the bytes were taken, at once; 0: there is no room. OSError: the wire is broken."""
+    def read(self, size: int, timeout_ns: int = -1, /) -> bytes:
+        """What is there, when something is; b"" at the end. BlockingIOError: time is up."""
+    def await_bytes(self, timeout_ns: int = -1, /) -> bool:
+        """Whether read would return at once; False: time is up, or a nudge came."""
+    def await_room(self, timeout_ns: int = -1, /) -> bool:
+        """Whether write would take something."""
+    def nudge(self) -> None:
+        """Ends an await_bytes that is under way, or the next one."""
+    def rouse(self) -> None:
+        """Has all that wait look again whether they still must: the peer may have forgotten them."""
+    def shut(self) -> None:
+        """Ends both directions; what was written before can still be read."""
+    def close(self) -> None:
+        """Ends it and lets go of it, unless a Link has taken it over."""
+
+@final
+class SocketWire(Wire):
+    """A connected stream socket; takes the descriptor over."""
+
+    def __new__(cls, fd: int) -> SocketWire: ...
+
+@final
+class RingWire(Wire):
+    """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other.
+
+    The descriptor stays the caller's, who may close it. WireError: it is no memory that can be trusted.
+    """
+
+    def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0) -> RingWire: ...
+
+def ring_memory(ring_bytes: int, /) -> int:
+    """A descriptor of new memory for a RingWire; each ring has a power of two bytes, from 4096 on."""
+
+@final
+class Link:
+    """What one process has of its connection to another: frames in, frames out."""
+
+    def __new__(
+        cls,
+        wire: Wire,
+        control: Callable[[int, bytes], object],
+        *,
+        max_payload: int,
+        control_bytes: int,
+        delay_ns: int,
+        stall_ns: int,
+        pool: Pool | None = None,
+        holder: int = 0,
+        mapping: Mapping | None = None,
+    ) -> Link: ...
+    def run(self) -> None:
+        """Reads and delivers until the end of the link. WireError, LinkError: why it ended."""
+    def send(self, kind: int, payload: bytes) -> None:
+        """A control frame, in order with the events that were submitted before."""
+    def bind(self, stream: int, inlet: Inlet) -> None: ...
+    def unbind(self, stream: int) -> None: ...
+    def follow(self, queue: Queue) -> None:
+        """Who waits for this queue may read the link."""
+    def unfollow(self, queue: Queue) -> None: ...
+    def drain(self, timeout_ns: int) -> bool:
+        """Whether all that was sent has been given to the system in time."""
+    def rouse(self) -> None:
+        """Has all that wait look again: a peer may have forgotten them. To be called from time to time."""
+    def shut(self) -> None:
+        """Ends it in both directions, at once; `run` returns."""
+    def conclude(self) -> None:
+        """The peer is gone: nothing more is sent; `run` delivers what it has written, and returns."""
+    def abandon(self) -> None:
+        """In a forked child: lets go of everything, and the other side does not notice."""
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def sent_bytes(self) -> int: ...
+    @property
+    def received_bytes(self) -> int: ...
+    @property
+    def sent_frames(self) -> int: ...
+    @property
+    def received_frames(self) -> int: ...
+    @property
+    def queued_bytes(self) -> int: ...
+    @property
+    def queued_events(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def writes(self) -> int: ...
+    @property
+    def reads(self) -> int: ...
+
+@final
+class Route:
+    """The way of one source's events over one link."""
+
+    def __new__(
+        cls,
+        link: Link,
+        stream: int,
+        name: str,
+        outlet: Outlet | None = None,
+        /,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
+        delay_ns: int = 0,
+        max_payload: int = 0xFFFFFFFF,
+    ) -> Route:
+        """What it drops is counted by the outlet too, also when the route is gone."""
+    def send(self, kind: int, payload: bytes) -> None:
+        """A control frame behind the route's events; a closed route still takes it."""
+    def close(self) -> None:
+        """Further events are dropped and counted, also one whose submit waits; what is queued is sent.
+
+        No frame of the stream's events, and no gap, follows what is sent after this.
+        """
+    @property
+    def link(self) -> Link: ...
+    @property
+    def stream(self) -> int: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def queued_events(self) -> int: ...
+    @property
+    def queued_bytes(self) -> int: ...
+
+@final
+class Inlet:
+    """The receiving end of one stream. `sequence` counts events and gaps."""
+
+    def __new__(cls, *, record_size: int = 0, sequence: int = 0) -> Inlet: ...
+    deliveries: tuple[Delivery, ...]
+    sequence: int
+    @property
+    def events(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def lost(self) -> int: ...
+
+@final
+class Delivery:
+    """From the records of one stream to one sink."""
+
+    def __new__(
+        cls,
+        target: Callable[[Any], object] | Queue,
+        decode: Callable[..., Any],
+        on_error: Callable[[BaseException], object],
+        *,
+        record_size: int = 0,
+        is_array: bool = False,
+        dtype: Any = None,
+        convert: Callable[..., Any] | None = None,
+        on_refusal: Callable[[BaseException], object] = ...,
+    ) -> Delivery:
+        """`on_error` is called with whatever is raised; what is no Exception goes on unless it returns True.
+        `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
+        it counts what is left to Python code."""
+    def hand(self, records: Any, /) -> None:
+        """As if a frame with these records had come."""
+    def hand_event(self, event: object, /) -> None:
+        """An event of the sink's own type, by reference."""
+    def close(self) -> None:
+        """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
+    @property
+    def events(self) -> int:
+        """How many have come to this sink, failures included."""
+    @property
+    def compiled(self) -> int:
+        """How many of them native code has made of records."""
+    @property
+    def interpreted(self) -> int:
+        """How many of them were left to Python code."""
+    @property
+    def bytes(self) -> int:
+        """Of their records, in the sender's layout. Events that vary in size and came by reference count
+        where their sizes had to be known."""
+    @property
+    def failures(self) -> int:
+        """How many of them ended in an exception."""
+    @property
+    def dropped(self) -> int:
+        """How many events found no room in the queue, or were skipped."""
+    @property
+    def skipped(self) -> int:
+        """How many were left of a batch when the delivery was closed."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether a batch is under way."""
+
+@final
+class Queue:
+    """Events that wait for a thread, bounded."""
+
+    def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
+    def put(self, event: object, size: int = 0, events: int = 1) -> None:
+        """One event, or an array of so many. Treated by the policy where there is no room."""
+    def get(self, timeout_ns: int = -1, /) -> Any:
+        """The next event; None: time is up. ClosedError at the end, BacklogError if the queue has failed.
+
+        ChannelError where it would wait for what this thread reads, in a handler of the same link.
+        """
+    def get_nowait(self) -> Any:
+        """The next event; None: there is none now. Never reads the link."""
+    def __iter__(self) -> Queue: ...
+    def __next__(self) -> Any: ...
+    def lead(self, link: Link | None, /) -> None:
+        """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
+    def close(self) -> None:
+        """No more is taken; what is there can still be got."""
+    def clear(self) -> None:
+        """Drops what is there, uncounted."""
+    def fileno(self) -> int:
+        """A descriptor that is readable when there is something to get, or nothing to wait for."""
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def depth_events(self) -> int:
+        """How many wait, in however many arrays."""
+    @property
+    def depth_bytes(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+
+@final
+class Outlet:
+    """Where the events of one source leave: encoded once, for all routes; by reference to deliveries."""
+
+    def __new__(
+        cls,
+        event_class: type[Any] | None,
+        encode: Callable[[Any], bytes],
+        *,
+        record_size: int = 0,
+        dtype: Any = None,
+        max_payload: int = 1048576,
+    ) -> Outlet: ...
+    routes: tuple[Route, ...]
+    direct: tuple[Delivery, ...]
+    """Sinks in this process that take the event itself."""
+    converting: tuple[Delivery, ...]
+    """Sinks in this process that take its record."""
+    pool: Pool | None
+    """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
+    def add_route(self, route: Route, sequence: int) -> bool:
+        """From now on events take this route too, if the next one is number `sequence`; whether it is."""
+    def submit(self, event: object, /) -> None: ...
+    def submit_records(self, records: Any, /) -> None:
+        """Records of fixed size side by side, in the source's layout."""
+    def submit_array(self, array: Any, /) -> None:
+        """The records of an array of exactly that dtype, side by side or not."""
+    def close(self) -> None: ...
+    @property
+    def sequence(self) -> int:
+        """How many events were submitted."""
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def dropped(self) -> int:
+        """Events that routes which were made for it have dropped."""
+    @property
+    def may_drop(self) -> bool:
+        """Whether such a route, or what it has queued, is left: somebody may be about to put more into it."""
+
+@final
+class Pool:
+    """Memory of this process that others read in place. A loan takes one block, or several side by side."""
+
+    def __new__(cls, *, block_bytes: int, blocks: int) -> Pool: ...
+    def fileno(self) -> int: ...
+    def loan(self, size: int, /) -> Block | None:
+        """A writable buffer in free blocks, or None. Nobody writes into it any more once it was lent."""
+    def place(self, data: Any, /) -> Block | None:
+        """The Block that the data begin, or one with a copy; None: none is free, or the data are small."""
+    def attach(self, process_fd: int = -1, /) -> int:
+        """A holder for one more link; -1: there are none. `process_fd`: of os.pidfd_open; is duplicated."""
+    def detach(self, holder: int, /) -> None:
+        """That link is gone. What it held is free when the peer's Mapping or process has gone.
+
+        Without a `process_fd`: at once, whoever still reads. In a forked child nothing happens.
+        """
+    def take_back(self, holder: int, payload: bytes, /) -> None:
+        """Undoes Block.lend for a frame that is not sent."""
+    def close(self) -> None:
+        """Lends no more; the memory goes with the last Block."""
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+
+@final
+class Block:
+    """A writable buffer in a Pool; it is not used for another as long as it is referred to, or lent."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def lend(self, holder: int, stream: int, /) -> bytes | None:
+        """What a frame says of it; None: the holder has it already, or half of the pool."""
+
+@final
+class Mapping:
+    """A peer's Pool, as this process reads it. The descriptor stays the caller's, who may close it.
+
+    WireError: it cannot be trusted, or is larger than `max_bytes`, which so bounds a loan.
+    """
+
+    def __new__(cls, memory_fd: int, holder: int, max_bytes: int = ...) -> Mapping: ...
+    def open(self, payload: bytes, /) -> tuple[int, Loan]:
+        """The stream that a frame is for, and the bytes. WireError: there is no such loan."""
+
+@final
+class Loan:
+    """Bytes in a peer's pool: the buffer protocol, read-only. Given back when the last reference goes."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Changing:
+    """Holds a lock within `with`, which can be nested. No interrupt leaves it locked, or anybody asleep.
+
+    When the outermost ends, all that is in `asleep` is taken out and called, and then `ended` is.
+    """
+
+    def __new__(
+        cls, lock: RLock, asleep: set[Callable[[], None]], ended: Callable[[], None], /
+    ) -> Changing: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+def is_dispatching() -> bool:
+    """Whether this thread is handing over what it has read from a link."""
+
+class Span:
+    """Bytes that something else owns: the buffer protocol, read-only."""

@@ -1,0 +1,1 @@
+"""C declarations: read into formats, and written from them."""

@@ -1,0 +1,285 @@
+/* How a call runs compiled code: measures the result, converts into it, and lets go of the GIL where that pays.
+ *
+ * Every function is called with the GIL and keeps it, save the two places marked "releases the GIL".
+ */
+#include "code/routine_programs.h"
+
+/* The bytes of an argument. */
+struct view {
+    uint8_t *bytes;    /* borrowed from the argument */
+    uint64_t size;     /* how many there are */
+    int is_immutable;  /* 1: nobody can change them, in this process or another */
+    int is_exported;   /* 1: buffer is filled in and is ours to release; 0: buffer is not touched */
+    Py_buffer buffer;  /* keeps the bytes where they are */
+};
+
+/* One call, from arguments to result; lives on the stack. */
+struct call {
+    const struct program *program; /* held by the caller */
+    PyObject *argument;            /* borrowed; the first one */
+    struct view source;            /* its bytes; open for the whole call */
+    uint8_t *copy;                 /* owned, PyMem; NULL unless the source could change under verify */
+    uint64_t count;                /* fixed records in the source */
+    uint64_t size;                 /* bytes of the result; at most PY_SSIZE_T_MAX */
+    uint8_t *target;               /* borrowed; where the result goes */
+    int without_gil;               /* 1: native code runs with the GIL released */
+    PyObject *result;              /* owned by whoever made the call; set only when the outcome is GOOD */
+};
+
+/* --- programs --- */
+
+struct program *echo_program_new(PyObject *keep_alive)
+{
+    struct program *program = PyMem_Calloc(1, sizeof *program);
+
+    if (program == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    program->users = 1;
+    program->keep_alive = Py_NewRef(keep_alive);
+    return program;
+}
+
+void echo_program_release(struct program *program)
+{
+    PyObject *keep_alive;
+
+    if (program == NULL || --program->users > 0)
+        return;
+    keep_alive = program->keep_alive;
+    PyMem_Free(program);
+    Py_DECREF(keep_alive);
+}
+
+/* --- views --- */
+
+/* What an exception of the C API means: trouble with an argument is the fallback's to name, but running
+ * out of memory or being interrupted is not about the argument. */
+static enum outcome outcome_of_exception(void)
+{
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+        return RAISED;
+    PyErr_Clear();
+    return UNUSUAL;
+}
+
+/* From Python 3.12 on an exporter may be written in Python: this may run any code. */
+static enum outcome open_buffer(struct view *view, PyObject *object, int flags)
+{
+    static uint8_t nothing[1]; /* an empty buffer may be NULL, which memcpy refuses even for 0 bytes */
+
+    if (PyObject_GetBuffer(object, &view->buffer, flags) != 0)
+        return outcome_of_exception();
+    view->bytes = view->buffer.buf != NULL ? view->buffer.buf : nothing;
+    view->size = (uint64_t)view->buffer.len;
+    view->is_immutable = 0; /* also when read-only: that binds us, not the others who see the memory */
+    view->is_exported = 1;
+    return GOOD;
+}
+
+/* Exact bytes need no export: the caller's reference keeps them, and they neither move nor change. */
+static enum outcome open_source(struct view *view, PyObject *object)
+{
+    char *bytes;
+    Py_ssize_t size;
+
+    if (!Py_IS_TYPE(object, &PyBytes_Type))
+        return open_buffer(view, object, PyBUF_SIMPLE);
+    PyBytes_AsStringAndSize(object, &bytes, &size); /* cannot fail on bytes */
+    view->bytes = (uint8_t *)bytes;
+    view->size = (uint64_t)size;
+    view->is_immutable = 1;
+    view->is_exported = 0;
+    return GOOD;
+}
+
+/* May run any code, where an exporter is written in Python. */
+static void close_view(struct view *view)
+{
+    if (view->is_exported)
+        PyBuffer_Release(&view->buffer);
+}
+
+/* Whether `size` bytes at `target` touch the view. As numbers: C orders only pointers into one object. */
+static int overlaps(const struct view *view, const uint8_t *target, uint64_t size)
+{
+    uintptr_t first = (uintptr_t)view->bytes;
+    uintptr_t second = (uintptr_t)target;
+
+    return first < second + size && second < first + view->size;
+}
+
+/* --- first step: how many bytes will the result have? --- */
+
+static enum outcome fits_python(uint64_t size)
+{
+    return size <= (uint64_t)PY_SSIZE_T_MAX ? GOOD : UNUSUAL;
+}
+
+static enum outcome measure_fixed(struct call *call)
+{
+    const struct program *program = call->program;
+
+    call->count = call->source.size / program->source_size;
+    if (call->count * program->source_size != call->source.size)
+        return UNUSUAL;
+    if (__builtin_mul_overflow(call->count, program->target_size, &call->size))
+        return UNUSUAL;
+    return fits_python(call->size);
+}
+
+/* What native code reads: the source itself, or our copy of it. */
+static const uint8_t *record_of(const struct call *call)
+{
+    return call->copy != NULL ? call->copy : call->source.bytes;
+}
+
+/* Needs no GIL and blocks nobody. Nonzero: an offset, a count or the size of the record does not hold. */
+static int copy_verify_measure(struct call *call)
+{
+    if (call->copy != NULL)
+        memcpy(call->copy, call->source.bytes, call->source.size);
+    if (call->program->verify(record_of(call), call->source.size) != 0)
+        return -1;
+    if (call->program->measure != NULL)
+        call->size = call->program->measure(record_of(call)); /* UINT64_MAX is found by fits_python */
+    else
+        call->size = call->source.size;
+    return 0;
+}
+
+/* Whatever is not exact bytes is copied, whether the GIL is kept or not. Keeping it would not do: shared
+ * memory is written by other processes, and a bytearray by native code that has let go of the GIL (another
+ * Routine's target, for one). Fixed records need no copy: their code follows no offset found in the data, so
+ * bytes that change under it give a wrong value, never a wrong address. Releases the GIL if the call does. */
+static enum outcome measure_variable(struct call *call)
+{
+    int status;
+
+    if (!call->source.is_immutable) {
+        call->copy = PyMem_Malloc(call->source.size); /* not NULL for 0 bytes */
+        if (call->copy == NULL) {
+            PyErr_NoMemory();
+            return RAISED;
+        }
+    }
+    if (!call->without_gil) {
+        status = copy_verify_measure(call);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        status = copy_verify_measure(call);
+        Py_END_ALLOW_THREADS
+    }
+    return status == 0 ? fits_python(call->size) : UNUSUAL;
+}
+
+/* --- second step: the conversion --- */
+
+/* Needs no GIL and blocks nobody. */
+static int32_t run_native(const struct call *call)
+{
+    const struct program *program = call->program;
+
+    if (program->fixed != NULL)
+        return program->fixed(call->source.bytes, call->target, call->count);
+    if (program->convert != NULL)
+        return program->convert(record_of(call), call->target);
+    memcpy(call->target, record_of(call), call->size);
+    return 0;
+}
+
+/* Releases the GIL if the call does: the views, the copy and the program are held by then. */
+static enum outcome convert(const struct call *call)
+{
+    int32_t status;
+
+    if (!call->without_gil)
+        return run_native(call) == 0 ? GOOD : UNUSUAL;
+    Py_BEGIN_ALLOW_THREADS
+    status = run_native(call);
+    Py_END_ALLOW_THREADS
+    return status == 0 ? GOOD : UNUSUAL;
+}
+
+/* Bytes that are the result already are it, and are not copied. */
+static int is_result(const struct call *call)
+{
+    return call->program->verify != NULL && call->program->convert == NULL && call->source.is_immutable;
+}
+
+static enum outcome convert_to_new_bytes(struct call *call)
+{
+    PyObject *bytes;
+
+    if (is_result(call)) {
+        call->result = Py_NewRef(call->argument);
+        return GOOD;
+    }
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)call->size);
+    if (bytes == NULL)
+        return outcome_of_exception();
+    call->target = (uint8_t *)PyBytes_AsString(bytes);
+    if (convert(call) != GOOD) {
+        Py_DECREF(bytes);
+        return UNUSUAL;
+    }
+    call->result = bytes;
+    return GOOD;
+}
+
+/* Only the bytes that will be written must not overlap the source; what follows them may. */
+static enum outcome convert_to_view(struct call *call, const struct view *view)
+{
+    if (view->size < call->size || overlaps(&call->source, view->bytes, call->size))
+        return UNUSUAL;
+    call->target = view->bytes;
+    return convert(call);
+}
+
+static enum outcome convert_to_target(struct call *call, PyObject *target)
+{
+    struct view view;
+    enum outcome outcome = open_buffer(&view, target, PyBUF_WRITABLE);
+
+    if (outcome != GOOD)
+        return outcome;
+    outcome = convert_to_view(call, &view);
+    close_view(&view);
+    if (outcome != GOOD)
+        return outcome;
+    call->result = PyLong_FromUnsignedLongLong(call->size);
+    return call->result != NULL ? GOOD : RAISED;
+}
+
+/* --- the call --- */
+
+/* Both steps, on an open source. target: borrowed; NULL for new bytes. */
+static enum outcome measure_and_convert(struct call *call, PyObject *target)
+{
+    enum outcome outcome = call->program->fixed != NULL ? measure_fixed(call) : measure_variable(call);
+
+    if (outcome != GOOD)
+        return outcome;
+    return target == NULL ? convert_to_new_bytes(call) : convert_to_target(call, target);
+}
+
+enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result)
+{
+    struct call call; /* not zeroed as a whole: that would be work in every call */
+    enum outcome outcome = open_source(&call.source, source);
+
+    if (outcome != GOOD)
+        return outcome;
+    call.program = program;
+    call.argument = source;
+    call.copy = NULL;
+    call.without_gil = call.source.size > GIL_RELEASE_BYTES;
+    outcome = measure_and_convert(&call, target);
+    if (call.copy != NULL)
+        PyMem_Free(call.copy);
+    close_view(&call.source);
+    if (outcome == GOOD)
+        *result = call.result;
+    return outcome;
+}

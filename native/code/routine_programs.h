@@ -1,0 +1,41 @@
+/* What is installed in a Routine, and how a call runs it; see routines.c. */
+#ifndef ECHO_ROUTINE_PROGRAMS_H
+#define ECHO_ROUTINE_PROGRAMS_H
+
+#include "events/leaves.h"
+
+/* A larger source is converted with the GIL released: below it the hand-over takes longer than the work. */
+#define GIL_RELEASE_BYTES (64 * 1024)
+
+/* What is compiled. None of these may call Python, block, or keep a pointer; each takes its source and
+ * target at any alignment, and never reads back what it wrote to the target. 0 means success. */
+typedef int32_t convert_fixed(const uint8_t *source, uint8_t *target, uint64_t count);
+typedef int32_t verify_record(const uint8_t *record, uint64_t size);
+typedef uint64_t measure_record(const uint8_t *record); /* UINT64_MAX: the result would be too large */
+typedef int32_t convert_record(const uint8_t *record, uint8_t *target);
+
+/* One set of installed functions. Never changed once published, only replaced. */
+struct program {
+    uint64_t users;              /* the Routine that publishes it and the calls that run it; 0 frees it */
+    PyObject *keep_alive;        /* owned; whatever owns the machine code. Never NULL */
+    convert_fixed *fixed;        /* NULL in a program of variable records */
+    uint64_t source_size;        /* bytes of one fixed source record, at least 1 */
+    uint64_t target_size;        /* bytes of one fixed target record, at least 1 */
+    verify_record *verify;       /* this and the two below: NULL in a program of fixed records */
+    measure_record *measure;     /* called only for a record that verify has passed */
+    convert_record *convert;     /* likewise, into as many bytes as measure said. Both NULL, but not verify: a
+                                  * verified record is the result as it is */
+};
+
+/* Returns a program with one user and no functions; NULL with MemoryError. Takes its own reference. */
+struct program *echo_program_new(PyObject *keep_alive);
+
+/* Ends one use; the last one frees, and may run any finalizer. NULL is allowed. */
+void echo_program_release(struct program *program);
+
+/* Converts the records of `source` to new bytes, or to the start of `target`, which may be NULL: then there is none.
+ * The caller holds the program for as long as this takes. On GOOD *result is the caller's. Nothing stays open,
+ * whatever the outcome. */
+enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result);
+
+#endif

@@ -1,0 +1,133 @@
+/* Waiting in shared memory until the other process has done something. No Python.
+ *
+ * A signal is a count with the bit SLEEPING, and whoever waits sleeps on it. The rule of both sides:
+ *
+ *   waits:  signal |= SLEEPING -> seen;  look again;  sleep if signal is still seen
+ *   moves:  publish the count;  if SLEEPING in signal: change signal, wake all that sleep
+ *
+ * The four accesses are sequentially consistent, so either the mover finds the bit or the waiter, who looks
+ * after it has set the bit, finds the count. If the mover found the bit in an older value of signal, then its
+ * change makes every sleep on that value end or not begin, and the waiter looks again. The bit is cleared by
+ * who wakes, never by who slept: two threads of a process may wait at a time, one of them about to leave,
+ * and a bit that is left over costs one system call. echo_signal_raise changes the word in any case.
+ *
+ * A peer that was killed between the change and the call leaves a sleeper behind, and so can one that puts an
+ * old value back. So no sleep with a deadline is longer than MAX_SLEEP_NS, and one without is broken off from
+ * time to time by who owns the wire (`rouse`): a sleep that the kernel has to time costs 0.2 us more.
+ */
+#define _GNU_SOURCE
+#include "core/signals.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLEEPING UINT32_C(1)
+#define SECOND_NS INT64_C(1000000000)
+#define MAX_SLEEP_NS (SECOND_NS / 2)
+#define LOOKS_PER_CLOCK 32 /* while spinning; a look takes 10 to 50 ns, the clock 30 */
+
+static void wake_all(_Atomic uint32_t *signal)
+{
+    syscall(SYS_futex, signal, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void echo_signal_wake(_Atomic uint32_t *signal)
+{
+    uint32_t seen = atomic_load(signal);
+
+    if ((seen & SLEEPING) == 0)
+        return;
+    atomic_compare_exchange_strong(signal, &seen, seen + SLEEPING); /* clears the bit, and counts */
+    wake_all(signal);
+}
+
+int echo_signal_has_sleeper(_Atomic uint32_t *signal)
+{
+    return atomic_load_explicit(signal, memory_order_relaxed) & SLEEPING;
+}
+
+void echo_signal_raise(_Atomic uint32_t *signal)
+{
+    atomic_fetch_add(signal, 2 * SLEEPING);
+    wake_all(signal);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+int64_t echo_deadline_after(int64_t timeout_ns)
+{
+    int64_t now;
+
+    if (timeout_ns < 0)
+        return INT64_MAX;
+    now = now_ns();
+    return timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
+}
+
+static int64_t time_left_ns(int64_t deadline_ns)
+{
+    return deadline_ns != INT64_MAX ? deadline_ns - now_ns() : INT64_MAX;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int64_t deadline_ns)
+{
+    int64_t end_ns = echo_deadline_after(spin_ns);
+
+    do {
+        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+            relax();
+            if (is_over(subject))
+                return 1;
+        }
+    } while (now_ns() < (end_ns < deadline_ns ? end_ns : deadline_ns));
+    return 0;
+}
+
+/* 0: something may have changed, or the time is up. -EINTR. */
+static int sleep_on(_Atomic uint32_t *signal, uint32_t seen, int64_t left_ns)
+{
+    int64_t ns = left_ns < MAX_SLEEP_NS ? left_ns : MAX_SLEEP_NS;
+    struct timespec time = {ns / SECOND_NS, ns % SECOND_NS};
+    struct timespec *limit = left_ns < INT64_MAX ? &time : NULL;
+
+    if (syscall(SYS_futex, signal, FUTEX_WAIT, seen, limit, NULL, 0) == 0 || errno == EAGAIN ||
+        errno == ETIMEDOUT)
+        return 0;
+    return -errno;
+}
+
+int echo_signal_sleep(_Atomic uint32_t *signal, int (*is_over)(void *), void *subject, int64_t deadline_ns)
+{
+    int status = 0;
+
+    while (status == 0) {
+        uint32_t seen = atomic_fetch_or(signal, SLEEPING) | SLEEPING;
+        int64_t left_ns;
+
+        if (is_over(subject))
+            return 1;
+        left_ns = time_left_ns(deadline_ns);
+        if (left_ns <= 0)
+            return 0;
+        status = sleep_on(signal, seen, left_ns);
+    }
+    return status;
+}

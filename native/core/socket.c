@@ -1,0 +1,245 @@
+/* The wire over a connected stream socket (TCP, Unix), and its type SocketWire.
+ *
+ * The descriptor stays in blocking mode: a read that may wait is one system call and no more. What must not
+ * wait says MSG_DONTWAIT.
+ */
+#define _GNU_SOURCE
+#include "links/links.h"
+
+#include "core/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct socket_wire {
+    struct wire wire;           /* first: what others see */
+    int fd;                     /* owned */
+    _Atomic int nudges;         /* owned eventfd; -1 until somebody awaits bytes or nudges */
+    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads */
+};
+
+/* A read that waits at least so long has the kernel watch the time: one system call instead of two. */
+#define KERNEL_TIMEOUT_NS 20000000
+
+/* A wait that cannot be nudged is no longer than that. */
+#define UNNUDGED_NS 5000000
+
+static struct socket_wire *socket_of(struct wire *wire)
+{
+    return (struct socket_wire *)(void *)wire;
+}
+
+/* --- writing --- */
+
+static ssize_t written(ssize_t count)
+{
+    if (count >= 0)
+        return count;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+}
+
+static ssize_t socket_write(struct wire *wire, const uint8_t *bytes, size_t size)
+{
+    return written(send(socket_of(wire)->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+static ssize_t socket_write_parts(struct wire *wire, const struct iovec *parts, int count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
+
+    return written(sendmsg(socket_of(wire)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+/* --- waiting --- */
+
+/* ppoll, since poll counts milliseconds. */
+static int wait_for(struct pollfd *descriptors, nfds_t count, int64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+    int ready = ppoll(descriptors, count, timeout_ns < 0 ? NULL : &timeout, NULL);
+
+    return ready < 0 ? -errno : ready;
+}
+
+static int socket_await_room(struct wire *wire, int64_t timeout_ns)
+{
+    struct pollfd descriptor = {.fd = socket_of(wire)->fd, .events = POLLOUT};
+
+    return wait_for(&descriptor, 1, timeout_ns);
+}
+
+/* Two threads may make one at the same time: the first to store it wins. */
+static int nudges_of(struct socket_wire *wire)
+{
+    int fd = atomic_load(&wire->nudges), none = -1;
+
+    if (fd >= 0)
+        return fd;
+    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (atomic_compare_exchange_strong(&wire->nudges, &none, fd))
+        return fd;
+    close(fd);
+    return none;
+}
+
+static int socket_await_bytes(struct wire *wire, int64_t timeout_ns)
+{
+    struct pollfd descriptors[2] = {{.fd = socket_of(wire)->fd, .events = POLLIN}, {.events = POLLIN}};
+    uint64_t nudges;
+    int ready;
+
+    descriptors[1].fd = nudges_of(socket_of(wire));
+    if (descriptors[1].fd < 0) /* there is none to be had: nobody can nudge, so look around often */
+        return wait_for(descriptors, 1, timeout_ns < 0 || timeout_ns > UNNUDGED_NS ? UNNUDGED_NS : timeout_ns);
+    ready = wait_for(descriptors, 2, timeout_ns);
+    if (ready <= 0)
+        return ready;
+    if (descriptors[1].revents != 0 && read(descriptors[1].fd, &nudges, sizeof nudges) < 0 && errno != EAGAIN)
+        return -errno;
+    return descriptors[0].revents != 0;
+}
+
+/* Without a descriptor for it the reader finds out by itself, when it next looks. */
+static void socket_nudge(struct wire *wire)
+{
+    int fd = nudges_of(socket_of(wire));
+
+    if (fd >= 0 && write(fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+        return; /* EAGAIN: nudged often enough */
+}
+
+/* --- reading --- */
+
+static void keep_receive_timeout(struct socket_wire *wire, int64_t timeout_ns)
+{
+    struct timeval timeout = {.tv_sec = timeout_ns / 1000000000, .tv_usec = timeout_ns % 1000000000 / 1000};
+
+    if (wire->receive_timeout_ns == timeout_ns)
+        return;
+    setsockopt(wire->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    wire->receive_timeout_ns = timeout_ns;
+}
+
+static ssize_t received(struct socket_wire *wire, uint8_t *bytes, size_t size, int flags)
+{
+    ssize_t count = recv(wire->fd, bytes, size, flags);
+
+    return count < 0 ? -errno : count;
+}
+
+static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
+{
+    struct socket_wire *socket = socket_of(wire);
+    struct pollfd descriptor = {.fd = socket->fd, .events = POLLIN};
+    int ready;
+
+    if (timeout_ns < 0 || timeout_ns >= KERNEL_TIMEOUT_NS) {
+        keep_receive_timeout(socket, timeout_ns < 0 ? 0 : timeout_ns);
+        return received(socket, bytes, size, 0);
+    }
+    if (timeout_ns > 0) {
+        ready = wait_for(&descriptor, 1, timeout_ns);
+        if (ready <= 0)
+            return ready < 0 ? ready : -EAGAIN;
+    }
+    return received(socket, bytes, size, MSG_DONTWAIT);
+}
+
+/* --- the end --- */
+
+static void socket_shut(struct wire *wire)
+{
+    shutdown(socket_of(wire)->fd, SHUT_RDWR); /* whoever polls or reads it returns */
+}
+
+static void socket_free(struct wire *wire)
+{
+    struct socket_wire *socket = socket_of(wire);
+    int nudges = atomic_load(&socket->nudges);
+
+    close(socket->fd); /* in a forked child the parent has it still, so the peer notices nothing */
+    if (nudges >= 0)
+        close(nudges);
+    free(socket);
+}
+
+static const struct wire_operations socket_operations = {
+    .name = "socket",
+    .write = socket_write,
+    .write_parts = socket_write_parts,
+    .await_room = socket_await_room,
+    .read = socket_read,
+    .await_bytes = socket_await_bytes,
+    .nudge = socket_nudge,
+    .shut = socket_shut,
+    .abandon = socket_free,
+    .free = socket_free,
+};
+
+/* --- the type SocketWire --- */
+
+/* Only what this wire counts on; -1 with an exception. */
+static int prepare(int fd)
+{
+    int kind = 0, one = 1, flags;
+    socklen_t size = sizeof kind;
+    struct timeval never = {0};
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError), -1;
+    if (kind != SOCK_STREAM)
+        return PyErr_Format(PyExc_ValueError, "Expected a stream socket, got one of type %d", kind), -1;
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError), -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
+               sizeof one); /* gathered already; refused by Unix sockets */
+    return 0;
+}
+
+static PyObject *socket_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fd", NULL};
+    struct wire_object *self;
+    struct socket_wire *wire;
+    int fd;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i:SocketWire", names, &fd) || prepare(fd) != 0)
+        return NULL;
+    self = (struct wire_object *)PyType_GenericAlloc(type, 0);
+    wire = calloc(1, sizeof *wire);
+    if (self == NULL || wire == NULL) {
+        Py_XDECREF((PyObject *)self);
+        free(wire);
+        return PyErr_NoMemory();
+    }
+    wire->wire.operations = &socket_operations;
+    wire->fd = fd;
+    atomic_init(&wire->nudges, -1);
+    self->wire = &wire->wire;
+    self->name = socket_operations.name;
+    self->forks = echo_forks;
+    return (PyObject *)self;
+}
+
+static PyType_Slot socket_wire_slots[] = {
+    {Py_tp_doc, PyDoc_STR("SocketWire(fd)\n--\n\nA connected stream socket; takes the descriptor over.")},
+    {Py_tp_new, socket_wire_new},
+    {0, NULL}};
+
+PyType_Spec echo_link_socket_wire_spec = {
+    .name = "echo_core._c.links.SocketWire",
+    .basicsize = sizeof(struct wire_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = socket_wire_slots,
+};

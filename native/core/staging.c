@@ -1,0 +1,175 @@
+/* Frames into the staging buffer, and the choice between writing at once and gathering. */
+#include "core/outbox.h"
+
+/* --- gathering while a batch is handed out --- */
+
+/* Of this thread; NULL: it hands out nothing. The model is the one that costs no call. */
+static _Thread_local struct gathering *current __attribute__((tls_model("initial-exec")));
+
+void echo_gathering_begin(struct gathering *gathering, const PyObject *link)
+{
+    gathering->outer = current;
+    gathering->link = link;
+    gathering->forks = echo_forks;
+    gathering->is_on = 0;
+    gathering->count = 0;
+    current = gathering;
+}
+
+int echo_is_dispatching(void)
+{
+    return current != NULL && current->forks == echo_forks;
+}
+
+int echo_is_dispatching_from(const PyObject *link)
+{
+    const struct gathering *gathering = current;
+
+    while (gathering != NULL && (gathering->link != link || gathering->forks != echo_forks))
+        gathering = gathering->outer;
+    return gathering != NULL;
+}
+
+void echo_gathering_set(struct gathering *gathering, int is_on)
+{
+    gathering->is_on = is_on;
+}
+
+void echo_gathering_end(struct gathering *gathering)
+{
+    struct outbox *outbox;
+
+    current = gathering->outer;
+    for (int i = 0; i < gathering->count; i++) {
+        outbox = gathering->entries[i].outbox;
+        if (gathering->forks == echo_forks) {
+            outbox_lock(outbox);
+            echo_outbox_pump(outbox, 1);
+            echo_outbox_unlock(outbox);
+        }
+        Py_DECREF(gathering->entries[i].link);
+    }
+}
+
+/* 1: the outbox is written at the end of the batch. */
+static int gathers(struct outbox *outbox)
+{
+    struct gathering *gathering = current;
+
+    if (gathering == NULL || !gathering->is_on || gathering->forks != echo_forks)
+        return 0;
+    for (int i = 0; i < gathering->count; i++)
+        if (gathering->entries[i].outbox == outbox)
+            return 1;
+    if (gathering->count == (int)(sizeof gathering->entries / sizeof *gathering->entries))
+        return 0;
+    gathering->entries[gathering->count].outbox = outbox;
+    gathering->entries[gathering->count++].link = Py_NewRef(outbox->link);
+    return 1;
+}
+
+/* --- staging --- */
+
+/* How this thread submits. A burst to several links looks like leisure to each of them, since writing to the
+ * others takes time: so one judgement holds for all that a submission writes to. */
+static _Thread_local struct {
+    int64_t written_at;  /* ticks at the end of its last write to any link */
+    uint64_t submission; /* which one it is at */
+    int64_t before;      /* written_at when that began: what it has written itself says nothing of its haste */
+    uint64_t judged;     /* the last one that was looked at */
+    int is_at_leisure;   /* what was found */
+} pace __attribute__((tls_model("initial-exec")));
+
+void echo_submission_begin(void)
+{
+    pace.submission++;
+    pace.before = pace.written_at;
+}
+
+void echo_submission_wrote(int64_t now)
+{
+    pace.written_at = now;
+}
+
+static int is_at_leisure(int64_t idle, int64_t now)
+{
+    if (pace.judged != pace.submission) {
+        pace.judged = pace.submission;
+        pace.is_at_leisure = now - pace.before > idle;
+    }
+    return pace.is_at_leisure;
+}
+
+/* The peer has answered since the last write, or nothing was written for a while, here or elsewhere by this
+ * thread: then a write delays nobody. */
+static int is_idle(const struct outbox *outbox, int64_t now)
+{
+    return outbox->reads_seen != atomic_load_explicit(outbox->reads, memory_order_relaxed) ||
+           (is_at_leisure(outbox->idle, now) && now - outbox->written_at > outbox->idle);
+}
+
+static int is_cheap(struct wire *wire)
+{
+    return wire->operations->is_cheap != NULL && wire->operations->is_cheap(wire);
+}
+
+static int may_write(const struct outbox *outbox)
+{
+    return !outbox->is_writing && !outbox->is_full && outbox->end == END_NOT;
+}
+
+/* Writes what is staged, or sees to it that it is written after the delay of the frame that came last. A
+ * `delay` of its own says that the source has time, so that gathering is worth more than an early write. */
+static void schedule(struct outbox *outbox, int64_t delay, int64_t now)
+{
+    outbox->staged_delay = delay;
+    outbox->due_at = now + (delay > 0 ? delay : outbox->delay);
+    if (may_write(outbox) && delay <= 0 && (is_cheap(outbox->wire) || (is_idle(outbox, now) && !gathers(outbox))))
+        echo_outbox_pump(outbox, 1);
+    else
+        echo_writer_call(outbox, outbox->due_at);
+}
+
+void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay)
+{
+    size_t before = outbox->staged;
+
+    echo_frame_store(outbox->staging + before, frame);
+    outbox->staged += frame_bytes(frame->size);
+    outbox->sent_frames++;
+    if (before == 0 || delay < outbox->staged_delay)
+        schedule(outbox, delay, ticks_now());
+}
+
+/* --- control frames --- */
+
+int echo_outbox_is_flooded(struct outbox *outbox, const struct frame *frame)
+{
+    if (frame_bytes(frame->size) <= outbox->max_control_bytes - outbox->control_bytes)
+        return 0;
+    echo_outbox_end(outbox, END_FLOODED, 0);
+    return 1;
+}
+
+static int wait_behind(struct outbox *outbox, const struct frame *frame)
+{
+    if (echo_outbox_is_flooded(outbox, frame))
+        return -1;
+    if (echo_backlog_add(&outbox->control, outbox->tickets++, 0, frame) != 0) {
+        echo_outbox_end(outbox, END_MEMORY, 0);
+        return -1;
+    }
+    outbox->control_bytes += frame_bytes(frame->size);
+    echo_outbox_pump(outbox, 1);
+    return outbox->end == END_NOT ? 0 : -1;
+}
+
+int echo_outbox_control(struct outbox *outbox, const struct frame *frame)
+{
+    if (outbox->end != END_NOT)
+        return -1;
+    if (has_backlog(outbox) || frame_bytes(frame->size) > STAGING_BYTES - outbox->staged)
+        return wait_behind(outbox, frame);
+    echo_outbox_stage(outbox, frame, 0);
+    return outbox->end == END_NOT ? 0 : -1;
+}

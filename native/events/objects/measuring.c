@@ -1,0 +1,152 @@
+/* How many bytes the record of an event would have, by walking a tree of Values as writing.c does.
+ *
+ * Only what varies in size is looked at, and no value is checked: the size is exact for every event that can be
+ * encoded. What does not show its size here is left to encoding it.
+ */
+#include "events/objects/objects.h"
+
+/* One more part: `count` elements at the next multiple of their alignment. */
+static enum outcome add_part(Py_ssize_t *total, int64_t count, Py_ssize_t size, Py_ssize_t alignment)
+{
+    if (count > PY_SSIZE_T_MAX / 4 / size || *total > PY_SSIZE_T_MAX / 4)
+        return UNUSUAL;
+    *total = round_up(*total, alignment) + (Py_ssize_t)count * size;
+    return GOOD;
+}
+
+static enum outcome measure_text(PyObject *it, Py_ssize_t *total)
+{
+    Py_ssize_t size;
+
+    return utf8_of(it, &size) != NULL ? add_part(total, size + 1, 1, 1) : UNUSUAL; /* with its NUL */
+}
+
+static enum outcome measure_blob(PyObject *it, Py_ssize_t *total)
+{
+    return PyBytes_CheckExact(it) ? add_part(total, PyBytes_Size(it), 1, 1) : UNUSUAL;
+}
+
+/* --- arrays and sequences --- */
+
+/* A value, but for its bytes in place. */
+static enum outcome measure_parts(const struct value *value, PyObject *it, Py_ssize_t *total);
+
+static enum outcome measure_items(const struct value *value, PyObject *items, Py_ssize_t *total)
+{
+    const struct value *element = value->element;
+    Py_ssize_t i, count = PyList_CheckExact(items) ? PyList_Size(items) : PyTuple_Size(items);
+    enum outcome outcome = value->count == 1 ? GOOD : UNUSUAL;
+
+    if (outcome == GOOD && value->form == FORM_SEQUENCE)
+        outcome = add_part(total, count, element->size, element->alignment);
+    for (i = 0; outcome == GOOD && i < count && !element->is_fixed; i++) {
+        PyObject *item = item_at(items, i, count);
+
+        outcome = item != NULL ? measure_parts(element, item, total) : UNUSUAL;
+        Py_XDECREF(item);
+    }
+    return outcome;
+}
+
+/* How many there are in an ndarray; -1 where it cannot be the value's. */
+static int64_t count_elements(const struct value *value, const Py_buffer *buffer)
+{
+    int64_t count = 1, extent = 1;
+    Py_ssize_t i;
+
+    if (buffer->ndim != value->count)
+        return -1;
+    for (i = 0; i < value->count; i++) {
+        if (!extend(&extent, buffer->shape[i]))
+            return -1;
+        count *= buffer->shape[i];
+    }
+    return count;
+}
+
+/* Of any dtype and strides: what has to be converted becomes as many elements. */
+static enum outcome measure_array(const struct value *value, PyObject *it, Py_ssize_t *total)
+{
+    const struct value *element = value->element;
+    Py_buffer buffer;
+    int64_t count;
+
+    if (PyObject_GetBuffer(it, &buffer, PyBUF_STRIDES) != 0)
+        return UNUSUAL;
+    count = count_elements(value, &buffer);
+    PyBuffer_Release(&buffer);
+    return count >= 0 ? add_part(total, count, element->size, element->alignment) : UNUSUAL;
+}
+
+static enum outcome measure_elements(const struct value *value, PyObject *it, Py_ssize_t *total)
+{
+    if (PyList_CheckExact(it) || PyTuple_CheckExact(it))
+        return measure_items(value, it, total);
+    if (value->form == FORM_SEQUENCE && value->dtype != NULL && Py_IS_TYPE(it, value->container))
+        return measure_array(value, it, total);
+    return UNUSUAL;
+}
+
+/* --- records --- */
+
+/* A field of an instance, as a new reference; NULL with an exception. May run any code. */
+static PyObject *field_of(PyObject *object, const struct member *field, int is_exact)
+{
+    PyObject *held = is_exact && field->slot != 0 ? *slot_at(object, field->slot) : NULL;
+
+    return held != NULL ? Py_NewRef(held) : PyObject_GetAttr(object, field->name);
+}
+
+static enum outcome measure_record(const struct value *record, PyObject *object, Py_ssize_t *total)
+{
+    int is_exact = Py_IS_TYPE(object, record->cls);
+    enum outcome outcome = is_exact || PyType_IsSubtype(Py_TYPE(object), record->cls) ? GOOD : UNUSUAL;
+    Py_ssize_t i;
+
+    for (i = 0; outcome == GOOD && i < record->count; i++) {
+        const struct member *field = &record->fields[i];
+        PyObject *held;
+
+        if (field->value->is_fixed)
+            continue;
+        held = field_of(object, field, is_exact);
+        outcome = held != NULL ? measure_parts(field->value, held, total) : UNUSUAL;
+        Py_XDECREF(held);
+    }
+    return outcome;
+}
+
+/* --- all of them --- */
+
+static enum outcome measure_parts(const struct value *value, PyObject *it, Py_ssize_t *total)
+{
+    if (value->is_fixed)
+        return GOOD;
+    switch ((enum form)value->form) {
+    case FORM_TEXT:
+        return measure_text(it, total);
+    case FORM_BLOB:
+        return measure_blob(it, total);
+    case FORM_OPTION:
+    case FORM_REFERENCE:
+        return it != Py_None ? measure_parts(value->element, it, total) : GOOD;
+    case FORM_ARRAY:
+    case FORM_SEQUENCE:
+        return measure_elements(value, it, total);
+    case FORM_RECORD:
+        return measure_record(value, it, total);
+    default:
+        Py_UNREACHABLE();
+    }
+}
+
+/* --- for others --- */
+
+enum outcome echo_value_measure(const struct value *value, PyObject *event, Py_ssize_t *size)
+{
+    enum outcome outcome;
+
+    *size = value->size;
+    outcome = measure_parts(value, event, size);
+    return outcome == UNUSUAL ? outcome_of_error() : outcome;
+}

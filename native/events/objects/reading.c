@@ -1,0 +1,453 @@
+/* The bytes of a record to values, by walking a tree of Values.
+ *
+ * What codegen/plain/records.py takes is the truth, and what is here takes the same: each part begins where the one
+ * before it ended, at the next multiple of its alignment, and lies within the record. All else, and all that
+ * is wrong, is left to the fallback, which has the words.
+ */
+#include "events/objects/objects.h"
+
+/* A record being read. */
+struct in {
+    const uint8_t *bytes; /* borrowed; they stay as they are */
+    Py_ssize_t size;      /* how many there are */
+    Py_ssize_t end;       /* where the last part ended; ANYWHERE: the first one is still to come */
+    PyObject *source;     /* borrowed bytes that an array is to be a view of; NULL: arrays are copies */
+    PyObject *after;      /* owned list of methods to call when all has been read; NULL: none */
+};
+#define ANYWHERE (-1)
+
+static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths);
+
+/* --- parts --- */
+
+/* Where the slot's part begins; -1 for one that is not where it has to be, or not within the record. */
+static Py_ssize_t open_part(struct in *in, Py_ssize_t slot, uint64_t size, Py_ssize_t alignment)
+{
+    uint64_t start = load_uint64_t(in->bytes + slot);
+
+    if (start > (uint64_t)in->size || size > (uint64_t)in->size - start)
+        return -1;
+    if ((Py_ssize_t)start != round_up(in->end == ANYWHERE ? (Py_ssize_t)start : in->end, alignment))
+        return -1;
+    in->end = (Py_ssize_t)(start + size);
+    return (Py_ssize_t)start;
+}
+
+static PyObject *read_text(struct in *in, Py_ssize_t at)
+{
+    uint64_t start = load_uint64_t(in->bytes + at);
+    const uint8_t *text, *end;
+
+    if (start >= (uint64_t)in->size)
+        return NULL;
+    text = in->bytes + start;
+    end = memchr(text, 0, (size_t)in->size - (size_t)start);
+    if (end == NULL || open_part(in, at, (uint64_t)(end - text) + 1, 1) < 0)
+        return NULL;
+    return PyUnicode_DecodeUTF8((const char *)text, end - text, NULL);
+}
+
+static PyObject *read_blob(struct in *in, Py_ssize_t at)
+{
+    uint64_t size = load_uint64_t(in->bytes + at + 8);
+    Py_ssize_t start = open_part(in, at, size, 1);
+
+    return start >= 0 ? PyBytes_FromStringAndSize((const char *)in->bytes + start, (Py_ssize_t)size) : NULL;
+}
+
+/* --- arrays and sequences --- */
+
+static PyObject *new_view(const struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape)
+{
+    PyObject *array, *offset = PyLong_FromSsize_t(at);
+
+    if (offset == NULL)
+        return NULL;
+    array = PyObject_CallFunctionObjArgs((PyObject *)value->container, shape, value->dtype, in->source,
+                                         offset, NULL);
+    Py_DECREF(offset);
+    return array;
+}
+
+/* Numbers, or records, as numpy has them: a copy that its owner can write to, or a view. */
+static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape,
+                           Py_ssize_t count)
+{
+    PyObject *memory, *array;
+    uint8_t *bytes;
+
+    if (in->source != NULL)
+        return new_view(in, value, at, shape);
+    memory = PyByteArray_FromStringAndSize(NULL, count * value->element->size);
+    if (memory == NULL)
+        return NULL;
+    bytes = (uint8_t *)PyByteArray_AsString(memory);
+    if (!echo_values_copy(value->element, bytes, in->bytes + at, count, 0)) {
+        Py_DECREF(memory);
+        return NULL;
+    }
+    array = PyObject_CallFunctionObjArgs((PyObject *)value->container, shape, value->dtype, memory, NULL);
+    Py_DECREF(memory);
+    return array;
+}
+
+static PyObject *read_array(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
+                            Py_ssize_t count)
+{
+    PyObject *lengths = is_bare(value, count) ? NULL : PyTuple_New(value->count), *array = NULL;
+    Py_ssize_t i;
+
+    for (i = 0; lengths != NULL && i < value->count; i++) {
+        PyObject *length = PyLong_FromLongLong(shape[i]);
+
+        if (length == NULL)
+            Py_CLEAR(lengths);
+        else
+            PyTuple_SetItem(lengths, i, length);
+    }
+    if (lengths != NULL)
+        array = new_array(in, value, at, lengths, count);
+    Py_XDECREF(lengths);
+    return array;
+}
+
+static PyObject *read_items(struct in *in, const struct value *value, Py_ssize_t at, Py_ssize_t count)
+{
+    int is_tuple = value->container == &PyTuple_Type;
+    PyObject *items = is_tuple ? PyTuple_New(count) : PyList_New(count);
+    Py_ssize_t i;
+
+    for (i = 0; items != NULL && i < count; i++, at += value->element->size) {
+        PyObject *item = read_value(in, value->element, at, NULL);
+
+        if (item == NULL)
+            Py_CLEAR(items);
+        else if (is_tuple)
+            PyTuple_SetItem(items, i, item);
+        else
+            PyList_SetItem(items, i, item);
+    }
+    return items;
+}
+
+static PyObject *read_elements(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
+                               Py_ssize_t count)
+{
+    if (value->container == &PyList_Type || value->container == &PyTuple_Type)
+        return read_items(in, value, at, count);
+    return read_array(in, value, at, shape, count);
+}
+
+/* The lengths of an array or a sequence; the number of its elements, or -1. */
+static int64_t measure(const struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths,
+                       int64_t *shape)
+{
+    int64_t count = 1, extent = 1;
+    Py_ssize_t i;
+
+    for (i = 0; i < value->count; i++) {
+        const struct dimension *dimension = &value->dimensions[i];
+
+        if (dimension->length == OWN)
+            shape[i] = load_int64_t(in->bytes + (at += 8));
+        else
+            shape[i] = dimension->length == TIED ? lengths[dimension->tie] : dimension->length;
+        if (shape[i] < 0 || !extend(&extent, shape[i]))
+            return -1;
+        count *= shape[i];
+    }
+    return count;
+}
+
+static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssize_t at,
+                               const int64_t *lengths)
+{
+    int64_t shape[MAX_DIMENSIONS], count = measure(in, value, at, lengths, shape);
+    Py_ssize_t start, size = value->element->size;
+
+    if (count < 0 || count > in->size / size)
+        return NULL;
+    start = open_part(in, at, (uint64_t)(count * size), value->element->alignment);
+    return start >= 0 ? read_elements(in, value, start, shape, (Py_ssize_t)count) : NULL;
+}
+
+static PyObject *read_in_place(struct in *in, const struct value *value, Py_ssize_t at)
+{
+    int64_t shape[MAX_DIMENSIONS], count = measure(in, value, at, NULL, shape);
+
+    return count >= 0 ? read_elements(in, value, at, shape, (Py_ssize_t)count) : NULL;
+}
+
+/* --- records --- */
+
+/* 0 where a count is beyond what any sequence could have. */
+static int load_ties(const struct value *record, const uint8_t *bytes, int64_t *lengths)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < record->tie_count; i++) {
+        lengths[i] = tie_length(&record->ties[i], bytes);
+        if (lengths[i] < 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Puts a new reference into an instance that nobody else has seen. */
+static int put(const struct member *field, PyObject *object, PyObject *value)
+{
+    int status = 0;
+
+    if (field->slot != 0 && *slot_at(object, field->slot) == NULL) {
+        *slot_at(object, field->slot) = value;
+        return 0;
+    }
+    status = PyObject_GenericSetAttr(object, field->name, value);
+    Py_DECREF(value);
+    return status;
+}
+
+/* Bytes that count in place of a value are what the sender's are, made sound. */
+static int fill_field(struct in *in, const struct member *field, PyObject *object, Py_ssize_t at,
+                      const int64_t *lengths)
+{
+    uint8_t *inlined = (uint8_t *)object + field->inlined;
+    PyObject *value;
+
+    if (field->inlined != 0)
+        return echo_values_copy(field->value, inlined, in->bytes + at + field->at, 1, 1) ? 0 : -1;
+    value = read_value(in, field->value, at + field->at, lengths);
+    return value != NULL ? put(field, object, value) : -1;
+}
+
+static int fill(struct in *in, const struct value *record, PyObject *object, Py_ssize_t at)
+{
+    int64_t lengths[MAX_TIES];
+    Py_ssize_t i;
+
+    if (!load_ties(record, in->bytes + at, lengths))
+        return -1;
+    for (i = 0; i < record->count; i++) {
+        if (fill_field(in, &record->fields[i], object, at, lengths) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* An instance that holds its record inline. */
+static int fill_inlined(const struct in *in, const struct value *record, PyObject *object, Py_ssize_t at)
+{
+    return echo_values_copy(record, (uint8_t *)object + record->inlined, in->bytes + at, 1, 1) ? 0 : -1;
+}
+
+/* Without `__init__`, as pickle makes one. */
+static PyObject *new_instance(struct in *in, const struct value *record, Py_ssize_t at)
+{
+    PyObject *object = record->can_be_made ? PyType_GenericAlloc(record->cls, 0) : NULL; /* zeroed */
+    int status;
+
+    if (object == NULL)
+        return NULL;
+    status = record->inlined != 0 ? fill_inlined(in, record, object, at) : fill(in, record, object, at);
+    if (status != 0)
+        Py_CLEAR(object);
+    return object;
+}
+
+/* Has a method of a new instance called, once it is known that the whole record is good. */
+static int note_after(struct in *in, PyObject *object, PyObject *name)
+{
+    PyObject *method = PyObject_GetAttr(object, name);
+    int status = -1;
+
+    if (method != NULL && in->after == NULL)
+        in->after = PyList_New(0);
+    if (method != NULL && in->after != NULL)
+        status = PyList_Append(in->after, method);
+    Py_XDECREF(method);
+    return status;
+}
+
+static PyObject *read_record(struct in *in, const struct value *record, Py_ssize_t at)
+{
+    PyObject *object = record->code != NULL ? record->code->decode(in->bytes + at, record->code->context) : NULL;
+
+    if (object == NULL && (PyErr_Occurred() == NULL || outcome_of_error() == UNUSUAL))
+        object = new_instance(in, record, at);
+
+    if (object != NULL && record->after != NULL && note_after(in, object, record->after) != 0)
+        Py_CLEAR(object);
+    return object;
+}
+
+/* --- the rest --- */
+
+static PyObject *read_option(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
+{
+    if (in->bytes[at + value->element->size] == 0)
+        Py_RETURN_NONE;
+    return read_value(in, value->element, at, lengths);
+}
+
+/* Where there is nothing, there is no length either, be it in the slot or in another field. */
+static PyObject *read_reference(struct in *in, const struct value *value, Py_ssize_t at,
+                                const int64_t *lengths)
+{
+    const struct value *element = value->element;
+    Py_ssize_t i;
+
+    if (load_uint64_t(in->bytes + at) != 0)
+        return read_value(in, element, at, lengths);
+    for (i = 8; i < value->size; i++) {
+        if (in->bytes[at + i] != 0)
+            return NULL;
+    }
+    for (i = 0; element->form == FORM_SEQUENCE && i < element->count; i++) {
+        if (element->dimensions[i].length == TIED && lengths[element->dimensions[i].tie] != 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *read_member(const struct value *value, const uint8_t *bytes)
+{
+    int64_t number = load_number(bytes, value->size);
+    Py_ssize_t low = 0, high = value->count;
+
+    while (high - low > 1) {
+        Py_ssize_t middle = low + (high - low) / 2;
+
+        if (value->numbers[middle] <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return value->numbers[low] == number ? Py_NewRef(value->members[low]) : NULL;
+}
+
+static PyObject *read_by_python(const struct value *value, const uint8_t *bytes)
+{
+    PyObject *result, *data = PyBytes_FromStringAndSize((const char *)bytes, value->size);
+
+    if (data == NULL)
+        return NULL;
+    result = PyObject_CallFunctionObjArgs(value->read, data, NULL);
+    Py_DECREF(data);
+    return result;
+}
+
+/* A value at its place, as a new reference; NULL, with or without an exception, where there is none. lengths:
+ * those that the record holds that it is a field of. */
+static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
+{
+    const uint8_t *bytes = in->bytes + at;
+
+    switch ((enum form)value->form) {
+    case FORM_DOUBLE:
+        return PyFloat_FromDouble(load_double(bytes));
+    case FORM_FLOAT:
+        return PyFloat_FromDouble((double)load_float(bytes));
+    case FORM_INT64:
+        return PyLong_FromLongLong(load_int64_t(bytes));
+    case FORM_INT32:
+        return PyLong_FromLong(load_int32_t(bytes));
+    case FORM_INT16:
+        return PyLong_FromLong(load_int16_t(bytes));
+    case FORM_INT8:
+        return PyLong_FromLong((int8_t)*bytes);
+    case FORM_UINT64:
+        return PyLong_FromUnsignedLongLong(load_uint64_t(bytes));
+    case FORM_UINT32:
+        return PyLong_FromLongLong(load_uint32_t(bytes));
+    case FORM_UINT16:
+        return PyLong_FromLong(load_uint16_t(bytes));
+    case FORM_UINT8:
+        return PyLong_FromLong(*bytes);
+    case FORM_BOOL:
+        return PyBool_FromLong(*bytes != 0);
+    case FORM_CHARS:
+        return echo_read_text(bytes, value->size);
+    case FORM_BYTES:
+        return PyBytes_FromStringAndSize((const char *)bytes, value->size);
+    case FORM_MEMBER:
+        return read_member(value, bytes);
+    case FORM_PYTHON:
+        return read_by_python(value, bytes);
+    case FORM_TEXT:
+        return read_text(in, at);
+    case FORM_BLOB:
+        return read_blob(in, at);
+    case FORM_OPTION:
+        return read_option(in, value, at, lengths);
+    case FORM_REFERENCE:
+        return read_reference(in, value, at, lengths);
+    case FORM_ARRAY:
+        return read_in_place(in, value, at);
+    case FORM_SEQUENCE:
+        return read_sequence(in, value, at, lengths);
+    case FORM_RECORD:
+        return read_record(in, value, at);
+    }
+    Py_UNREACHABLE();
+}
+
+/* --- for others --- */
+
+/* Steals what a method has returned; its exception is the call's. */
+static enum outcome outcome_of_method(PyObject *returned)
+{
+    Py_XDECREF(returned);
+    return returned != NULL ? GOOD : RAISED;
+}
+
+/* Calls what is to be called when all has been read; last the result's own method, if `after` names one. */
+static enum outcome conclude(struct in *in, PyObject **result, PyObject *after)
+{
+    enum outcome outcome = *result != NULL ? GOOD : outcome_of_error();
+    Py_ssize_t i;
+
+    for (i = 0; outcome == GOOD && in->after != NULL && i < PyList_Size(in->after); i++)
+        outcome = outcome_of_method(PyObject_CallNoArgs(PyList_GetItem(in->after, i)));
+    if (outcome == GOOD && after != NULL)
+        outcome = outcome_of_method(PyObject_CallMethodObjArgs(*result, after, NULL));
+    Py_XDECREF(in->after);
+    if (outcome != GOOD)
+        Py_CLEAR(*result);
+    return outcome;
+}
+
+enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size,
+                               PyObject **result)
+{
+    struct in in = {.bytes = record, .size = size, .end = value->size};
+
+    if (size < value->size)
+        return UNUSUAL;
+    *result = new_instance(&in, value, 0);
+    if (*result != NULL && in.end != size)
+        Py_CLEAR(*result);
+    return conclude(&in, result, value->after);
+}
+
+enum outcome echo_value_decode_field(const struct value *record, const struct member *field,
+                                     PyObject *source, int is_view, PyObject **result)
+{
+    struct in in = {.bytes = (uint8_t *)PyBytes_AsString(source), .size = PyBytes_Size(source),
+                    .end = ANYWHERE, .source = is_view ? source : NULL};
+    int64_t lengths[MAX_TIES];
+
+    if (in.size < record->size || !load_ties(record, in.bytes, lengths))
+        return UNUSUAL;
+    *result = read_value(&in, field->value, field->at, lengths);
+    return conclude(&in, result, NULL);
+}
+
+PyObject *echo_read_field(PyObject *value, const uint8_t *source)
+{
+    const struct value *fixed = (struct value *)value;
+    struct in in = {.bytes = source, .size = fixed->size, .end = fixed->size};
+    PyObject *result = read_value(&in, fixed, 0, NULL);
+
+    conclude(&in, &result, NULL);
+    return result;
+}

@@ -1,0 +1,164 @@
+/* The type Value: how the values of one type lie in records of this machine.
+ *
+ * Python makes a tree of them (codegen/events/value_trees.py), once for each class.
+ */
+#include "events/objects/objects.h"
+
+static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct value *value = (struct value *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    (void)kwargs;
+    if (value != NULL && echo_value_fill(value, args) != 0)
+        Py_CLEAR(value);
+    return (PyObject *)value;
+}
+
+static int value_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct value *value = (struct value *)self;
+    Py_ssize_t i;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(value->read);
+    Py_VISIT(value->write);
+    Py_VISIT(value->element);
+    Py_VISIT(value->container);
+    Py_VISIT(value->dtype);
+    Py_VISIT(value->cls);
+    Py_VISIT(value->code);
+    for (i = 0; value->members != NULL && i < value->count; i++)
+        Py_VISIT(value->members[i]);
+    for (i = 0; value->fields != NULL && i < value->count; i++)
+        Py_VISIT(value->fields[i].value);
+    return 0;
+}
+
+static void value_dealloc(PyObject *self)
+{
+    struct value *value = (struct value *)self;
+    Py_ssize_t i;
+
+    PyObject_GC_UnTrack(self);
+    for (i = 0; value->members != NULL && i < value->count; i++)
+        Py_DECREF(value->members[i]);
+    for (i = 0; value->fields != NULL && i < value->count; i++) {
+        Py_DECREF(value->fields[i].name);
+        Py_DECREF((PyObject *)value->fields[i].value);
+    }
+    Py_XDECREF(value->read);
+    Py_XDECREF(value->write);
+    Py_XDECREF((PyObject *)value->element);
+    Py_XDECREF((PyObject *)value->container);
+    Py_XDECREF(value->dtype);
+    Py_XDECREF(value->dtype_name);
+    Py_XDECREF((PyObject *)value->cls);
+    Py_XDECREF((PyObject *)value->code);
+    Py_XDECREF(value->after);
+    PyMem_Free(value->members);
+    PyMem_Free(value->numbers);
+    PyMem_Free(value->dimensions);
+    PyMem_Free(value->fields);
+    PyMem_Free(value->ties);
+    PyMem_Free(value->checked);
+    PyMem_Free(value->gaps);
+    free_instance(self);
+}
+
+static PyObject *value_is_fixed(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct value *)self)->is_fixed);
+}
+
+static PyObject *value_runs_python(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct value *)self)->runs_python);
+}
+
+static PyObject *value_has_after(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct value *)self)->has_after);
+}
+
+static int takes_code(const struct value *value)
+{
+    return value->form == FORM_RECORD && value->is_fixed && !value->has_after && value->inlined == 0 &&
+           value->code == NULL;
+}
+
+/* use_code(code): once; compiled code then does what it can of the records of this class. */
+static PyObject *value_use_code(PyObject *self, PyObject *code)
+{
+    struct value *value = (struct value *)self;
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+
+    if (!Py_IS_TYPE(code, state->code_type) || !takes_code(value) ||
+        ((struct code *)code)->owner != value->cls || ((struct code *)code)->size != value->size)
+        return PyErr_Format(PyExc_ValueError, "Expected a record of fixed size and its code, got %R", code);
+    value->code = (struct code *)Py_NewRef(code);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef value_methods[] = {
+    {"use_code", value_use_code, METH_O,
+     PyDoc_STR("use_code($self, code, /)\n--\n\nHas compiled code do what it can of these records.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyObject *value_takes_code(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(takes_code((struct value *)self));
+}
+
+static PyObject *value_cls(PyObject *self, void *unused)
+{
+    PyTypeObject *cls = ((struct value *)self)->cls;
+
+    (void)unused;
+    return Py_NewRef(cls != NULL ? (PyObject *)cls : Py_None);
+}
+
+/* The Values that this one is made of. */
+static PyObject *value_inner(PyObject *self, void *unused)
+{
+    const struct value *value = (struct value *)self;
+    Py_ssize_t i, count = value->fields != NULL ? value->count : value->element != NULL;
+    PyObject *inner = PyTuple_New(count);
+
+    (void)unused;
+    for (i = 0; inner != NULL && i < count; i++) {
+        struct value *each = value->fields != NULL ? value->fields[i].value : value->element;
+
+        PyTuple_SetItem(inner, i, Py_NewRef((PyObject *)each));
+    }
+    return inner;
+}
+
+static PyGetSetDef value_properties[] = {
+    {"cls", value_cls, NULL, PyDoc_STR("The class of a record, or None."), NULL},
+    {"inner", value_inner, NULL, PyDoc_STR("The Values that it is made of."), NULL},
+    {"takes_code", value_takes_code, NULL, PyDoc_STR("Whether code for its class would be of use."), NULL},
+    {"is_fixed", value_is_fixed, NULL, PyDoc_STR("Whether it has no variable parts."), NULL},
+    {"runs_python", value_runs_python, NULL, PyDoc_STR("Whether Python code takes part."), NULL},
+    {"has_after", value_has_after, NULL, PyDoc_STR("Whether a method is called in the end."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot value_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Value(form, size, alignment, details)\n--\n\n"
+                          "How the values of one type lie in records of this machine.")},
+    {Py_tp_new, value_new},
+    {Py_tp_dealloc, value_dealloc},
+    {Py_tp_traverse, value_traverse},
+    {Py_tp_methods, value_methods},
+    {Py_tp_getset, value_properties},
+    {0, NULL}};
+
+PyType_Spec echo_object_value_spec = {
+    .name = "echo_core._c.objects.Value",
+    .basicsize = sizeof(struct value),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = value_slots,
+};

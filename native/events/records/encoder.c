@@ -1,0 +1,245 @@
+/* The type Encoder: call(event) and call_many(events) to bytes.
+ *
+ * A record is copied as it lies in the event; then what is kept as objects is written over the copy, and
+ * what others may have written to is checked there. An event of any other class, or one whose variable parts
+ * may have changed, is the fallback's.
+ */
+#include "events/records/checks.h"
+#include "events/records/codec.h"
+
+/* The Python object. */
+struct encoder {
+    struct codec codec;  /* first */
+    struct raw_call raw; /* of the fallback; zeroes where that knows no plain memory, and after tp_clear */
+};
+
+/* --- one record --- */
+
+static inline int copy_record(const struct shape *shape, PyObject *object, uint8_t *target);
+
+/* Writes over the copy of a record what is kept as objects; 0 when only Python knows how. */
+static int copy_kept(const struct shape *shape, PyObject *object, uint8_t *target)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < shape->kept_count; i++) {
+        const struct kept *kept = &shape->kept[i];
+        PyObject *value = *slot_at(object, kept->slot);
+
+        if (value == NULL)
+            continue;
+        if (kept->nested == NULL || kept->nested->owner != Py_TYPE(value) ||
+            !copy_record(kept->nested, value, target + kept->at))
+            return 0;
+    }
+    return 1;
+}
+
+/* What others may have written to is checked, in the copy, where nobody else writes. */
+static int is_copy_readable(const struct shape *shape, uint8_t *target)
+{
+    int changed = 0; /* for the better */
+
+    return is_readable(shape, target, &changed);
+}
+
+/* Copies a record; 0 when it is not what may be sent, or only Python knows. Runs no Python code. The nesting
+ * is that of formats, at most a few dozen deep. */
+static inline int copy_record(const struct shape *shape, PyObject *object, uint8_t *target)
+{
+    copy(target, record_of(shape, object), shape->size);
+    return (shape->kept_count == 0 || copy_kept(shape, object, target)) &&
+           (!shape->is_exposed || is_copy_readable(shape, target));
+}
+
+/* The source itself: bytes never change. */
+static enum outcome encode_whole(const struct shape *shape, PyObject *event, PyObject **result)
+{
+    PyObject *source = *slot_at(event, shape->source);
+
+    if (((uint8_t *)event)[shape->state] != PRISTINE || source == NULL)
+        return UNUSUAL;
+    *result = Py_NewRef(source);
+    return GOOD;
+}
+
+static enum outcome encode_one(const struct shape *shape, PyObject *event, PyObject **result)
+{
+    PyObject *bytes;
+
+    if (shape == NULL || Py_TYPE(event) != shape->owner)
+        return UNUSUAL;
+    if (shape->source != 0)
+        return encode_whole(shape, event, result);
+    bytes = PyBytes_FromStringAndSize(NULL, shape->size);
+    if (bytes == NULL)
+        return RAISED;
+    if (!copy_record(shape, event, (uint8_t *)PyBytes_AsString(bytes))) {
+        Py_DECREF(bytes);
+        return UNUSUAL;
+    }
+    *result = bytes;
+    return GOOD;
+}
+
+/* events: an exact list. No Python code runs here, so it stays as it is. */
+static enum outcome encode_each(const struct shape *shape, PyObject *events, Py_ssize_t count,
+                                uint8_t *target)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < count; i++, target += shape->size) {
+        PyObject *event = PyList_GetItem(events, i); /* borrowed; cannot fail */
+
+        if (Py_TYPE(event) != shape->owner || !copy_record(shape, event, target))
+            return UNUSUAL;
+    }
+    return GOOD;
+}
+
+static enum outcome encode_list(const struct shape *shape, PyObject *events, PyObject **result)
+{
+    Py_ssize_t count = PyList_Size(events);
+    PyObject *bytes;
+
+    if (shape == NULL || shape->source != 0 || count > PY_SSIZE_T_MAX / shape->size)
+        return UNUSUAL;
+    bytes = PyBytes_FromStringAndSize(NULL, count * shape->size);
+    if (bytes == NULL)
+        return RAISED;
+    if (encode_each(shape, events, count, (uint8_t *)PyBytes_AsString(bytes)) != GOOD) {
+        Py_DECREF(bytes);
+        return UNUSUAL;
+    }
+    *result = bytes;
+    return GOOD;
+}
+
+/* --- the calls --- */
+
+PyObject *echo_record_encode(PyObject *self, PyObject *event)
+{
+    struct codec *encoder = (struct codec *)self;
+    PyObject *result = NULL;
+    enum outcome outcome = encode_one(encoder->shape, event, &result);
+
+    return finish(encoder, outcome, result, encoder->fallback, event);
+}
+
+int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
+                           Py_ssize_t *written)
+{
+    struct encoder *encoder = (struct encoder *)self;
+    struct codec *codec = &encoder->codec;
+    const struct shape *shape = codec->shape;
+    enum outcome outcome;
+
+    if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size) {
+        if (copy_record(shape, event, room)) {
+            codec->compiled++;
+            *written = shape->size;
+            return 0;
+        }
+        outcome = UNUSUAL;
+    } else
+        outcome = encode_one(shape, event, record);
+    if (outcome == UNUSUAL && encoder->raw.encode != NULL) {
+        codec->interpreted++;
+        return encoder->raw.encode(encoder->raw.self, event, room, size, record, written);
+    }
+    *record = finish(codec, outcome, *record, codec->fallback, event);
+    return *record != NULL ? 0 : -1;
+}
+
+/* A source that is what the record encodes to has its size. */
+Py_ssize_t echo_record_measure(PyObject *self, PyObject *event)
+{
+    struct encoder *encoder = (struct encoder *)self;
+    struct codec *codec = &encoder->codec;
+    const struct shape *shape = codec->shape;
+    int is_exact = shape != NULL && Py_TYPE(event) == shape->owner;
+    PyObject *source = NULL;
+
+    if (is_exact && shape->source == 0)
+        return shape->size;
+    if (is_exact && encode_whole(shape, event, &source) == GOOD)
+        return size_of_record(source);
+    if (encoder->raw.measure != NULL)
+        return encoder->raw.measure(encoder->raw.self, event);
+    return size_of_record(finish(codec, UNUSUAL, NULL, codec->fallback, event));
+}
+
+/* events: owned by the caller; exactly a list. */
+static PyObject *encode_many(struct codec *encoder, PyObject *events)
+{
+    PyObject *result = NULL;
+    enum outcome outcome = encode_list(encoder->shape, events, &result);
+
+    return finish(encoder, outcome, result, encoder->fallback_many, events);
+}
+
+/* Any other iterable is made a list first, so that the fallback finds what we have taken out of it. */
+static PyObject *encoder_call_many(PyObject *self, PyObject *events)
+{
+    struct codec *encoder = (struct codec *)self;
+    PyObject *list, *result;
+
+    if (PyList_CheckExact(events))
+        return encode_many(encoder, events);
+    list = PySequence_List(events);
+    if (list == NULL)
+        return NULL;
+    result = encode_many(encoder, list);
+    Py_DECREF(list);
+    return result;
+}
+
+/* --- the type --- */
+
+static PyMethodDef encode_method = {
+    "encode", echo_record_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")};
+
+static PyMethodDef encode_many_method = {
+    "encode_many", encoder_call_many, METH_O,
+    PyDoc_STR("encode_many($self, events, /)\n--\n\nThe records of many events, one after another.")};
+
+static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"shape", "fallback", "fallback_many", NULL};
+    const struct module_state *state = PyType_GetModuleState(type);
+    PyObject *shape, *fallback, *fallback_many;
+    struct encoder *encoder;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO:Encoder", names, state->shape_type, &shape,
+                                     &fallback, &fallback_many))
+        return NULL;
+    encoder = (struct encoder *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (encoder != NULL && (echo_record_codec_init(&encoder->codec, shape, &encode_method, fallback,
+                                                   &encode_many_method, fallback_many) != 0 ||
+                            echo_raw_call_of(fallback, &encoder->raw) != 0))
+        Py_CLEAR(encoder);
+    return (PyObject *)encoder;
+}
+
+static int encoder_clear(PyObject *self)
+{
+    ((struct encoder *)self)->raw = (struct raw_call){.self = NULL};
+    return echo_record_codec_clear(self);
+}
+
+static PyType_Slot encoder_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Encoder(shape, fallback, fallback_many)\n--\n\n"
+                          "Events to records, by the fallbacks where they are not exactly of the class.")},
+    {Py_tp_new, encoder_new},
+    {Py_tp_dealloc, echo_record_codec_dealloc},
+    {Py_tp_traverse, echo_record_codec_traverse},
+    {Py_tp_clear, encoder_clear},
+    {Py_tp_members, echo_record_codec_members},
+    {0, NULL}};
+
+PyType_Spec echo_record_encoder_spec = {
+    .name = "echo_core._c.records.Encoder",
+    .basicsize = sizeof(struct encoder),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = encoder_slots,
+};

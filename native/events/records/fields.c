@@ -1,0 +1,191 @@
+/* The type Field: what the descriptor of one field is made from, and which one is meant.
+ *
+ * Whatever Python says of a field is checked here, once: that it lies in its record and has what its form
+ * needs. Reading (reading.c) and writing (writing.c) then rely on it.
+ */
+#include "events/records/records.h"
+
+/* --- which one is it? --- */
+
+/* The descriptor of the same name in the class's own shape, where it is another than ours. Borrowed from the
+ * class. NULL with an exception. */
+static struct field *field_of_subclass(struct field *field, PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    PyObject *found = PyObject_GetAttrString(type, "__echo_shape__");
+    struct shape *nearest = (struct shape *)found;
+    PyObject *own = NULL;
+
+    if (found == NULL)
+        return NULL;
+    if (Py_IS_TYPE(found, Py_TYPE((PyObject *)field->shape)) && nearest->owner != NULL &&
+        nearest->fields != NULL && PyType_IsSubtype(Py_TYPE(object), nearest->owner))
+        own = nearest == field->shape ? (PyObject *)field
+                                      : PyDict_GetItemWithError(nearest->fields, field->name);
+    Py_DECREF(found);
+    if (own == NULL && PyErr_Occurred() == NULL)
+        PyErr_Format(PyExc_AttributeError, "%R has no field %R", type, field->name);
+    return (struct field *)own;
+}
+
+struct field *echo_record_find_field(struct field *field, PyObject *object)
+{
+    const struct shape *shape = field->shape;
+
+    if (shape != NULL && shape->owner != NULL && PyType_IsSubtype(Py_TYPE(object), shape->owner))
+        return shape->is_extended ? field_of_subclass(field, object) : field;
+    PyErr_Format(PyExc_TypeError, "Expected an event that has the field %R, got %R", field->name,
+                 (PyObject *)Py_TYPE(object));
+    return NULL;
+}
+
+/* --- making one --- */
+
+/* How many bytes the form is about; 0: any number. */
+static Py_ssize_t size_of_form(int form)
+{
+    switch (form) {
+    case INLINE_BOOL:
+    case INLINE_INT8:
+    case INLINE_UINT8:
+        return 1;
+    case INLINE_INT16:
+    case INLINE_UINT16:
+        return 2;
+    case INLINE_INT32:
+    case INLINE_UINT32:
+    case INLINE_FLOAT:
+        return 4;
+    case INLINE_INT64:
+    case INLINE_UINT64:
+    case INLINE_DOUBLE:
+    case KEPT_TEXT:
+        return 8;
+    case KEPT_BLOB:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+static int is_form(int form)
+{
+    return form > 0 && form < 128 && strchr("?bhiqBHIQfdsvwntyo", form) != NULL;
+}
+
+/* Whether the field lies in its record and has what its form needs. */
+static int is_complete(const struct field *field, Py_ssize_t at)
+{
+    int is_kept = strchr("ntyo", field->form) != NULL;
+    Py_ssize_t size = size_of_form(field->form);
+
+    return is_offset(at, field->size) && at + field->size <= field->shape->size &&
+           (size == 0 || size == field->size) && is_offset(field->slot, sizeof(PyObject *)) &&
+           (field->slot != 0) == is_kept &&
+           (field->form == 'n' || !is_kept || field->shape->source != 0) &&
+           (strchr("vwntyo", field->form) == NULL || PyCallable_Check(field->read)) &&
+           PyCallable_Check(field->write);
+}
+
+static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"shape", "name", "form", "at", "size", "slot",
+                            "is_shared", "read", "write", "nested", NULL};
+    PyObject *shape, *name, *read, *write, *nested;
+    Py_ssize_t at;
+    int form;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:Field", names, shape_type, &shape, &name,
+                                     &form, &at, &field->size, &field->slot, &field->is_shared, &read,
+                                     &write, &nested))
+        return -1;
+    field->shape = (struct shape *)Py_NewRef(shape);
+    field->name = Py_NewRef(name);
+    field->read = Py_NewRef(read);
+    field->write = Py_NewRef(write);
+    if (!is_form(form)) {
+        PyErr_Format(PyExc_ValueError, "Expected the letter of a form for %R", name);
+        return -1;
+    }
+    field->form = (char)form;
+    if (!is_complete(field, at)) {
+        PyErr_Format(PyExc_ValueError, "Expected a field within its record, got %R", name);
+        return -1;
+    }
+    field->at = field->shape->record + at;
+    return echo_record_set_nested(field->shape, nested, field->size, &field->nested);
+}
+
+static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    const struct module_state *state = PyType_GetModuleState(type);
+    struct field *field = (struct field *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (field == NULL)
+        return NULL;
+    if (field_init(field, state->shape_type, args, kwargs) != 0)
+        Py_CLEAR(field);
+    return (PyObject *)field;
+}
+
+/* --- the type --- */
+
+static int field_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct field *field = (struct field *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(field->shape);
+    Py_VISIT(field->read);
+    Py_VISIT(field->write);
+    Py_VISIT(field->nested);
+    return 0;
+}
+
+/* Without a shape a field reads and writes nothing, so that is enough to break any cycle: a shape leads to
+ * its class, and what read and write lead to is reached from there. */
+static int field_tp_clear(PyObject *self)
+{
+    Py_CLEAR(((struct field *)self)->shape);
+    return 0;
+}
+
+static void field_dealloc(PyObject *self)
+{
+    struct field *field = (struct field *)self;
+
+    PyObject_GC_UnTrack(self);
+    field_tp_clear(self);
+    Py_CLEAR(field->name);
+    Py_CLEAR(field->read);
+    Py_CLEAR(field->write);
+    Py_CLEAR(field->nested);
+    free_instance(self);
+}
+
+static PyMemberDef field_members[] = {
+    {"__name__", T_OBJECT, offsetof(struct field, name), READONLY, PyDoc_STR("The field's name.")},
+    {"form", T_CHAR, offsetof(struct field, form), READONLY, PyDoc_STR("How its value lies in the object.")},
+    {"at", T_PYSSIZET, offsetof(struct field, at), READONLY, PyDoc_STR("Where in the object its bytes are.")},
+    {"slot", T_PYSSIZET, offsetof(struct field, slot), READONLY,
+     PyDoc_STR("Where in the object a kept value is; 0: none is kept.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot field_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Field(shape, name, form, at, size, slot, is_shared, read, write, nested)\n--\n\n"
+                          "The descriptor of one field of an event class.")},
+    {Py_tp_new, field_new},
+    {Py_tp_dealloc, field_dealloc},
+    {Py_tp_traverse, field_traverse},
+    {Py_tp_clear, field_tp_clear},
+    {Py_tp_members, field_members},
+    {Py_tp_descr_get, echo_record_field_get},
+    {Py_tp_descr_set, echo_record_field_set},
+    {0, NULL}};
+
+PyType_Spec echo_record_field_spec = {
+    .name = "echo_core._c.records.Field",
+    .basicsize = sizeof(struct field),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = field_slots,
+};

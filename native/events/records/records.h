@@ -1,0 +1,196 @@
+/* What the C files of echo_core._c.records know of each other: how an event holds its record, and what one
+ * file has for the others. events/records/module.c says what the module is.
+ *
+ * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
+ * code, which may use, change and drop any object that the caller does not hold a reference to.
+ */
+#ifndef ECHO_RECORDS_H
+#define ECHO_RECORDS_H
+
+#include "events/leaves.h"
+
+#include <structmember.h>
+
+/* What follows is the module's own: calls within it take no detour through the dynamic linker. */
+#pragma GCC visibility push(hidden)
+
+/* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
+enum state {
+    ABSENT = 0,   /* there is no source: the record was made here */
+    PRISTINE = 1, /* the source is what this record encodes to */
+    STALE = 2,    /* fields that were never read are still in the source; others may have changed */
+};
+
+/* A check of the record's bytes once they have been received. */
+struct check {
+    char what;            /* '?' bools become 0 or 1; 's' is UTF-8; 'e' is a known number; '|' see count */
+    uint32_t at;          /* offset in the record */
+    uint32_t size;        /* bytes of the text or number; how many bools */
+    uint32_t count;       /* '|': if the byte at `at` is 0, so many checks that follow are left out */
+    const int64_t *known; /* 'e': the known numbers, ascending; borrowed from the shape's numbers */
+    uint32_t known_count; /* 'e': how many, at least 1 */
+};
+
+/* A field of fixed size whose value is kept as an object: when it is, the record's bytes are outdated. */
+struct kept {
+    Py_ssize_t slot;      /* offset in the object */
+    Py_ssize_t at;        /* offset in the record */
+    struct shape *nested; /* owned; the class that values are of, whose record is inlined. NULL: unknown */
+};
+
+/* Per module. Borrowed by everything else; freed with the module. */
+struct module_state {
+    PyTypeObject *shape_type;  /* owned */
+    PyTypeObject *field_type;  /* owned */
+    PyTypeObject *window_type; /* owned */
+};
+
+/* The Python object. All but owner, fields and is_extended is fixed at creation. */
+struct shape {
+    PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *owner;        /* owned; the event class. NULL before bind and after tp_clear */
+    PyTypeObject *window_type;  /* owned */
+    PyObject *fields;           /* owned dict: Field by name. NULL only before bind and after tp_clear */
+    Py_ssize_t record;          /* offset of the record in the object */
+    Py_ssize_t size;            /* bytes of the record, at least 1 */
+    Py_ssize_t object_size;     /* bytes of an instance; known after bind */
+    Py_ssize_t source;          /* offset of the slot of the source; 0: no variable parts, then no state */
+    Py_ssize_t state;           /* offset of the state byte, see enum state; 0: none */
+    int is_exposed;             /* 1: others may write to the record: it is checked again when encoded */
+    int is_plain;               /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
+    int is_extended;            /* 1: some subclass keeps its fields elsewhere */
+    struct check *checks;       /* owned, PyMem; may be NULL when there are none */
+    Py_ssize_t check_count;     /* how many */
+    int64_t *numbers;           /* owned, PyMem; what checks refer to */
+    struct kept *kept;          /* owned, PyMem; may be NULL when there are none */
+    Py_ssize_t kept_count;      /* how many */
+};
+
+/* How a Field's value lies in the object. */
+enum form {
+    INLINE_BOOL = '?',
+    INLINE_INT8 = 'b',
+    INLINE_INT16 = 'h',
+    INLINE_INT32 = 'i',
+    INLINE_INT64 = 'q',
+    INLINE_UINT8 = 'B',
+    INLINE_UINT16 = 'H',
+    INLINE_UINT32 = 'I',
+    INLINE_UINT64 = 'Q',
+    INLINE_FLOAT = 'f',
+    INLINE_DOUBLE = 'd',
+    INLINE_CHARS = 's',  /* UTF-8, ended by the first NUL or by the size */
+    INLINE_VALUE = 'v',  /* read(bytes) makes it, write(value) gives the bytes */
+    INLINE_WINDOW = 'w', /* read(Window) makes a view of it, write(value) gives the bytes */
+    KEPT_INLINE = 'n',   /* in a slot once read or set; before, read(bytes of the record) makes it */
+    KEPT_TEXT = 't',     /* in a slot once read or set; before, the source has it */
+    KEPT_BLOB = 'y',     /* likewise */
+    KEPT_PART = 'o',     /* likewise, and read(source) makes it */
+};
+
+/* The Python object: a data descriptor. Fixed at creation. */
+struct field {
+    PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
+    struct shape *shape;  /* owned; NULL only after tp_clear */
+    PyObject *name;       /* owned str */
+    PyObject *read;       /* owned; a callable, or None where the form needs none */
+    PyObject *write;      /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
+    struct shape *nested; /* owned; KEPT_INLINE: exactly instances of its owner need no check. May be NULL */
+    char form;            /* enum form */
+    int is_shared;        /* 1: who has read the value can change it */
+    Py_ssize_t at;        /* offset in the object of the record's bytes for this field */
+    Py_ssize_t size;      /* how many they are */
+    Py_ssize_t slot;      /* offset in the object of the kept value; 0 for inline forms */
+};
+
+/* --- places in an object --- */
+
+static inline uint8_t *record_of(const struct shape *shape, PyObject *object)
+{
+    return (uint8_t *)object + shape->record;
+}
+
+/* The source stays for the fields that have not been read, but no longer is what the record encodes to. */
+static inline void mark_stale(const struct shape *shape, PyObject *object)
+{
+    uint8_t *state;
+
+    if (shape->state == 0)
+        return;
+    state = (uint8_t *)object + shape->state;
+    if (*state == PRISTINE)
+        *state = STALE;
+}
+
+static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
+{
+    return offset >= 0 && size >= 0 && offset <= MAX_OFFSET && size <= MAX_OFFSET;
+}
+
+/* --- bytes --- */
+
+/* memcpy, inlined: for records of this size its call takes longer than its work. */
+static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
+{
+    for (; size >= 32; target += 32, source += 32, size -= 32)
+        memcpy(target, source, 32);
+    for (; size >= 8; target += 8, source += 8, size -= 8)
+        memcpy(target, source, 8);
+    for (; size > 0; size--)
+        *target++ = *source++;
+}
+
+/* --- objects --- */
+
+/* May run any code. The result is the caller's; NULL with an exception. */
+static inline PyObject *call_one(PyObject *callable, PyObject *argument)
+{
+    return PyObject_CallFunctionObjArgs(callable, argument, NULL);
+}
+
+/* --- what one file has for the others --- */
+
+/* shapes.c */
+
+/* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes a new
+ * reference to *out, or leaves it as it is for None. -1 with an exception. Runs no Python code. */
+int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out);
+
+/* An attribute that is a size. -1 is an answer too: see PyErr_Occurred. A metaclass may run any code. */
+Py_ssize_t echo_record_size_attribute(PyObject *type, const char *name);
+
+/* fields.c */
+
+/* field_in for objects that are not exactly of the field's own class. A metaclass may run any code. */
+struct field *echo_record_find_field(struct field *field, PyObject *object);
+
+/* The field as it lies in this object: this one, unless a subclass has placed it elsewhere. Borrowed from
+ * the object's class. NULL with an exception. */
+static inline struct field *field_in(struct field *field, PyObject *object)
+{
+    if (field->shape != NULL && field->shape->owner == Py_TYPE(object))
+        return field;
+    return echo_record_find_field(field, object);
+}
+
+/* reading.c: tp_descr_get. The value is the caller's. May run any code. */
+PyObject *echo_record_field_get(PyObject *self, PyObject *object, PyObject *type);
+
+/* writing.c: tp_descr_set. Borrows the value, and takes a reference where it is kept. May run any
+ * code. */
+int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value);
+
+/* window.c: a new Window on the field's bytes, which holds the object. Runs no Python code. */
+PyObject *echo_record_window_new(const struct field *field, PyObject *object);
+
+/* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
+ * it so. */
+extern PyType_Spec echo_record_shape_spec;
+extern PyType_Spec echo_record_field_spec;
+extern PyType_Spec echo_record_window_spec;
+extern PyType_Spec echo_record_decoder_spec;
+extern PyType_Spec echo_record_encoder_spec;
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,339 @@
+/* The type Shape: where the record, its state and its source lie in the instances of one event class.
+ *
+ * All that Python says of places is checked here, against the record when a Shape is made and against the
+ * class when it is bound: whoever reads or writes by a bound Shape stays inside the object. What the checks
+ * of a received record are is noted here; they are made in checks.h.
+ */
+#include "events/records/records.h"
+
+/* --- noting the checks --- */
+
+/* numbers: a tuple of ints. Ascending. The caller has made room in shape->numbers from *used on. */
+static int add_numbers(struct shape *shape, struct check *check, PyObject *numbers, Py_ssize_t *used)
+{
+    Py_ssize_t i, count = PyTuple_Size(numbers);
+
+    check->known = shape->numbers + *used;
+    check->known_count = (uint32_t)count;
+    for (i = 0; i < count; i++) {
+        long long number = PyLong_AsLongLong(PyTuple_GetItem(numbers, i));
+
+        if (number == -1 && PyErr_Occurred() != NULL)
+            return -1;
+        shape->numbers[(*used)++] = number;
+    }
+    return 0;
+}
+
+static int is_sound(const struct shape *shape, const struct check *check, Py_ssize_t left)
+{
+    if ((Py_ssize_t)check->at + check->size > shape->size || check->count > left || check->size < 1)
+        return 0;
+    if (check->what == 'e')
+        return check->known_count > 0 && check->size <= 8 && (check->size & (check->size - 1)) == 0;
+    return check->what == '?' || check->what == 's' || check->what == '|';
+}
+
+/* One (what, at, size, count, numbers). left: how many checks follow. */
+static int add_check(struct shape *shape, struct check *check, PyObject *item, Py_ssize_t *used,
+                     Py_ssize_t left)
+{
+    PyObject *numbers;
+    int what;
+
+    if (!PyArg_ParseTuple(item, "CIIIO!:check", &what, &check->at, &check->size, &check->count,
+                          &PyTuple_Type, &numbers))
+        return -1;
+    check->what = (char)what;
+    if (add_numbers(shape, check, numbers, used) != 0)
+        return -1;
+    if (is_sound(shape, check, left))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "Expected a check within the record, got %R", item);
+    return -1;
+}
+
+/* How many numbers all checks together refer to; -1 with an exception for what are no tuples. */
+static Py_ssize_t count_numbers(PyObject *checks)
+{
+    Py_ssize_t i, total = 0, count = PyTuple_Size(checks);
+
+    for (i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GetItem(checks, i);
+        PyObject *last = PyTuple_Check(item) && PyTuple_Size(item) == 5 ? PyTuple_GetItem(item, 4) : NULL;
+
+        if (last == NULL || !PyTuple_Check(last)) {
+            PyErr_Format(PyExc_TypeError, "Expected a tuple of 5 that ends in a tuple, got %R", item);
+            return -1;
+        }
+        total += PyTuple_Size(last);
+    }
+    return total;
+}
+
+static int add_checks(struct shape *shape, PyObject *checks)
+{
+    Py_ssize_t i, used = 0, count = PyTuple_Size(checks), numbers = count_numbers(checks);
+
+    if (numbers < 0)
+        return -1;
+    shape->checks = PyMem_Calloc((size_t)count + 1, sizeof *shape->checks);
+    shape->numbers = PyMem_Calloc((size_t)numbers + 1, sizeof *shape->numbers);
+    if (shape->checks == NULL || shape->numbers == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < count; i++) {
+        if (add_check(shape, &shape->checks[i], PyTuple_GetItem(checks, i), &used, count - i - 1) != 0)
+            return -1;
+    }
+    shape->check_count = count;
+    return 0;
+}
+
+/* --- noting the kept fields --- */
+
+int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out)
+{
+    struct shape *found = (struct shape *)nested;
+
+    if (nested == Py_None)
+        return 0;
+    if (!Py_IS_TYPE(nested, Py_TYPE((PyObject *)of)) || found->size != size || found->source != 0) {
+        PyErr_Format(PyExc_TypeError, "Expected the Shape of records of %zd bytes, got %R", size, nested);
+        return -1;
+    }
+    *out = (struct shape *)Py_NewRef(nested);
+    return 0;
+}
+
+/* One (slot, at, size, nested). */
+static int add_kept(struct shape *shape, PyObject *item)
+{
+    struct kept *kept = &shape->kept[shape->kept_count];
+    Py_ssize_t size;
+    PyObject *nested;
+
+    if (!PyArg_ParseTuple(item, "nnnO:kept", &kept->slot, &kept->at, &size, &nested))
+        return -1;
+    if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) ||
+        kept->at + size > shape->size) {
+        PyErr_Format(PyExc_ValueError, "Expected a kept field within the record, got %R", item);
+        return -1;
+    }
+    if (echo_record_set_nested(shape, nested, size, &kept->nested) != 0)
+        return -1;
+    shape->kept_count++; /* from here on tp_dealloc sees it */
+    return 0;
+}
+
+static int add_all_kept(struct shape *shape, PyObject *all)
+{
+    Py_ssize_t i, count = PyTuple_Size(all);
+
+    shape->kept = PyMem_Calloc((size_t)count + 1, sizeof *shape->kept);
+    if (shape->kept == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GetItem(all, i);
+
+        if (!PyTuple_Check(item)) {
+            PyErr_Format(PyExc_TypeError, "Expected a tuple, got %R", item);
+            return -1;
+        }
+        if (add_kept(shape, item) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* --- making one --- */
+
+static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"record", "size", "source", "state", "checks", "kept", "is_exposed", NULL};
+    PyObject *checks, *kept;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nnnnO!O!p:Shape", names, &shape->record, &shape->size,
+                                     &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type,
+                                     &kept, &shape->is_exposed))
+        return -1;
+    if (!is_offset(shape->record, shape->size) || shape->size < 1 ||
+        shape->record < (Py_ssize_t)sizeof(PyObject) ||
+        !is_offset(shape->source, 8) || !is_offset(shape->state, 1) || !shape->source != !shape->state) {
+        PyErr_SetString(PyExc_ValueError, "Expected offsets behind the object's head");
+        return -1;
+    }
+    return add_checks(shape, checks) != 0 ? -1 : add_all_kept(shape, kept);
+}
+
+static PyObject *shape_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    const struct module_state *state = PyType_GetModuleState(type);
+    struct shape *shape = (struct shape *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (shape == NULL)
+        return NULL;
+    shape->window_type = (PyTypeObject *)Py_NewRef((PyObject *)state->window_type);
+    if (shape_init(shape, args, kwargs) != 0)
+        Py_CLEAR(shape);
+    return (PyObject *)shape;
+}
+
+/* --- binding it to its class --- */
+
+Py_ssize_t echo_record_size_attribute(PyObject *type, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(type, name);
+    Py_ssize_t size = value != NULL ? PyLong_AsSsize_t(value) : -1;
+
+    Py_XDECREF(value);
+    return size;
+}
+
+/* Whether every place that the shape names lies in instances of the type. */
+static int fits(const struct shape *shape, Py_ssize_t basicsize)
+{
+    Py_ssize_t i, word = sizeof(PyObject *);
+
+    if (shape->record + shape->size > basicsize || shape->state >= basicsize)
+        return 0;
+    if (shape->source + word > basicsize)
+        return 0;
+    for (i = 0; i < shape->kept_count; i++) {
+        if (shape->kept[i].slot + word > basicsize)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether all are fields of this shape, with their slots inside the object. */
+static int are_own(const struct shape *shape, PyTypeObject *field_type, PyObject *fields,
+                   Py_ssize_t basicsize)
+{
+    PyObject *name, *item;
+    Py_ssize_t position = 0;
+
+    while (PyDict_Next(fields, &position, &name, &item)) {
+        const struct field *field = (struct field *)item;
+
+        if (!Py_IS_TYPE(item, field_type) || field->shape != shape ||
+            field->slot + (Py_ssize_t)sizeof(PyObject *) > basicsize)
+            return 0;
+    }
+    return 1;
+}
+
+/* bind(cls, fields): the class that has the base type under it, and its Field objects by name. */
+static PyObject *shape_bind(PyObject *self, PyObject *args)
+{
+    struct shape *shape = (struct shape *)self;
+    const struct module_state *state;
+    PyObject *owner, *fields;
+    Py_ssize_t basicsize, dict, weak;
+
+    if (!PyArg_ParseTuple(args, "O!O!:bind", &PyType_Type, &owner, &PyDict_Type, &fields))
+        return NULL;
+    basicsize = echo_record_size_attribute(owner, "__basicsize__");
+    dict = echo_record_size_attribute(owner, "__dictoffset__");
+    weak = echo_record_size_attribute(owner, "__weakrefoffset__");
+    if (PyErr_Occurred() != NULL)
+        return NULL;
+    state = PyType_GetModuleState(Py_TYPE(self));
+    if (shape->owner != NULL || !fits(shape, basicsize) ||
+        !are_own(shape, state->field_type, fields, basicsize))
+        return PyErr_Format(PyExc_ValueError, "Expected a class with room for the record, got %R", owner);
+    shape->object_size = basicsize;
+    shape->is_plain = dict == 0 && weak == 0 && shape->kept_count == 0 && shape->source == 0 &&
+                      shape->record == (Py_ssize_t)sizeof(PyObject) &&
+                      basicsize - shape->record - shape->size < 8 &&
+                      !PyType_HasFeature((PyTypeObject *)owner, Py_TPFLAGS_HAVE_GC);
+    shape->fields = PyDict_Copy(fields);
+    if (shape->fields == NULL)
+        return NULL;
+    shape->owner = (PyTypeObject *)Py_NewRef(owner);
+    Py_RETURN_NONE;
+}
+
+static PyObject *shape_mark_extended(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    ((struct shape *)self)->is_extended = 1;
+    Py_RETURN_NONE;
+}
+
+/* --- the type --- */
+
+static int shape_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct shape *shape = (struct shape *)self;
+    Py_ssize_t i;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(shape->owner);
+    Py_VISIT(shape->window_type);
+    Py_VISIT(shape->fields);
+    for (i = 0; i < shape->kept_count; i++)
+        Py_VISIT(shape->kept[i].nested);
+    return 0;
+}
+
+/* What the kept fields refer to stays until the end: copy_record reads it. It cannot be part of a cycle that
+ * owner and fields do not break. */
+static int shape_tp_clear(PyObject *self)
+{
+    struct shape *shape = (struct shape *)self;
+
+    Py_CLEAR(shape->owner);
+    Py_CLEAR(shape->fields);
+    return 0;
+}
+
+static void shape_dealloc(PyObject *self)
+{
+    struct shape *shape = (struct shape *)self;
+    Py_ssize_t i;
+
+    PyObject_GC_UnTrack(self);
+    shape_tp_clear(self);
+    Py_CLEAR(shape->window_type);
+    for (i = 0; i < shape->kept_count; i++)
+        Py_CLEAR(shape->kept[i].nested);
+    PyMem_Free(shape->kept);
+    PyMem_Free(shape->checks);
+    PyMem_Free(shape->numbers);
+    free_instance(self);
+}
+
+static PyMethodDef shape_methods[] = {
+    {"bind", shape_bind, METH_VARARGS,
+     PyDoc_STR("bind($self, cls, fields, /)\n--\n\nNames the class whose instances have this shape. Once.")},
+    {"mark_extended", shape_mark_extended, METH_NOARGS,
+     PyDoc_STR("mark_extended($self, /)\n--\n\nSome subclass has a shape of its own.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef shape_members[] = {
+    {"record", T_PYSSIZET, offsetof(struct shape, record), READONLY, PyDoc_STR("Where the record begins.")},
+    {"size", T_PYSSIZET, offsetof(struct shape, size), READONLY, PyDoc_STR("Bytes of the record.")},
+    {"owner", T_OBJECT, offsetof(struct shape, owner), READONLY, PyDoc_STR("The class, once bound.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot shape_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Shape(record, size, source, state, checks, kept, is_exposed)\n--\n\n"
+                          "Where the record of one event class lies in its instances.")},
+    {Py_tp_new, shape_new},
+    {Py_tp_dealloc, shape_dealloc},
+    {Py_tp_traverse, shape_traverse},
+    {Py_tp_clear, shape_tp_clear},
+    {Py_tp_methods, shape_methods},
+    {Py_tp_members, shape_members},
+    {0, NULL}};
+
+PyType_Spec echo_record_shape_spec = {
+    .name = "echo_core._c.records.Shape",
+    .basicsize = sizeof(struct shape),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = shape_slots,
+};

@@ -1,0 +1,258 @@
+/* Who reads a link: the thread in run, or a thread that waits for an event and leads.
+ *
+ *   FREE --run--> READING --> FREE          one step of run
+ *   FREE --lead--> LEADING --> LED          a leader takes the role; run is nudged, and parks
+ *   LED --lead--> LEADING --> LED           it reads again, at no cost
+ *   LED --run, after a tick without it--> FREE
+ *   LEADING --a frame is left that is for run--> FREE
+ *
+ * A leader keeps the role while it handles its event, so that asking for the next one is one read and nothing
+ * else. Should it not come back, events wait for at most two ticks.
+ */
+#include "links/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define TICK_NS 5000000
+#define MAX_TICK_NS 50000000
+
+static int change_role(struct link *link, int from, int to)
+{
+    return atomic_compare_exchange_strong(&link->role, &from, to);
+}
+
+/* --- followers --- */
+
+void echo_link_wake_followers(struct link *link)
+{
+    PyObject *queue;
+
+    link->followers.are_waiting = 0;
+    for (Py_ssize_t i = 0; i < link->followers.count; i++) {
+        queue = Py_NewRef(link->followers.queues[i]);
+        echo_queue_wake(queue);
+        Py_DECREF(queue);
+    }
+}
+
+int echo_link_follow(struct link *link, PyObject *queue)
+{
+    struct followers *followers = &link->followers;
+    PyObject **queues = realloc(followers->queues, ((size_t)followers->count + 1) * sizeof *queues);
+
+    if (queues == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    queues[followers->count++] = Py_NewRef(queue);
+    followers->queues = queues;
+    return 0;
+}
+
+void echo_link_unfollow(struct link *link, PyObject *queue)
+{
+    struct followers *followers = &link->followers;
+
+    for (Py_ssize_t i = 0; i < followers->count; i++) {
+        if (followers->queues[i] != queue)
+            continue;
+        followers->queues[i] = followers->queues[--followers->count];
+        Py_DECREF(queue);
+        return;
+    }
+}
+
+/* --- leading --- */
+
+static int take_lead(struct link *link)
+{
+    if (link->is_unfinished && link->is_running) /* it is run's turn */
+        return 0;
+    if (change_role(link, ROLE_LED, ROLE_LEADING))
+        return 1;
+    if (!change_role(link, ROLE_FREE, ROLE_LEADING))
+        return 0;
+    if (atomic_load(&link->is_awaiting))
+        link->wire->operations->nudge(link->wire);
+    return 1;
+}
+
+/* Whoever reads will wake this thread. */
+static enum led follow(struct link *link)
+{
+    link->followers.are_waiting = 1;
+    return LED_OCCUPIED;
+}
+
+static int64_t slice_of(int64_t timeout_ns)
+{
+    return timeout_ns < 0 || timeout_ns > LEAD_SLICE_NS ? LEAD_SLICE_NS : timeout_ns;
+}
+
+/* The role stays here until the next read. */
+static void keep_role(struct link *link, enum step step)
+{
+    atomic_store(&link->role, ROLE_LED);
+    if (link->followers.are_waiting && step != STEP_RAISED)
+        echo_link_wake_followers(link);
+}
+
+/* Run, if it was waiting for bytes, was nudged when the role was taken from it; else it is parked. */
+static void leave_role_to_run(struct link *link)
+{
+    atomic_store(&link->role, ROLE_FREE);
+    atomic_fetch_add(&link->parking, 1);
+    futex_wake_all(&link->parking);
+}
+
+enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
+{
+    static const enum led led_by_step[] = {[STEP_READ] = LED_READ,
+                                           [STEP_NOTHING] = LED_TIMEOUT,
+                                           [STEP_ENDED] = LED_ENDED,
+                                           [STEP_RAISED] = LED_RAISED};
+    struct link *link = link_of(object);
+    enum step step;
+    enum led led;
+
+    if (echo_link_check(link) != 0)
+        return LED_RAISED;
+    if (link->is_ended)
+        return LED_ENDED;
+    if (!take_lead(link))
+        return follow(link);
+    Py_INCREF(object);
+    atomic_fetch_add_explicit(&link->led, 1, memory_order_relaxed);
+    step = echo_link_read(link, slice_of(timeout_ns));
+    led = led_by_step[step];
+    if (!link->is_unfinished || link->is_ended)
+        keep_role(link, step);
+    else {
+        leave_role_to_run(link);
+        led = step == STEP_RAISED ? LED_RAISED : follow(link);
+    }
+    Py_DECREF(object);
+    return led;
+}
+
+/* --- run --- */
+
+/* Until the leader has not come back for a tick. No GIL. 0, or -EINTR. */
+static int park(struct link *link)
+{
+    uint64_t led = atomic_load(&link->led), seen_led;
+    int64_t tick_ns = TICK_NS;
+    uint32_t seen;
+    int role, status;
+
+    for (;;) {
+        seen = atomic_load(&link->parking);
+        role = atomic_load(&link->role);
+        if (role != ROLE_LED && role != ROLE_LEADING)
+            return 0;
+        status = echo_futex_wait(&link->parking, seen, tick_ns);
+        if (status == -EINTR)
+            return status;
+        if (status == 0)
+            return 0;
+        seen_led = led;
+        led = atomic_load(&link->led);
+        if (led != seen_led)
+            tick_ns = TICK_NS;
+        else if (atomic_load(&link->role) == ROLE_LEADING)
+            tick_ns = tick_ns * 2 < MAX_TICK_NS ? tick_ns * 2 : MAX_TICK_NS;
+        else if (change_role(link, ROLE_LED, ROLE_FREE))
+            return 0;
+    }
+}
+
+/* Until there is something to read: 1; 0: look again; -EINTR. No GIL. */
+static int await_bytes(struct link *link)
+{
+    int ready = 0;
+
+    atomic_store(&link->is_awaiting, 1);
+    if (atomic_load(&link->role) == ROLE_FREE) /* from here on a leader nudges */
+        ready = link->is_unfinished ? 1 : link->wire->operations->await_bytes(link->wire, -1);
+    atomic_store(&link->is_awaiting, 0);
+    return ready < 0 && ready != -EINTR ? 1 : ready; /* broken: the read will say how */
+}
+
+/* Leaves the role to whoever leads, and takes it when there are bytes. 1: taken. 0: look again. -1: an
+ * exception is set. */
+static int take_role_politely(struct link *link)
+{
+    PyThreadState *state = PyEval_SaveThread();
+    int role = atomic_load(&link->role), status;
+
+    if (role == ROLE_LED || role == ROLE_LEADING)
+        status = park(link);
+    else
+        status = await_bytes(link);
+    if (status == 1)
+        status = change_role(link, ROLE_FREE, ROLE_READING);
+    PyEval_RestoreThread(state);
+    return status == -EINTR ? PyErr_CheckSignals() : status;
+}
+
+static void give_role_back(struct link *link)
+{
+    atomic_store(&link->role, ROLE_FREE);
+    if (link->followers.are_waiting)
+        echo_link_wake_followers(link);
+}
+
+static enum step run_once(struct link *link)
+{
+    int is_polite = link->followers.count > 0, taken;
+    enum step step;
+
+    if (!is_polite && change_role(link, ROLE_FREE, ROLE_READING))
+        taken = 1;
+    else {
+        if (link->followers.are_waiting)
+            echo_link_wake_followers(link);
+        taken = take_role_politely(link);
+    }
+    if (taken != 1)
+        return taken == 0 ? STEP_NOTHING : STEP_RAISED;
+    step = echo_link_read(link, is_polite ? 0 : -1);
+    if (step == STEP_RAISED)
+        atomic_store(&link->role, ROLE_FREE);
+    else
+        give_role_back(link);
+    return step;
+}
+
+static int finish(struct link *link, enum step step)
+{
+    PyObject *exception;
+
+    if (step == STEP_RAISED) {
+        exception = echo_take_exception();
+        echo_link_end(link, END_SHUT);
+    } else {
+        exception = link->failure;
+        link->failure = NULL; /* its traceback has the frames of those who hold the link */
+    }
+    if (exception == NULL)
+        return 0;
+    echo_give_exception(exception);
+    return -1;
+}
+
+int echo_link_run(struct link *link)
+{
+    enum step step = STEP_READ;
+
+    if (link->is_running) {
+        PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
+        return -1;
+    }
+    link->is_running = 1;
+    while (!link->is_ended && !is_inherited(link) && step != STEP_RAISED && step != STEP_ENDED)
+        step = run_once(link);
+    link->is_running = 0;
+    return finish(link, step);
+}

@@ -1,0 +1,344 @@
+/* What a Link does: its methods, and how it ends. link_type.c has the type. */
+#include "links/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Streams of one link; memory for them grows with those that are bound. */
+#define MAX_STREAMS (1 << 20)
+
+/* --- the end --- */
+
+int echo_link_check(const struct link *link)
+{
+    if (!is_inherited(link) && link->wire != NULL)
+        return 0;
+    if (is_inherited(link))
+        echo_raise("ClosedError", "The link belongs to the parent process: open channels anew after a fork");
+    else
+        echo_raise("ClosedError", "The link was abandoned");
+    return -1;
+}
+
+void echo_link_raise_end(struct link *link)
+{
+    enum end end;
+    int error;
+
+    outbox_lock(&link->outbox);
+    end = link->outbox.end;
+    error = link->outbox.error;
+    echo_outbox_unlock(&link->outbox);
+    switch (end) {
+    case END_NOT:
+    case END_SHUT:
+        echo_raise("ClosedError", "The link is closed");
+        break;
+    case END_PEER:
+        echo_raise("LinkError", "The peer has closed the connection");
+        break;
+    case END_ERROR:
+        echo_raise("LinkError", "Sending failed: %s", strerror(error));
+        break;
+    case END_STALLED:
+        echo_raise("LinkError", "The peer has read nothing for %lld ms",
+                   (long long)(echo_ns_of(link->outbox.stall) / 1000000));
+        break;
+    case END_FLOODED:
+        echo_raise("LinkError", "The peer does not read: more than %zu bytes of control frames wait for it",
+                   link->outbox.max_control_bytes);
+        break;
+    case END_MEMORY:
+        echo_raise("LinkError", "No memory for frames that wait to be sent");
+        break;
+    case END_THREAD:
+        echo_raise("LinkError", "The system gave no thread that sends: %s", strerror(error));
+        break;
+    }
+}
+
+void echo_link_end_outbox(struct link *link, enum end end)
+{
+    if (is_inherited(link))
+        return;
+    outbox_lock(&link->outbox);
+    echo_outbox_end(&link->outbox, end, 0);
+    echo_outbox_unlock(&link->outbox);
+}
+
+void echo_link_end(struct link *link, enum end end)
+{
+    if (link->is_ended)
+        return;
+    link->is_ended = 1;
+    echo_link_end_outbox(link, end);
+    atomic_fetch_add(&link->parking, 1);
+    futex_wake_all(&link->parking);
+    echo_link_wake_followers(link);
+}
+
+/* --- sending --- */
+
+int echo_frame_check(uint32_t stream, Py_ssize_t size)
+{
+    if (stream != 0 && size <= INT32_MAX)
+        return 0;
+    if (stream == 0)
+        PyErr_SetString(PyExc_ValueError, "Expected a kind from 1 on, got 0");
+    else
+        echo_raise("FormatError", "Expected at most %d bytes in one frame, got %zd", INT32_MAX, size);
+    return -1;
+}
+
+static PyObject *link_send(PyObject *self, PyObject *args)
+{
+    struct link *link = link_of(self);
+    struct frame frame;
+    unsigned int kind;
+    Py_buffer payload;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
+        return NULL;
+    if (echo_link_check(link) != 0 || echo_frame_check(kind, payload.len) != 0) {
+        PyBuffer_Release(&payload);
+        return NULL;
+    }
+    frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
+    echo_submission_begin();
+    outbox_lock(&link->outbox);
+    status = echo_outbox_control(&link->outbox, &frame);
+    echo_outbox_unlock(&link->outbox);
+    PyBuffer_Release(&payload);
+    if (status != 0) {
+        echo_link_raise_end(link);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Until all is written or time is up. 1: it is; 0: not; -EINTR: a signal may have come. No GIL. */
+static int drain(struct outbox *outbox, int64_t until_ns)
+{
+    int64_t left_ns = INT64_MAX, look_ns = monotonic_ns() + SLICE_NS;
+    int status = 0, is_done;
+
+    outbox_lock(outbox);
+    while (status == 0 && outbox->end == END_NOT && (has_work(outbox) || outbox->is_writing)) {
+        if (until_ns >= 0 && (left_ns = until_ns - monotonic_ns()) <= 0)
+            break;
+        status = echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS);
+        if (status == 0 && monotonic_ns() >= look_ns)
+            status = -EINTR;
+    }
+    is_done = !has_work(outbox) && !outbox->is_writing;
+    echo_outbox_unlock(outbox);
+    return status != 0 ? status : is_done;
+}
+
+static PyObject *link_drain(PyObject *self, PyObject *argument)
+{
+    struct link *link = link_of(self);
+    int64_t timeout_ns = PyLong_AsLongLong(argument), until_ns;
+    PyThreadState *state;
+    int status;
+
+    if ((timeout_ns == -1 && PyErr_Occurred() != NULL) || echo_link_check(link) != 0)
+        return NULL;
+    until_ns = timeout_ns < 0 ? -1 : monotonic_ns() + timeout_ns;
+    do {
+        state = PyEval_SaveThread();
+        status = drain(&link->outbox, until_ns);
+        PyEval_RestoreThread(state);
+    } while (status == -EINTR && PyErr_CheckSignals() == 0);
+    return status == -EINTR ? NULL : PyBool_FromLong(status);
+}
+
+/* --- receiving --- */
+
+/* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
+static PyObject *link_run(PyObject *self, PyObject *ignored)
+{
+    struct link *link = link_of(self);
+    int status;
+
+    (void)ignored;
+    if (echo_link_check(link) != 0)
+        return NULL;
+    status = echo_link_run(link);
+    if (link->is_ended)
+        Py_CLEAR(link->control);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static int make_room_for(struct link *link, size_t index)
+{
+    size_t count = link->inlet_count < 16 ? 16 : link->inlet_count;
+    PyObject **inlets;
+
+    while (count <= index)
+        count *= 2;
+    if (count == link->inlet_count)
+        return 0;
+    inlets = realloc(link->inlets, count * sizeof *inlets);
+    if (inlets == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memset(inlets + link->inlet_count, 0, (count - link->inlet_count) * sizeof *inlets);
+    link->inlets = inlets;
+    link->inlet_count = count;
+    return 0;
+}
+
+static int check_stream(unsigned int stream)
+{
+    if (stream >= FIRST_STREAM && stream - FIRST_STREAM < MAX_STREAMS)
+        return 0;
+    echo_raise("WireError", "Expected a stream from %d to %d, got %u", FIRST_STREAM,
+               FIRST_STREAM + MAX_STREAMS - 1, stream);
+    return -1;
+}
+
+static PyObject *link_bind(PyObject *self, PyObject *args)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct link *link = link_of(self);
+    PyObject *inlet, *before;
+    unsigned int stream;
+
+    if (!PyArg_ParseTuple(args, "IO!:bind", &stream, state->inlet_type, &inlet) ||
+        check_stream(stream) != 0 || make_room_for(link, stream - FIRST_STREAM) != 0)
+        return NULL;
+    before = link->inlets[stream - FIRST_STREAM];
+    link->inlets[stream - FIRST_STREAM] = Py_NewRef(inlet);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_unbind(PyObject *self, PyObject *argument)
+{
+    struct link *link = link_of(self);
+    unsigned long stream = PyLong_AsUnsignedLong(argument);
+    PyObject *before;
+
+    if (stream == (unsigned long)-1 && PyErr_Occurred() != NULL)
+        return NULL;
+    if (stream < FIRST_STREAM || stream - FIRST_STREAM >= link->inlet_count)
+        Py_RETURN_NONE;
+    before = link->inlets[stream - FIRST_STREAM];
+    if (before != NULL)
+        link->inlets[stream - FIRST_STREAM] = Py_NewRef(Py_None);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+static int check_queue(PyObject *self, PyObject *queue)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+
+    if (PyObject_TypeCheck(queue, state->queue_type))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "Expected a Queue, got %R", queue);
+    return -1;
+}
+
+static PyObject *link_follow(PyObject *self, PyObject *queue)
+{
+    if (check_queue(self, queue) != 0 || echo_link_check(link_of(self)) != 0 ||
+        echo_link_follow(link_of(self), queue) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_unfollow(PyObject *self, PyObject *queue)
+{
+    echo_link_unfollow(link_of(self), queue);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_rouse(PyObject *self, PyObject *ignored)
+{
+    struct link *link = link_of(self);
+
+    (void)ignored;
+    if (echo_link_check(link) != 0)
+        return NULL;
+    if (link->wire->operations->rouse != NULL)
+        link->wire->operations->rouse(link->wire);
+    Py_RETURN_NONE;
+}
+
+/* Another thread may be handing out a batch, or a handler that is given an event of one calls this. */
+static PyObject *link_shut(PyObject *self, PyObject *ignored)
+{
+    struct link *link = link_of(self);
+    PyObject *inlet;
+
+    (void)ignored;
+    if (echo_link_check(link) != 0)
+        return NULL;
+    for (size_t i = 0; i < link->inlet_count; i++) {
+        inlet = link->inlets[i];
+        if (inlet != NULL && inlet != Py_None)
+            echo_inlet_close((struct inlet *)(void *)inlet);
+    }
+    echo_link_end(link, END_SHUT);
+    Py_RETURN_NONE;
+}
+
+/* The end of the outbox shuts the wire, which still gives what came before; the reader ends the link behind that. */
+static PyObject *link_conclude(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    if (echo_link_check(link_of(self)) != 0)
+        return NULL;
+    echo_link_end_outbox(link_of(self), END_PEER);
+    Py_RETURN_NONE;
+}
+
+static PyObject *link_abandon(PyObject *self, PyObject *ignored)
+{
+    struct link *link = link_of(self);
+    struct wire *wire = link->wire;
+
+    (void)ignored;
+    if (!is_inherited(link)) {
+        PyErr_SetString(PyExc_RuntimeError, "Only a forked child abandons a link; this process made it");
+        return NULL;
+    }
+    link->wire = NULL;
+    link->is_ended = 1;
+    if (wire != NULL)
+        wire->operations->abandon(wire);
+    Py_RETURN_NONE;
+}
+
+/* --- for the type --- */
+
+PyMethodDef echo_link_methods[] = {
+    {"run", link_run, METH_NOARGS,
+     PyDoc_STR("run($self, /)\n--\n\nReads and delivers until the end of the link.")},
+    {"send", link_send, METH_VARARGS,
+     PyDoc_STR("send($self, kind, payload, /)\n--\n\n"
+               "A control frame, in order with the events that were submitted before.")},
+    {"bind", link_bind, METH_VARARGS,
+     PyDoc_STR("bind($self, stream, inlet, /)\n--\n\nWhere the records of a stream go.")},
+    {"unbind", link_unbind, METH_O,
+     PyDoc_STR("unbind($self, stream, /)\n--\n\nWhat still comes of the stream is skipped.")},
+    {"follow", link_follow, METH_O,
+     PyDoc_STR("follow($self, queue, /)\n--\n\nWho waits for this queue may read the link.")},
+    {"unfollow", link_unfollow, METH_O, PyDoc_STR("unfollow($self, queue, /)\n--\n\nUndoes follow.")},
+    {"drain", link_drain, METH_O,
+     PyDoc_STR(
+         "drain($self, timeout_ns, /)\n--\n\nWhether all that was sent was given to the system in time.")},
+    {"rouse", link_rouse, METH_NOARGS,
+     PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again; to be called from time to time.")},
+    {"shut", link_shut, METH_NOARGS,
+     PyDoc_STR("shut($self, /)\n--\n\nEnds it in both directions, at once; `run` returns.")},
+    {"conclude", link_conclude, METH_NOARGS,
+     PyDoc_STR("conclude($self, /)\n--\n\nThe peer is gone: nothing more is sent, and what it has written is still "
+               "delivered.")},
+    {"abandon", link_abandon, METH_NOARGS,
+     PyDoc_STR("abandon($self, /)\n--\n\nIn a forked child: lets go, and the other side does not notice.")},
+    {NULL, NULL, 0, NULL}};

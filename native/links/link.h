@@ -1,0 +1,144 @@
+/* The Python object Link, and its receiving half. */
+#ifndef ECHO_LINK_LINKS_H
+#define ECHO_LINK_LINKS_H
+
+#include "core/outbox.h"
+
+#pragma GCC visibility push(hidden)
+
+/* --- chunks: chunks.c --- */
+
+/* What is read at a time; a large frame has a larger chunk. */
+#define CHUNK_BYTES 262144
+
+/* From here on a frame is read by itself, so that little is moved when the next one comes. */
+#define LARGE_FRAME_BYTES 65536
+
+/* Memory that is read into: the Python object that views of received bytes refer to. */
+struct chunk {
+    PyObject ob_base;
+    uint8_t *bytes; /* owned; at a multiple of 64 */
+    size_t capacity;
+};
+
+#define CHUNKS 4
+
+/* What has been read and not handed out. Only the thread that has the reader's role. */
+struct intake {
+    PyTypeObject *chunk_type; /* borrowed from the module */
+    struct chunk
+        *chunks[CHUNKS];  /* owned; NULL: not yet needed. To be used again when nobody refers to them */
+    int current;          /* the one that is read into */
+    size_t begin, end;    /* of what is in it */
+    unsigned small_reads; /* since the last large frame */
+};
+
+static inline struct chunk *current_chunk(const struct intake *intake)
+{
+    return intake->chunks[intake->current];
+}
+
+/* Sees to it that the frame at `begin`, of `need` bytes, can be completed. How many bytes to read at most; 0
+ * with MemoryError. GIL. */
+size_t echo_intake_prepare(struct intake *intake, size_t need);
+
+/* --- the reader's role: leading.c --- */
+
+/* One thread reads. `run` does unless a leader has taken the role from it. */
+enum role {
+    ROLE_FREE,    /* nobody reads; run may be waiting for bytes */
+    ROLE_READING, /* a thread reads or hands out */
+    ROLE_LED,     /* a leader keeps the role, between two reads */
+    ROLE_LEADING, /* a leader reads or hands out */
+};
+
+struct followers {
+    PyObject **queues; /* owned references, in owned memory */
+    Py_ssize_t count;
+    int are_waiting; /* 1: one was told LED_OCCUPIED, and must be woken */
+};
+
+/* The Python object. The GIL guards all that has no other guard named. */
+struct link {
+    PyObject ob_base;
+    struct wire *wire;         /* owned; NULL: abandoned. Never changes else */
+    struct outbox outbox;      /* its own mutex */
+    unsigned forks;            /* echo_forks when it was made. Never changes */
+    uint32_t max_payload;      /* of a frame that is received. Never changes */
+    PyObject *control;         /* owned callable; NULL: cleared */
+    PyObject *pool, *mapping;  /* owned; NULL: none */
+    struct intake intake;      /* the reader's */
+    PyObject **inlets;         /* owned memory; by stream - FIRST_STREAM: owned Inlet, NULL: never bound,
+                                  None: unbound, and what still comes is skipped */
+    size_t inlet_count;        /* room in it */
+    _Atomic int role;          /* enum role; changed by compare and swap, also without the GIL */
+    _Atomic uint32_t parking;  /* futex of the run that has no role */
+    _Atomic uint64_t led;      /* how often a leader has read */
+    int is_running;            /* 1: a thread is in run */
+    _Atomic int is_awaiting;   /* 1: it may be in the wire's await_bytes */
+    _Atomic int is_unfinished; /* 1: complete frames are left in the intake. The reader sets it */
+    struct followers followers;
+    PyObject *failure; /* owned exception that ended it, for run to raise; NULL: none */
+    int is_ended;      /* 1: nothing more is handed out; a run of records that is under way ends where it was shut */
+    _Atomic uint64_t reads;
+    uint64_t received_bytes, received_frames;
+};
+
+static inline struct link *link_of(PyObject *object)
+{
+    return (struct link *)(void *)object;
+}
+
+/* 1: this process is a forked child. A thread that forked in a handler may come back to the link all the
+ * same. */
+static inline int is_inherited(const struct link *link)
+{
+    return link->forks != echo_forks;
+}
+
+/* --- link.c --- */
+
+/* 0; -1 with ClosedError: it belongs to the parent process, or was abandoned. */
+int echo_link_check(const struct link *link);
+
+/* 0; -1 with an exception: no frame is so. */
+int echo_frame_check(uint32_t stream, Py_ssize_t size);
+
+/* LinkError or ClosedError for the end of the outbox. Not locked. GIL. */
+void echo_link_raise_end(struct link *link);
+
+/* Nothing more is sent. GIL. */
+void echo_link_end_outbox(struct link *link, enum end end);
+
+/* No more is received or sent; both sides' threads notice. GIL; may run any code. */
+void echo_link_end(struct link *link, enum end end);
+
+/* For the type. */
+extern PyMethodDef echo_link_methods[];
+
+/* --- reading.c --- */
+
+enum step {
+    STEP_READ,    /* something came, and was handed out */
+    STEP_NOTHING, /* time is up, or a signal was handled */
+    STEP_ENDED,   /* nothing more will come; `failure` may say why */
+    STEP_RAISED,  /* an exception that is not the link's end is set */
+};
+
+/* Hands out what is complete, or reads once and then hands out. The caller has the role. GIL; released to
+ * wait. */
+enum step echo_link_read(struct link *link, int64_t timeout_ns);
+
+/* --- leading.c --- */
+
+/* As run. 0, or -1 with an exception. GIL. */
+int echo_link_run(struct link *link);
+int echo_link_follow(struct link *link, PyObject *queue);
+void echo_link_unfollow(struct link *link, PyObject *queue);
+
+/* Followers look again whether they can lead. GIL; may run any code. */
+void echo_link_wake_followers(struct link *link);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,263 @@
+/* The types Mapping and Loan: a peer's Pool, as this process reads it. pool.h draws it.
+ *
+ * The blocks are mapped read-only, the holders of blocks are not. The header is read once and checked; after
+ * that nothing that the peer could change decides where this process reads, and `max_bytes` bounds how much.
+ */
+#define _GNU_SOURCE
+#include "links/pool.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+struct mapping {
+    PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
+    struct pool_header *header; /* owned mapping up to the blocks; NULL: none */
+    const uint8_t *data;        /* owned mapping of the blocks; NULL: none */
+    uint64_t block_bytes;
+    uint32_t blocks;
+    unsigned holder;            /* of the link, at the peer */
+    unsigned forks;             /* echo_forks when it was made; a forked child gives nothing back */
+};
+
+struct loan {
+    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
+    struct mapping *mapping; /* owned reference */
+    uint32_t first;          /* block that is given back in the end */
+    Py_ssize_t size;
+};
+
+static uint64_t data_bytes(const struct mapping *mapping)
+{
+    return mapping->block_bytes * mapping->blocks;
+}
+
+static int is_ours(const struct mapping *mapping)
+{
+    return echo_forks == mapping->forks;
+}
+
+/* --- what links call --- */
+
+/* Why there are no such blocks; NULL: there are. */
+static const char *refusal_of_loan(const struct mapping *mapping, uint32_t first, uint64_t size)
+{
+    if (first >= mapping->blocks)
+        return "there is no such block";
+    if (size == 0 || size > (mapping->blocks - first) * mapping->block_bytes)
+        return "its size is not that of blocks of the pool";
+    if ((atomic_load(&holders_in(mapping->header)[first].bits) >> mapping->holder & 1) == 0)
+        return "the block was not lent to this link";
+    return NULL;
+}
+
+static struct loan *new_loan(struct mapping *mapping, uint32_t first, uint64_t size)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)mapping));
+    struct loan *loan = (struct loan *)PyType_GenericAlloc(state->loan_type, 0);
+
+    if (loan == NULL)
+        return NULL;
+    loan->mapping = (struct mapping *)Py_NewRef((PyObject *)mapping);
+    loan->first = first;
+    loan->size = (Py_ssize_t)size;
+    return loan;
+}
+
+static const uint8_t *bytes_of(const struct loan *loan)
+{
+    return loan->mapping->data + loan->first * loan->mapping->block_bytes;
+}
+
+int echo_pool_open(PyObject *self, const uint8_t *payload, uint32_t size, struct record *record,
+                   uint32_t *stream, PyObject **owner)
+{
+    struct mapping *mapping = (struct mapping *)self;
+    const char *refusal = "a frame of it has 16 bytes";
+    struct loan *loan;
+
+    if (size == LOAN_PAYLOAD_BYTES)
+        refusal = refusal_of_loan(mapping, load_uint32_t(payload + 4), load_uint64_t(payload + 8));
+    if (refusal != NULL) {
+        echo_raise("WireError", "Expected a loan from the peer's pool: %s", refusal);
+        return -1;
+    }
+    loan = new_loan(mapping, load_uint32_t(payload + 4), load_uint64_t(payload + 8));
+    if (loan == NULL)
+        return -1;
+    *stream = load_uint32_t(payload);
+    *record = (struct record){.bytes = bytes_of(loan), .size = loan->size, .is_shared = 1};
+    *owner = (PyObject *)loan;
+    return 0;
+}
+
+/* --- the type Loan --- */
+
+static int loan_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    const struct loan *loan = (struct loan *)self;
+
+    return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)bytes_of(loan), loan->size, 1, flags);
+}
+
+static void loan_dealloc(PyObject *self)
+{
+    const struct loan *loan = (struct loan *)self;
+    struct mapping *mapping = loan->mapping;
+
+    if (is_ours(mapping)) /* the reads of this thread come before, as do those that the GIL has ordered */
+        atomic_fetch_and(&holders_in(mapping->header)[loan->first].bits, ~(UINT64_C(1) << mapping->holder));
+    Py_DECREF((PyObject *)mapping);
+    free_instance(self);
+}
+
+static PyType_Slot loan_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Bytes in a peer's pool; given back when the last reference goes.")},
+    {Py_tp_dealloc, loan_dealloc},
+    {Py_bf_getbuffer, loan_get_buffer},
+    {0, NULL}};
+
+PyType_Spec echo_link_loan_spec = {
+    .name = "echo_core._c.links.Loan",
+    .basicsize = sizeof(struct loan),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = loan_slots,
+};
+
+/* --- the type Mapping --- */
+
+/* The shape, as the header tells it, for *mapping. Why it is none, or NULL; -1 in *failed: errno. */
+static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, uint64_t max_bytes, int *failed)
+{
+    const volatile struct pool_header *header;
+    const char *refusal = NULL;
+
+    *failed = 0;
+    if (size < SHARED_PAGE_BYTES)
+        return "it is too small";
+    header = echo_memory_map(fd, 0, SHARED_PAGE_BYTES, PROT_READ);
+    if (header == NULL) {
+        *failed = -1;
+        return NULL;
+    }
+    mapping->blocks = header->blocks;
+    mapping->block_bytes = header->block_bytes;
+    if (header->magic != POOL_MAGIC)
+        refusal = "it does not begin as pools do";
+    else if (header->version != POOL_VERSION)
+        refusal = "its version is another";
+    else if (!is_pool_shape(mapping->block_bytes, mapping->blocks) ||
+             pool_data_offset(mapping->blocks) + data_bytes(mapping) != size)
+        refusal = "its size is not that of the blocks it tells of";
+    else if (data_bytes(mapping) > max_bytes)
+        refusal = "it is larger than is taken";
+    munmap((void *)(uintptr_t)header, SHARED_PAGE_BYTES);
+    return refusal;
+}
+
+static int map_blocks(struct mapping *mapping, int fd)
+{
+    uint64_t offset = pool_data_offset(mapping->blocks);
+
+    mapping->header = echo_memory_map(fd, 0, offset, PROT_READ | PROT_WRITE);
+    if (mapping->header != NULL)
+        mapping->data = echo_memory_map(fd, offset, data_bytes(mapping), PROT_READ);
+    return mapping->data != NULL ? 0 : -1;
+}
+
+/* -1 with WireError or OSError. */
+static int open_memory(struct mapping *mapping, int fd, uint64_t max_bytes)
+{
+    uint64_t size;
+    int failed = 0;
+    const char *refusal = echo_memory_refusal(fd, &size);
+
+    if (refusal == NULL)
+        refusal = read_shape(mapping, fd, size, max_bytes, &failed);
+    if (refusal != NULL) {
+        echo_raise("WireError", "Expected a peer's pool: %s", refusal);
+        return -1;
+    }
+    if (failed != 0 || map_blocks(mapping, fd) != 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *mapping_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"memory_fd", "holder", "max_bytes", NULL};
+    struct mapping *mapping;
+    long long max_bytes = MAX_POOL_BYTES;
+    unsigned holder;
+    int fd;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iI|L:Mapping", names, &fd, &holder, &max_bytes))
+        return NULL;
+    if (holder >= MAX_HOLDERS) {
+        echo_raise("WireError", "Expected a holder below %d, got %u", MAX_HOLDERS, holder);
+        return NULL;
+    }
+    if (max_bytes < 0)
+        return PyErr_Format(PyExc_ValueError, "Expected max_bytes from 0 on, got %lld", max_bytes);
+    mapping = (struct mapping *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (mapping == NULL)
+        return NULL;
+    mapping->holder = holder;
+    mapping->forks = echo_forks;
+    if (open_memory(mapping, fd, (uint64_t)max_bytes) != 0) {
+        Py_DECREF((PyObject *)mapping);
+        return NULL;
+    }
+    return (PyObject *)mapping;
+}
+
+static PyObject *mapping_open(PyObject *self, PyObject *args)
+{
+    struct record record;
+    uint32_t stream, size;
+    PyObject *owner;
+    Py_buffer payload;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "y*:open", &payload))
+        return NULL;
+    size = payload.len <= LOAN_PAYLOAD_BYTES ? (uint32_t)payload.len : 0;
+    status = echo_pool_open(self, payload.buf, size, &record, &stream, &owner);
+    PyBuffer_Release(&payload);
+    return status == 0 ? Py_BuildValue("IN", stream, owner) : NULL;
+}
+
+/* No Loan lives, as it would hold a reference: the peer need not wait for any. */
+static void mapping_dealloc(PyObject *self)
+{
+    struct mapping *mapping = (struct mapping *)self;
+
+    if (mapping->data != NULL) {
+        if (is_ours(mapping))
+            atomic_fetch_or(&mapping->header->gone, UINT64_C(1) << mapping->holder);
+        munmap((void *)(uintptr_t)mapping->data, data_bytes(mapping));
+    }
+    if (mapping->header != NULL)
+        munmap(mapping->header, pool_data_offset(mapping->blocks));
+    free_instance(self);
+}
+
+static PyMethodDef mapping_methods[] = {
+    {"open", mapping_open, METH_VARARGS,
+     PyDoc_STR("open($self, payload, /)\n--\n\nThe stream that a frame is for, and a Loan of the bytes.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot mapping_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Mapping(memory_fd, holder, max_bytes=1099511627776)\n--\n\nA peer's Pool, as this process reads it.")},
+    {Py_tp_new, mapping_new},
+    {Py_tp_dealloc, mapping_dealloc},
+    {Py_tp_methods, mapping_methods},
+    {0, NULL}};
+
+PyType_Spec echo_link_mapping_spec = {
+    .name = "echo_core._c.links.Mapping",
+    .basicsize = sizeof(struct mapping),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = mapping_slots,
+};

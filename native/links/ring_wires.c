@@ -1,0 +1,73 @@
+/* The type RingWire, and the memory for it. What they do: core/ring.c. */
+#define _GNU_SOURCE
+#include "core/ring.h"
+
+#include <errno.h>
+
+PyObject *echo_ring_memory(PyObject *Py_UNUSED(module), PyObject *argument)
+{
+    unsigned long long ring_bytes = PyLong_AsUnsignedLongLong(argument);
+    int fd;
+
+    if (ring_bytes == (unsigned long long)-1 && PyErr_Occurred() != NULL)
+        return NULL;
+    fd = echo_ring_create(ring_bytes);
+    if (fd >= 0)
+        return PyLong_FromLong(fd);
+    if (fd == -EINVAL)
+        return PyErr_Format(PyExc_ValueError, "Expected a power of two from %llu to %llu bytes, got %llu",
+                            (unsigned long long)MIN_RING_BYTES, (unsigned long long)MAX_RING_BYTES, ring_bytes);
+    errno = -fd;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+/* NULL with an exception. */
+static struct wire *open_ring(int fd, int side, int64_t spin_ns)
+{
+    const char *refusal;
+    struct wire *wire = echo_ring_open(fd, side, spin_ns, &refusal);
+
+    if (wire == NULL && refusal != NULL)
+        echo_raise("WireError", "Expected a peer's memory for rings: %s", refusal);
+    else if (wire == NULL)
+        PyErr_SetFromErrno(PyExc_OSError);
+    return wire;
+}
+
+static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"memory_fd", "side", "spin_ns", NULL};
+    struct wire_object *object;
+    long long spin_ns = 0;
+    int fd, side;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|$L:RingWire", names, &fd, &side, &spin_ns))
+        return NULL;
+    if ((side != 0 && side != 1) || spin_ns < 0)
+        return PyErr_Format(PyExc_ValueError, "Expected side 0 or 1 and spin_ns from 0, got %d and %lld", side,
+                            spin_ns);
+    object = (struct wire_object *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (object == NULL)
+        return NULL;
+    object->forks = echo_forks;
+    object->wire = open_ring(fd, side, spin_ns);
+    if (object->wire == NULL) {
+        Py_DECREF((PyObject *)object);
+        return NULL;
+    }
+    object->name = object->wire->operations->name;
+    return (PyObject *)object;
+}
+
+static PyType_Slot ring_wire_slots[] = {
+    {Py_tp_doc, PyDoc_STR("RingWire(memory_fd, side, *, spin_ns=0)\n--\n\n"
+                          "Two rings in shared memory, one for each direction.")},
+    {Py_tp_new, ring_wire_new},
+    {0, NULL}};
+
+PyType_Spec echo_link_ring_wire_spec = {
+    .name = "echo_core._c.links.RingWire",
+    .basicsize = sizeof(struct wire_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = ring_wire_slots,
+};

@@ -1,0 +1,420 @@
+/* The rules of the type Delivery: from the records of one stream to one sink, which is a handler or a Queue.
+ *
+ * A record is decoded from where it lies, handed on and let go before the next one is looked at: events of a
+ * batch follow each other through the same warm memory. Arrays are the exception: all records of a batch are
+ * decoded at once, in place where somebody owns the bytes.
+ *
+ * What goes wrong with one event is that event's: it is reported and counted. A record that breaks the rules of
+ * the wire format is the link's. What is no Exception may be the thread's, once the batch is done: on_error says.
+ *
+ * Who closes a delivery may do so while a thread hands out a batch, or a handler may that is given one event of it:
+ * no other record is begun, and those that are left are counted at once, as dropped.
+ */
+#include "streams/deliveries.h"
+
+#include "streams/calls.h"
+
+/* A larger copy releases the GIL: below this, handing it over costs more than the copy. */
+#define GIL_COPY_BYTES (256 * 1024)
+
+/* Fewer bytes are copied: a view would keep all that was received with them. */
+#define SPAN_BYTES 4096
+
+/* --- errors --- */
+
+/* Hands the exception that is set to on_error. 0: and that is that. -1: what is no Exception stays set, unless on_error
+ * has taken it; so does RecursionError where handlers that submit have left no room for on_error itself, which there is
+ * further up. */
+static int report(struct delivery *delivery, PyObject *on_error)
+{
+    int is_exit = !PyErr_ExceptionMatches(PyExc_Exception);
+    PyObject *exception = echo_take_exception(), *result;
+
+    delivery->failures++;
+    result = call_one(on_error, exception);
+    if (is_exit && result != Py_True) {
+        Py_XDECREF(result);
+        PyErr_Clear(); /* on_error's own */
+        echo_give_exception(exception);
+        return -1;
+    }
+    Py_DECREF(exception);
+    Py_XDECREF(result);
+    if (result != NULL)
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_RecursionError))
+        return -1;
+    PyErr_WriteUnraisable(on_error);
+    return 0;
+}
+
+/* Whether the exception that is set is the sender's fault. */
+static int is_wire_error(void)
+{
+    PyObject *type, *value, *traceback;
+    PyObject *errors, *wire_error;
+    int is_it;
+
+    PyErr_Fetch(&type, &value, &traceback); /* what follows may not run with it */
+    errors = PyImport_ImportModule("echo_core.errors");
+    wire_error = errors != NULL ? PyObject_GetAttrString(errors, "WireError") : NULL;
+    is_it = wire_error != NULL && PyErr_GivenExceptionMatches(type, wire_error);
+    Py_XDECREF(wire_error);
+    Py_XDECREF(errors);
+    PyErr_Restore(type, value, traceback); /* instead of any that has come up here */
+    return is_it;
+}
+
+/* What a decoder has raised. As report. */
+static int refuse(struct delivery *delivery)
+{
+    if (!is_wire_error())
+        return report(delivery, delivery->on_refusal);
+    delivery->failures++;
+    return -1;
+}
+
+/* --- who decodes --- */
+
+/* What has changed it was decoded by Python code: while native code decodes no other thread does, unless that
+ * converts more than 64 KiB, or the class has code of its own for new events. */
+static inline unsigned long long left_to_python(const struct delivery *delivery)
+{
+    return *delivery->counts[0] + *delivery->counts[1];
+}
+
+/* --- one event --- */
+
+/* Takes the reference over: to an event, or to an array of so many. */
+static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size, Py_ssize_t events)
+{
+    PyObject *result;
+
+    if (delivery->is_queue)
+        return echo_queue_put(delivery->target, event, size, events, &delivery->ob_base);
+    result = call_one(delivery->target, event);
+    Py_DECREF(event);
+    if (result == NULL)
+        return report(delivery, delivery->on_error);
+    Py_DECREF(result);
+    return 0;
+}
+
+static PyObject *decode_copy(const struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
+{
+    PyObject *event, *copy = PyBytes_FromStringAndSize((const char *)bytes, size);
+
+    if (copy == NULL)
+        return NULL;
+    event = call_one(delivery->decode, copy);
+    Py_DECREF(copy);
+    return event;
+}
+
+/* What a record was decoded to: NULL with an exception. `before`: what was left to Python code until then. */
+static inline int hand_decoded(struct delivery *delivery, unsigned long long before, PyObject *event, Py_ssize_t size)
+{
+    delivery->decoded++;
+    delivery->interpreted += left_to_python(delivery) != before;
+    delivery->bytes += (uint64_t)size;
+    return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
+}
+
+static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
+{
+    const struct raw_call *raw = &delivery->raw;
+    unsigned long long before = left_to_python(delivery);
+    PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
+
+    return hand_decoded(delivery, before, event, size);
+}
+
+/* --- the records of a batch --- */
+
+static int is_whole(const struct delivery *delivery, const struct record *record)
+{
+    if (delivery->record_size == 0 || record->size == delivery->record_size ||
+        (record->size > 0 && record->size % delivery->record_size == 0))
+        return 1;
+    echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", delivery->record_size, record->size);
+    return 0;
+}
+
+static void begin_batch(struct delivery *delivery, struct batch *batch)
+{
+    if (delivery->forks != echo_forks)
+        delivery->batches = NULL;
+    delivery->forks = echo_forks;
+    batch->next = delivery->batches;
+    batch->place = &delivery->batches;
+    if (batch->next != NULL)
+        batch->next->place = &batch->next;
+    delivery->batches = batch;
+}
+
+static void end_batch(const struct batch *batch)
+{
+    *batch->place = batch->next;
+    if (batch->next != NULL)
+        batch->next->place = batch->place;
+}
+
+static int goes_on(const struct delivery *delivery, unsigned forks)
+{
+    return !delivery->is_closed && forks == echo_forks;
+}
+
+/* `bytes`: those of the batch's current record, or of a copy. */
+static int hand_each(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
+{
+    Py_ssize_t at, total = batch->records[batch->current].size;
+    Py_ssize_t size = delivery->record_size != 0 ? delivery->record_size : total;
+    unsigned forks = echo_forks;
+    PyObject *interrupt = NULL;
+    int status = 0;
+
+    if (total == size) {
+        batch->begun = size;
+        return hand_one(delivery, bytes, size);
+    }
+    for (at = 0; status == 0 && at < total && goes_on(delivery, forks); at += size) {
+        batch->begun = at + size;
+        if (hand_one(delivery, bytes + at, size) != 0)
+            status = echo_keep_interrupt(&interrupt);
+    }
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+/* Releases the GIL for a large one: nobody else knows of the copy yet, and the record stays as long as its owner. */
+static PyObject *copy_of(const struct record *record)
+{
+    PyObject *copy = PyBytes_FromStringAndSize(NULL, record->size);
+    PyThreadState *state;
+
+    if (copy == NULL)
+        return NULL;
+    state = record->size > GIL_COPY_BYTES ? PyEval_SaveThread() : NULL;
+    memcpy(PyBytes_AsString(copy), record->bytes, (size_t)record->size);
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    return copy;
+}
+
+/* The event of a single record may keep it. */
+static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *copy)
+{
+    unsigned long long before = left_to_python(delivery);
+
+    if (delivery->is_closed) /* while the copy was made */
+        return 0;
+    if (delivery->record_size != 0)
+        return hand_each(delivery, batch, (const uint8_t *)PyBytes_AsString(copy));
+    batch->begun = PyBytes_Size(copy);
+    return hand_decoded(delivery, before, call_one(delivery->decode, copy), batch->begun);
+}
+
+/* Nobody changes a copy while it is verified and read. */
+static int hand_shared(struct delivery *delivery, struct batch *batch)
+{
+    PyObject *copy = copy_of(&batch->records[batch->current]);
+    int status;
+
+    if (copy == NULL)
+        return -1;
+    status = hand_copy(delivery, batch, copy);
+    Py_DECREF(copy);
+    return status;
+}
+
+static int hand_current(struct delivery *delivery, struct batch *batch)
+{
+    const struct record *record = &batch->records[batch->current];
+
+    batch->begun = 0;
+    if (!is_whole(delivery, record))
+        return -1;
+    return record->is_shared ? hand_shared(delivery, batch) : hand_each(delivery, batch, record->bytes);
+}
+
+/* Whether nothing is left behind the first event. */
+static inline int is_single(const struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    return count == 1 && !records->is_shared &&
+           (delivery->record_size == 0 || records->size == delivery->record_size);
+}
+
+static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    struct batch batch = {.records = records, .count = count};
+    unsigned forks = echo_forks;
+    PyObject *interrupt = NULL;
+    int status = 0;
+    Py_ssize_t i;
+
+    begin_batch(delivery, &batch);
+    for (i = 0; status == 0 && i < count && goes_on(delivery, forks); i++) {
+        batch.current = i;
+        if (hand_current(delivery, &batch) != 0)
+            status = echo_keep_interrupt(&interrupt);
+    }
+    if (forks == echo_forks)
+        end_batch(&batch);
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+/* What was not begun counts as what has come, and been dropped. */
+static void skip_rest(struct delivery *delivery, const struct batch *batch)
+{
+    Py_ssize_t i = batch->current, bytes = batch->records[i].size - batch->begun, records = bytes > 0;
+    uint64_t events;
+
+    for (i++; i < batch->count; i++, records++)
+        bytes += batch->records[i].size;
+    events = (uint64_t)(delivery->record_size != 0 ? bytes / delivery->record_size : records);
+    delivery->skipped += events;
+    delivery->dropped += events;
+    delivery->bytes += (uint64_t)bytes;
+}
+
+void echo_delivery_close(PyObject *self)
+{
+    struct delivery *delivery = (struct delivery *)self;
+    const struct batch *batch;
+
+    if (delivery->is_closed)
+        return;
+    delivery->is_closed = 1;
+    for (batch = delivery->forks == echo_forks ? delivery->batches : NULL; batch != NULL; batch = batch->next)
+        skip_rest(delivery, batch);
+}
+
+/* --- arrays --- */
+
+/* How many bytes they are; -1 with WireError. */
+static Py_ssize_t measure(const struct delivery *delivery, const struct record *records, Py_ssize_t count)
+{
+    Py_ssize_t i, total = 0;
+
+    for (i = 0; i < count; i++) {
+        if (!is_whole(delivery, &records[i]))
+            return -1;
+        total += records[i].size;
+    }
+    return total;
+}
+
+static PyObject *join(const struct record *records, Py_ssize_t count, Py_ssize_t total)
+{
+    PyObject *joined = PyBytes_FromStringAndSize(NULL, total);
+    char *target = joined != NULL ? PyBytes_AsString(joined) : NULL;
+    Py_ssize_t i;
+
+    for (i = 0; joined != NULL && i < count; i++) {
+        memcpy(target, records[i].bytes, (size_t)records[i].size);
+        target += records[i].size;
+    }
+    return joined;
+}
+
+/* A view keeps all that was received with its records, and counts as these alone. */
+static int may_view(const struct delivery *delivery, const struct record *record, PyObject *owner)
+{
+    return owner != NULL && record->size >= SPAN_BYTES &&
+           (!Py_IS_TYPE(owner, delivery->state->chunk_type) ||
+            echo_chunk_may_be_kept(owner, record->size, delivery->is_queue));
+}
+
+/* The array of all records; NULL with an exception. Large ones are copied and converted without the GIL. */
+static PyObject *array_of(const struct delivery *delivery, const struct record *records, Py_ssize_t count,
+                          Py_ssize_t total, PyObject *owner)
+{
+    PyObject *buffer, *array;
+
+    if (count != 1)
+        buffer = join(records, count, total);
+    else if (may_view(delivery, records, owner))
+        buffer = echo_span_new(delivery->state->span_type, records->bytes, total, owner);
+    else
+        buffer = copy_of(records);
+    array = buffer != NULL ? call_with(delivery->decode, buffer, delivery->dtype) : NULL;
+    Py_XDECREF(buffer);
+    return array;
+}
+
+static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
+{
+    struct batch batch = {.records = records, .count = count};
+    Py_ssize_t events, total = measure(delivery, records, count);
+    unsigned long long before = left_to_python(delivery);
+    unsigned forks = echo_forks;
+    PyObject *array;
+
+    if (total < 0)
+        return -1;
+    begin_batch(delivery, &batch);
+    array = array_of(delivery, records, count, total, owner);
+    if (forks == echo_forks)
+        end_batch(&batch);
+    if (delivery->is_closed && array != NULL) { /* meanwhile; all of it has been counted */
+        Py_DECREF(array);
+        return 0;
+    }
+    events = total / delivery->record_size;
+    delivery->decoded += (uint64_t)events;
+    delivery->interpreted += left_to_python(delivery) != before ? (uint64_t)events : 0;
+    delivery->bytes += (uint64_t)total;
+    return array != NULL ? deliver(delivery, array, total, events) : refuse(delivery);
+}
+
+/* --- for others --- */
+
+int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    if (delivery->is_closed)
+        return 0;
+    delivery->is_led = is_led;
+    if (delivery->is_array)
+        return hand_array(delivery, records, count, owner);
+    if (is_single(delivery, records, count))
+        return hand_one(delivery, records->bytes, records->size);
+    return hand_records(delivery, records, count);
+}
+
+int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    if (delivery->is_closed)
+        return 0;
+    delivery->handed++;
+    delivery->bytes += (uint64_t)size;
+    return deliver(delivery, Py_NewRef(event), size, 1);
+}
+
+int echo_delivery_is_queued(PyObject *self)
+{
+    return ((struct delivery *)self)->is_queue;
+}
+
+int echo_delivery_is_led(PyObject *self)
+{
+    return ((struct delivery *)self)->is_led;
+}
+
+void echo_delivery_drop(PyObject *self, Py_ssize_t events)
+{
+    ((struct delivery *)self)->dropped += (uint64_t)events;
+}
+
+/* The records of an array are one item, those of a frame may be many. */
+void echo_delivery_narrow(PyObject *self, Py_ssize_t size, struct space *space)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+    Py_ssize_t record_size = delivery->record_size;
+
+    if (delivery->is_queue)
+        echo_queue_narrow(delivery->target, record_size, delivery->is_array || record_size == 0 ? size : record_size,
+                          space);
+}

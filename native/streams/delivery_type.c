@@ -1,0 +1,216 @@
+/* The type Delivery as Python sees it; deliveries.c has its rules. */
+#include "streams/deliveries.h"
+
+#include <structmember.h>
+
+/* --- the calls --- */
+
+/* hand(records): any buffer. What may change is copied first. */
+static PyObject *delivery_hand(PyObject *self, PyObject *records)
+{
+    PyObject *bytes = PyBytes_CheckExact(records) ? Py_NewRef(records) : PyBytes_FromObject(records);
+    struct record record = {.is_shared = 0};
+    int status;
+
+    if (bytes == NULL)
+        return NULL;
+    record.bytes = (const uint8_t *)PyBytes_AsString(bytes);
+    record.size = PyBytes_Size(bytes);
+    status = echo_delivery_hand(self, &record, 1, bytes, 0);
+    Py_DECREF(bytes);
+    if (status != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *delivery_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    echo_delivery_close(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
+{
+    if (echo_delivery_hand_event(self, event, 0) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* --- what counts --- */
+
+static const unsigned long long nothing_counted;
+
+/* Of a callable, and those that it calls. 0, or -1 with an exception. */
+static int find_counts(struct delivery *delivery, PyObject *callable)
+{
+    const unsigned long long *count;
+    struct raw_call raw;
+    PyObject *next;
+    int found = 0;
+
+    for (; callable != NULL && found < COUNTS; callable = next) {
+        if (echo_raw_call_of(callable, &raw) != 0)
+            return -1;
+        next = NULL;
+        count = raw.count != NULL ? raw.count(raw.self, &next) : NULL;
+        if (count != NULL) {
+            delivery->counting[found] = Py_NewRef(callable);
+            delivery->counts[found++] = count;
+        }
+    }
+    return 0;
+}
+
+/* `convert`: what `decode` converts by, if it is no built-in function. */
+static int take_counts(struct delivery *delivery, PyObject *convert)
+{
+    for (int i = 0; i < COUNTS; i++)
+        delivery->counts[i] = &nothing_counted;
+    if (delivery->raw.decode == NULL && !delivery->is_array)
+        delivery->counts[0] = &delivery->decoded; /* itself Python code: all are */
+    return find_counts(delivery, delivery->is_array ? convert : delivery->decode);
+}
+
+/* --- the type --- */
+
+static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype",
+                            "convert", "on_refusal", NULL};
+    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOO:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal))
+        return -1;
+    if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
+        PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
+        return -1;
+    }
+    delivery->target = Py_NewRef(target);
+    delivery->decode = Py_NewRef(decode);
+    delivery->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
+    delivery->on_error = Py_NewRef(on_error);
+    delivery->on_refusal = Py_NewRef(on_refusal != NULL ? on_refusal : on_error);
+    if (echo_raw_call_of(decode, &delivery->raw) != 0)
+        return -1;
+    return take_counts(delivery, convert);
+}
+
+static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    const struct module_state *state = PyType_GetModuleState(type);
+    struct delivery *delivery = (struct delivery *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (delivery == NULL)
+        return NULL;
+    if (take_arguments(delivery, args, kwargs) != 0) {
+        Py_DECREF(delivery);
+        return NULL;
+    }
+    delivery->state = state;
+    delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
+    return (PyObject *)delivery;
+}
+
+static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(delivery->target);
+    Py_VISIT(delivery->decode);
+    Py_VISIT(delivery->dtype);
+    Py_VISIT(delivery->on_error);
+    Py_VISIT(delivery->on_refusal);
+    for (int i = 0; i < COUNTS; i++)
+        Py_VISIT(delivery->counting[i]);
+    return 0;
+}
+
+static void delivery_dealloc(PyObject *self)
+{
+    struct delivery *delivery = (struct delivery *)self;
+
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF(delivery->target);
+    Py_XDECREF(delivery->decode);
+    Py_XDECREF(delivery->dtype);
+    Py_XDECREF(delivery->on_error);
+    Py_XDECREF(delivery->on_refusal);
+    for (int i = 0; i < COUNTS; i++)
+        Py_XDECREF(delivery->counting[i]);
+    free_instance(self);
+}
+
+static PyMethodDef delivery_methods[] = {
+    {"hand", delivery_hand, METH_O,
+     PyDoc_STR("hand($self, records, /)\n--\n\nAs if a frame with these records had come.")},
+    {"hand_event", delivery_hand_event, METH_O,
+     PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
+    {"close", delivery_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nNothing more is handed on; what is left of a batch is dropped.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyObject *delivery_get_events(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(delivery->decoded + delivery->handed + delivery->skipped);
+}
+
+static PyObject *delivery_get_compiled(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(delivery->decoded - delivery->interpreted);
+}
+
+static PyObject *delivery_is_busy(PyObject *self, void *ignored)
+{
+    const struct delivery *delivery = (struct delivery *)self;
+
+    (void)ignored;
+    return PyBool_FromLong(delivery->batches != NULL && delivery->forks == echo_forks);
+}
+
+static PyGetSetDef delivery_getters[] = {
+    {"events", delivery_get_events, NULL, PyDoc_STR("How many have come to this sink, failures included."), NULL},
+    {"compiled", delivery_get_compiled, NULL, PyDoc_STR("How many of them native code has made of records."), NULL},
+    {"is_busy", delivery_is_busy, NULL, PyDoc_STR("Whether a batch is under way."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMemberDef delivery_members[] = {
+    {"interpreted", T_ULONGLONG, offsetof(struct delivery, interpreted), READONLY,
+     PyDoc_STR("How many of them were left to Python code.")},
+    {"bytes", T_ULONGLONG, offsetof(struct delivery, bytes), READONLY,
+     PyDoc_STR("Of their records, in the sender's layout. Events that vary in size and came by reference count where "
+               "their sizes had to be known.")},
+    {"failures", T_ULONGLONG, offsetof(struct delivery, failures), READONLY,
+     PyDoc_STR("How many of them ended in an exception.")},
+    {"dropped", T_ULONGLONG, offsetof(struct delivery, dropped), READONLY,
+     PyDoc_STR("Events without room in the queue, or skipped.")},
+    {"skipped", T_ULONGLONG, offsetof(struct delivery, skipped), READONLY,
+     PyDoc_STR("Events that were left of a batch when it was closed.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot delivery_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
+                          "convert=None, on_refusal=on_error)\n--\n\n"
+                          "From the records of one stream to one sink.")},
+    {Py_tp_new, delivery_new},
+    {Py_tp_dealloc, delivery_dealloc},
+    {Py_tp_traverse, delivery_traverse},
+    {Py_tp_methods, delivery_methods},
+    {Py_tp_members, delivery_members},
+    {Py_tp_getset, delivery_getters},
+    {0, NULL}};
+
+PyType_Spec echo_link_delivery_spec = {
+    .name = "echo_core._c.links.Delivery",
+    .basicsize = sizeof(struct delivery),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = delivery_slots,
+};

@@ -1,0 +1,329 @@
+/* The type Outlet as Python sees it; outlets.c has its ways. */
+#include "streams/outlets.h"
+
+#include <stdatomic.h>
+#include <structmember.h>
+
+/* Of one frame with several records, where the caller names no other limit. */
+#define MAX_PAYLOAD (1024 * 1024)
+
+/* --- making and ending one --- */
+
+static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"event_class", "encode", "record_size", "dtype", "max_payload", NULL};
+    PyObject *event_class, *encode, *dtype = Py_None;
+
+    outlet->max_payload = MAX_PAYLOAD;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOn:Outlet", names, &event_class, &encode,
+                                     &outlet->record_size, &dtype, &outlet->max_payload))
+        return -1;
+    if (event_class != Py_None && !PyType_Check(event_class)) {
+        PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);
+        return -1;
+    }
+    if (outlet->record_size < 0 || outlet->max_payload < 1) {
+        PyErr_SetString(PyExc_ValueError, "Expected a size of at least 0 and a payload of at least 1 byte");
+        return -1;
+    }
+    outlet->event_class = event_class != Py_None ? (PyTypeObject *)Py_NewRef(event_class) : NULL;
+    outlet->encode = Py_NewRef(encode);
+    outlet->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
+    return echo_raw_call_of(encode, &outlet->raw);
+}
+
+/* Nobody takes anything any more. May run any code. -1 with MemoryError. */
+static int let_go(struct outlet *outlet)
+{
+    PyObject *nobody = PyTuple_New(0);
+    PyObject *routes = outlet->routes, *direct = outlet->direct, *converting = outlet->converting;
+
+    if (nobody == NULL)
+        return -1;
+    echo_outlet_free_room(outlet);
+    outlet->takes_records = outlet->measures = 0;
+    outlet->routes = Py_NewRef(nobody);
+    outlet->direct = Py_NewRef(nobody);
+    outlet->converting = nobody;
+    Py_XDECREF(routes);
+    Py_XDECREF(direct);
+    Py_XDECREF(converting);
+    Py_CLEAR(outlet->pool);
+    return 0;
+}
+
+static PyObject *outlet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct outlet *outlet = (struct outlet *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (outlet == NULL)
+        return NULL;
+    outlet->tally = echo_tally_new();
+    if (outlet->tally == NULL)
+        PyErr_NoMemory();
+    if (outlet->tally == NULL || let_go(outlet) != 0 || take_arguments(outlet, args, kwargs) != 0)
+        Py_CLEAR(outlet);
+    return (PyObject *)outlet;
+}
+
+static PyObject *outlet_close(PyObject *self, PyObject *unused)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    outlet->is_closed = 1;
+    if (let_go(outlet) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(outlet->event_class);
+    Py_VISIT(outlet->encode);
+    Py_VISIT(outlet->dtype);
+    Py_VISIT(outlet->routes);
+    Py_VISIT(outlet->direct);
+    Py_VISIT(outlet->converting);
+    Py_VISIT(outlet->pool);
+    return 0;
+}
+
+/* The class and the encoder stay: their cycles lead through the class. */
+static int outlet_clear(PyObject *self)
+{
+    if (let_go((struct outlet *)self) != 0)
+        PyErr_Clear();
+    return 0;
+}
+
+static void outlet_dealloc(PyObject *self)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    PyObject_GC_UnTrack(self);
+    Py_XDECREF((PyObject *)outlet->event_class);
+    Py_XDECREF(outlet->encode);
+    Py_XDECREF(outlet->dtype);
+    Py_XDECREF(outlet->routes);
+    Py_XDECREF(outlet->direct);
+    Py_XDECREF(outlet->converting);
+    Py_XDECREF(outlet->pool);
+    echo_outlet_free_room(outlet);
+    echo_tally_release(outlet->tally);
+    free_instance(self);
+}
+
+/* --- attributes --- */
+
+static PyObject *outlet_get_routes(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->routes);
+}
+
+static PyObject *outlet_get_direct(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->direct);
+}
+
+static PyObject *outlet_get_converting(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef(((struct outlet *)self)->converting);
+}
+
+static int has_queue(PyObject *deliveries)
+{
+    Py_ssize_t i, count = PyTuple_Size(deliveries);
+
+    for (i = 0; i < count && !echo_delivery_is_queued(PyTuple_GetItem(deliveries, i)); i++)
+        ;
+    return i < count;
+}
+
+/* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
+static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyTypeObject *type)
+{
+    int status = is_outlet_open(outlet) ? echo_replace_tuple(place, tuple, type) : -1;
+
+    outlet->takes_records = PyTuple_Size(outlet->routes) + PyTuple_Size(outlet->converting) > 0;
+    outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
+    return status;
+}
+
+static int outlet_set_routes(PyObject *self, PyObject *routes, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->routes, routes, state->route_type);
+}
+
+/* The routes, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
+ * garbage collector run. */
+static PyObject *and_route(PyObject *routes, PyObject *route)
+{
+    Py_ssize_t i, count = PyTuple_Size(routes);
+    PyObject *more = PyTuple_New(count + 1);
+
+    if (more == NULL)
+        return NULL;
+    for (i = 0; i < count; i++)
+        PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(routes, i))); /* steals; cannot fail */
+    PyTuple_SetItem(more, count, Py_NewRef(route));
+    return more;
+}
+
+/* As they were when the new tuple was filled; what was added or removed meanwhile must not be undone. */
+static PyObject *routes_and(const struct outlet *outlet, PyObject *route)
+{
+    PyObject *routes, *more = NULL;
+    int is_outdated;
+
+    do {
+        Py_XDECREF(more);
+        routes = Py_NewRef(outlet->routes);
+        more = and_route(routes, route);
+        is_outdated = routes != outlet->routes;
+        Py_DECREF(routes); /* the last reference only where it is outdated: nothing runs after the last look */
+    } while (more != NULL && is_outdated);
+    return more;
+}
+
+/* Between the comparison and the first event that takes the route nobody can submit another. */
+static PyObject *outlet_add_route(PyObject *self, PyObject *args)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+    unsigned long long sequence;
+    PyObject *route, *routes;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "O!K:add_route", state->route_type, &route, &sequence))
+        return NULL;
+    routes = routes_and(outlet, route);
+    if (routes == NULL)
+        return NULL;
+    if (sequence != outlet->sequence || outlet->is_closed) {
+        Py_DECREF(routes);
+        Py_RETURN_FALSE;
+    }
+    status = replace(outlet, &outlet->routes, routes, state->route_type);
+    Py_DECREF(routes);
+    return status == 0 ? Py_NewRef(Py_True) : NULL;
+}
+
+static int outlet_set_direct(PyObject *self, PyObject *direct, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->direct, direct, state->delivery_type);
+}
+
+static int outlet_set_converting(PyObject *self, PyObject *converting, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+
+    (void)unused;
+    return replace(outlet, &outlet->converting, converting, state->delivery_type);
+}
+
+static PyObject *outlet_get_dropped(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->dropped));
+}
+
+/* Whoever has a route may drop something yet; so may a backlog that a route has left behind. */
+static PyObject *outlet_get_may_drop(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(atomic_load(&((struct outlet *)self)->tally->users) > 1);
+}
+
+static PyObject *outlet_get_pool(PyObject *self, void *unused)
+{
+    PyObject *pool = ((struct outlet *)self)->pool;
+
+    (void)unused;
+    return Py_NewRef(pool != NULL ? pool : Py_None);
+}
+
+static int outlet_set_pool(PyObject *self, PyObject *pool, void *unused)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct outlet *outlet = (struct outlet *)self;
+    PyObject *old = outlet->pool;
+
+    (void)unused;
+    if (pool == NULL || (pool != Py_None && !Py_IS_TYPE(pool, state->pool_type))) {
+        PyErr_Format(PyExc_TypeError, "Expected a Pool or None, got %R", pool != NULL ? pool : Py_None);
+        return -1;
+    }
+    if (!is_outlet_open(outlet))
+        return -1;
+    outlet->pool = pool != Py_None ? Py_NewRef(pool) : NULL;
+    Py_XDECREF(old);
+    return 0;
+}
+
+/* --- the type --- */
+
+static PyMethodDef outlet_methods[] = {
+    {"submit", echo_outlet_submit, METH_O,
+     PyDoc_STR("submit($self, event, /)\n--\n\nTo all routes and sinks; encoded at most once.")},
+    {"submit_records", echo_outlet_submit_records, METH_O,
+     PyDoc_STR("submit_records($self, records, /)\n--\n\n"
+               "Records of fixed size side by side, in the source's layout.")},
+    {"submit_array", echo_outlet_submit_array, METH_O,
+     PyDoc_STR("submit_array($self, array, /)\n--\n\n"
+               "The records of a numpy structured array, one event each, without a Python object for any.")},
+    {"add_route", outlet_add_route, METH_VARARGS,
+     PyDoc_STR("add_route($self, route, sequence, /)\n--\n\n"
+               "From now on events take this route too, if the next one is number `sequence`; whether it is.")},
+    {"close", outlet_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of routes and sinks.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef outlet_members[] = {
+    {"sequence", T_ULONGLONG, offsetof(struct outlet, sequence), READONLY, PyDoc_STR("Events submitted.")},
+    {"bytes", T_ULONGLONG, offsetof(struct outlet, bytes), READONLY,
+     PyDoc_STR("Bytes of their records, where somebody took any.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyGetSetDef outlet_properties[] = {
+    {"routes", outlet_get_routes, outlet_set_routes, PyDoc_STR("To other processes; replaced as a whole."), NULL},
+    {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
+    {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
+    {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that routes which were made for it have dropped."), NULL},
+    {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a route, or what it has queued, is left."), NULL},
+    {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot outlet_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, dtype=None, max_payload=1048576)\n--\n\n"
+                          "Where the events of one source leave.")},
+    {Py_tp_new, outlet_new},
+    {Py_tp_dealloc, outlet_dealloc},
+    {Py_tp_traverse, outlet_traverse},
+    {Py_tp_clear, outlet_clear},
+    {Py_tp_methods, outlet_methods},
+    {Py_tp_members, outlet_members},
+    {Py_tp_getset, outlet_properties},
+    {0, NULL}};
+
+PyType_Spec echo_link_outlet_spec = {
+    .name = "echo_core._c.links.Outlet",
+    .basicsize = sizeof(struct outlet),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = outlet_slots,
+};

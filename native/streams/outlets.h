@@ -1,0 +1,54 @@
+/* What the two files of the type Outlet know of it: outlets.c how events leave, outlet_type.c the rest. */
+#ifndef ECHO_LINK_OUTLETS_H
+#define ECHO_LINK_OUTLETS_H
+
+#include "links/links.h"
+
+#pragma GCC visibility push(hidden)
+
+/* The Python object. */
+struct outlet {
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *event_class; /* owned; NULL: records only */
+    PyObject *encode;          /* owned */
+    struct raw_call raw;       /* of encode */
+    Py_ssize_t record_size;    /* of one record; 0: records vary */
+    PyObject *dtype;           /* owned; numpy's of one record. NULL: arrays are not taken */
+    Py_ssize_t max_payload;    /* of a frame of several records */
+    PyObject *routes;          /* owned tuple of Route */
+    PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
+    PyObject *converting;      /* owned tuple of Delivery, which take records */
+    int takes_records;         /* 1: routes or converting is not empty */
+    int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
+    uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
+    Py_ssize_t room_size;      /* of it */
+    PyObject *pool;            /* owned; a Pool. NULL: there is none */
+    uint64_t sequence;         /* events that were submitted */
+    uint64_t bytes;            /* of their records, where somebody took any */
+    struct tally *tally;       /* a user of it; of the routes that were made for it */
+    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no route, no sink, no pool */
+};
+
+static inline void echo_outlet_free_room(struct outlet *outlet)
+{
+    PyMem_Free(outlet->room);
+    outlet->room = NULL;
+}
+
+/* 0 with ClosedError. GIL. */
+static inline int is_outlet_open(const struct outlet *outlet)
+{
+    if (!outlet->is_closed)
+        return 1;
+    echo_raise("ClosedError", "Expected an open source, got one that is closed");
+    return 0;
+}
+
+/* METH_O. May run any code. */
+PyObject *echo_outlet_submit(PyObject *self, PyObject *event);
+PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
+PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,236 @@
+/* The type Queue as Python sees it; queues.c has its rules. */
+#include "streams/queues.h"
+
+#include <structmember.h>
+#include <unistd.h>
+
+/* --- the calls --- */
+
+/* put(event, size=0, events=1) */
+static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"event", "size", "events", NULL};
+    PyObject *event;
+    Py_ssize_t size = 0, events = 1;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|nn:put", names, &event, &size, &events))
+        return NULL;
+    if (size < 0)
+        return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
+    if (events < 1)
+        return PyErr_Format(PyExc_ValueError, "Expected at least 1 event, got %zd", events);
+    if (echo_queue_put(self, Py_NewRef(event), size, events, NULL) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *result_of(enum got got, PyObject *event)
+{
+    if (got == GOT)
+        return event;
+    if (got == GOT_NOTHING)
+        Py_RETURN_NONE;
+    if (got == GOT_END)
+        echo_raise("ClosedError", "Expected an open queue, got one that is closed and empty");
+    return NULL;
+}
+
+/* get(timeout_ns=-1) */
+static PyObject *queue_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *event = NULL;
+    int64_t timeout_ns = -1;
+    enum got got;
+
+    if (nargs > 1)
+        return PyErr_Format(PyExc_TypeError, "Expected at most 1 argument (timeout_ns), got %zd", nargs);
+    if (nargs == 1) {
+        timeout_ns = PyLong_AsLongLong(args[0]);
+        if (timeout_ns == -1 && PyErr_Occurred() != NULL)
+            return NULL;
+    }
+    got = echo_queue_get((struct queue *)self, timeout_ns, &event);
+    return result_of(got, event);
+}
+
+static PyObject *queue_get_nowait(PyObject *self, PyObject *unused)
+{
+    PyObject *event = NULL;
+    enum got got = echo_queue_take((struct queue *)self, &event);
+
+    (void)unused;
+    return result_of(got, event);
+}
+
+/* A NULL without an exception ends an iteration. */
+static PyObject *queue_next(PyObject *self)
+{
+    PyObject *event = NULL;
+
+    echo_queue_get((struct queue *)self, -1, &event);
+    return event;
+}
+
+/* lead(link or None) */
+static PyObject *queue_lead(PyObject *self, PyObject *link)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    struct queue *queue = (struct queue *)self;
+    PyObject *old = queue->link;
+
+    if (link != Py_None && !Py_IS_TYPE(link, state->link_type))
+        return PyErr_Format(PyExc_TypeError, "Expected a Link or None, got %R", link);
+    queue->link = link != Py_None && !queue->is_closed ? Py_NewRef(link) : NULL;
+    echo_queue_wake(self); /* whoever sleeps may read now */
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+static PyObject *queue_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    echo_queue_close((struct queue *)self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *queue_drop_all(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    echo_queue_empty((struct queue *)self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *queue_fileno(PyObject *self, PyObject *unused)
+{
+    int fd = echo_queue_fd((struct queue *)self);
+
+    (void)unused;
+    return fd >= 0 ? PyLong_FromLong(fd) : NULL;
+}
+
+/* --- the type --- */
+
+static int limits_hold(const struct queue *queue, int policy)
+{
+    if (queue->max_events < 1 || queue->max_bytes < 1) {
+        PyErr_SetString(PyExc_ValueError, "Expected room for at least 1 event and 1 byte");
+        return 0;
+    }
+    if (policy < POLICY_BLOCK || policy > POLICY_ERROR) {
+        PyErr_Format(PyExc_ValueError, "Expected BLOCK, DROP_OLDEST, DROP_NEWEST or ERROR, got %d", policy);
+        return 0;
+    }
+    return 1;
+}
+
+static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"max_events", "max_bytes", "policy", "timeout_ns", NULL};
+    struct queue *queue = (struct queue *)PyType_GenericAlloc(type, 0); /* zeroed */
+    long long timeout_ns = 0;
+    int policy = -1;
+
+    if (queue == NULL)
+        return NULL;
+    queue->fd = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$nniL:Queue", names, &queue->max_events, &queue->max_bytes,
+                                     &policy, &timeout_ns) ||
+        !limits_hold(queue, policy)) {
+        Py_DECREF(queue);
+        return NULL;
+    }
+    queue->policy = (enum policy)policy;
+    queue->timeout_ns = timeout_ns;
+    return (PyObject *)queue;
+}
+
+static int queue_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct queue *queue = (struct queue *)self;
+    size_t i;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(queue->link);
+    for (i = 0; i < queue->count; i++) {
+        const struct item *item = &queue->items[(queue->head + i) & (queue->capacity - 1)];
+
+        Py_VISIT(item->event);
+        Py_VISIT(item->from);
+    }
+    return 0;
+}
+
+static int queue_clear(PyObject *self)
+{
+    struct queue *queue = (struct queue *)self;
+
+    Py_CLEAR(queue->link);
+    echo_queue_empty(queue);
+    return 0;
+}
+
+static void queue_dealloc(PyObject *self)
+{
+    struct queue *queue = (struct queue *)self;
+
+    PyObject_GC_UnTrack(self);
+    queue_clear(self);
+    PyMem_Free(queue->items);
+    if (queue->fd >= 0)
+        close(queue->fd);
+    free_instance(self);
+}
+
+static PyObject *queue_is_closed(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct queue *)self)->is_closed);
+}
+
+static PyMethodDef queue_methods[] = {
+    {"put", (PyCFunction)(void (*)(void))queue_put, METH_VARARGS | METH_KEYWORDS,
+     PyDoc_STR("put($self, /, event, size=0, events=1)\n--\n\nTreated by the policy where there is no room.")},
+    {"get", (PyCFunction)(void (*)(void))queue_get, METH_FASTCALL,
+     PyDoc_STR("get($self, timeout_ns=-1, /)\n--\n\nThe next event; None: time is up.")},
+    {"get_nowait", queue_get_nowait, METH_NOARGS,
+     PyDoc_STR("get_nowait($self, /)\n--\n\nThe next event; None: there is none now.")},
+    {"lead", queue_lead, METH_O,
+     PyDoc_STR("lead($self, link, /)\n--\n\nThe one link that feeds this queue, for whoever waits to read.")},
+    {"close", queue_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nNo more is taken; what is there can still be got.")},
+    {"clear", queue_drop_all, METH_NOARGS,
+     PyDoc_STR("clear($self, /)\n--\n\nDrops what is there, uncounted.")},
+    {"fileno", queue_fileno, METH_NOARGS,
+     PyDoc_STR("fileno($self, /)\n--\n\nA descriptor that is readable when there is something to get.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef queue_members[] = {
+    {"depth_events", T_PYSSIZET, offsetof(struct queue, events), READONLY, PyDoc_STR("How many wait.")},
+    {"depth_bytes", T_PYSSIZET, offsetof(struct queue, bytes), READONLY, PyDoc_STR("Sizes of what waits.")},
+    {"dropped", T_ULONGLONG, offsetof(struct queue, dropped), READONLY, PyDoc_STR("Events without room.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyGetSetDef queue_properties[] = {
+    {"is_closed", queue_is_closed, NULL, PyDoc_STR("Whether it takes no more."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot queue_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns)\n--\n\n"
+                          "Events that wait for a thread, bounded.")},
+    {Py_tp_new, queue_new},
+    {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, queue_next},
+    {Py_tp_methods, queue_methods},
+    {Py_tp_members, queue_members},
+    {Py_tp_getset, queue_properties},
+    {0, NULL}};
+
+PyType_Spec echo_link_queue_spec = {
+    .name = "echo_core._c.links.Queue",
+    .basicsize = sizeof(struct queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = queue_slots,
+};

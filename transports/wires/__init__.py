@@ -1,0 +1,1 @@
+"""How processes meet: sockets, memory that they share, and the door by which others come in."""

@@ -1,0 +1,282 @@
+"""The doorkeeper: a thread that lets other processes in, and notices when one that shares memory is gone.
+
+It does handshakes a step at a time, so that a slow or hostile stranger holds up nobody; it waits for each as
+long as limits.py says, and for no more than so many at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from echo_core.errors import EchoError
+from echo_core.transports import limits
+from echo_core.transports.handshake.exchange import Established, Responder
+from echo_core.transports.handshake.words import Identity
+from echo_core.transports.threads import OwnThread, is_failure
+from echo_core.transports.wires import sockets
+from echo_core.transports.wires.connecting import Connection, Memory, accept_shared, is_shared, plain
+
+_log = logging.getLogger("echo_core")
+
+_TICK_S = 0.25
+_JOIN_S = 2.0
+
+
+class House(Protocol):
+    """Whose door it is. All is called in the doorkeeper's thread."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def memory(self) -> Memory | None: ...
+
+    def responder(self) -> Responder: ...
+
+    def welcome(self, connection: Connection) -> None:
+        """A process has come in."""
+
+    def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
+        """Somebody has not; `admitted`: the id of a node that the handshake had let in."""
+
+    def tick(self) -> None:
+        """Time has passed: about four times a second."""
+
+
+@dataclass(slots=True, eq=False)
+class _Guest:
+    """Somebody whose handshake is not over, or who is to send memory."""
+
+    connection: socket.socket
+    name: str
+    responder: Responder
+    limit: float
+    established: Established | None = None
+
+
+class Doorkeeper:
+    """Started with its first listener, stopped by `close`."""
+
+    def __init__(self, house: House, name: str) -> None:
+        self._house = house
+        self._name = name
+        self._selector = selectors.DefaultSelector()
+        self._guests: dict[socket.socket, _Guest] = {}
+        self._deaf: dict[socket.socket, float] = {}  # listeners that are not looked at until then
+        self._bell, self._bell_rope = socket.socketpair()
+        self._bell.setblocking(False)
+        self._bell_rope.setblocking(False)
+        self._orders: deque[Callable[[], object]] = deque()
+        self._ordering = threading.Lock()
+        self._is_closing = False
+        self._is_gone = False
+        self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
+        self._thread = OwnThread(self._run, f"echo-door-{name}")
+
+    def start(self, listeners: list[socket.socket]) -> None:
+        for listener in listeners:
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
+        self._thread.start()
+
+    def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
+        """Has `on_end` called once, when the other side of a connection is closed; then closes this one."""
+        ended = partial(self._ended, connection, on_end)
+        self._order(partial(self._selector.register, connection, selectors.EVENT_READ, ended), connection)
+
+    def unwatch(self, connection: socket.socket) -> None:
+        """Closes a connection that was watched."""
+        self._order(partial(self._drop, connection), connection)
+
+    def close(self) -> None:
+        """Nobody is let in any more; returns when the thread has ended."""
+        self._is_closing = True
+        self._ring()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+        if self._thread.ident is None:
+            self._clear()
+
+    def abandon(self) -> None:
+        """In a forked child: closes what is the parent's too, and says nothing.
+
+        Nothing is unregistered: the parent's selector is the same one. Nor is the lock taken, which a thread
+        that is not here may hold.
+        """
+        for key in list((self._selector.get_map() or {}).values()):  # there is none once it is closed
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        for listener in self._deaf:
+            listener.close()
+        self._bell_rope.close()
+        self._selector.close()
+        self._ordering = threading.Lock()
+        self._is_gone = True
+
+    # -----------------------------------------------------------------------
+    # The thread
+
+    def _run(self) -> None:
+        next_tick = time.monotonic()
+        while not (self._is_closing or self._is_gone):  # gone: here is a forked child
+            for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
+                self._attempt(key.data)
+            if time.monotonic() >= next_tick:  # not for every word that somebody says
+                next_tick = time.monotonic() + _TICK_S
+                for duty in (self._listen_again, self._turn_late_guests_away, self._house.tick):
+                    self._attempt(duty)
+        self._clear()
+
+    def _attempt(self, duty: Callable[[], object]) -> None:
+        """The door stays open for others, and closes what it has to, whatever becomes of one duty."""
+        try:
+            duty()
+        except BaseException as error:
+            if not is_failure(error):  # of a process that a handler of notices has forked
+                raise
+            _log.exception("the door of `%s`", self._name)
+
+    def _clear(self) -> None:
+        with self._ordering:
+            if self._is_gone:  # a thread whose start was interrupted comes when all is over
+                return
+            self._is_gone = True
+        self._follow_orders()
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            self._drop(key.fileobj)
+        for listener in self._deaf:
+            listener.close()
+        self._bell_rope.close()
+        self._selector.close()
+
+    def _order(self, order: Callable[[], object], about: socket.socket) -> None:
+        """What only the thread may do; once it is gone there is but one thing left to do."""
+        with self._ordering:
+            if self._is_gone:
+                about.close()
+                return
+            self._orders.append(order)
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):  # full: it is ringing
+            self._bell_rope.send(b"!")
+
+    def _heed(self) -> None:
+        with contextlib.suppress(OSError):
+            self._bell.recv(4096)
+        self._follow_orders()
+
+    def _follow_orders(self) -> None:
+        while self._orders:
+            with contextlib.suppress(OSError, ValueError, KeyError):  # it was closed meanwhile
+                self._orders.popleft()()
+
+    def _ended(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
+        self._drop(connection)
+        on_end()
+
+    def _drop(self, connection: socket.socket) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(connection)
+        self._guests.pop(connection, None)
+        connection.close()
+
+    # -----------------------------------------------------------------------
+    # Guests
+
+    def _admit(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):  # gone already
+            return
+        except OSError:  # no descriptors left: those who wait stay in the kernel's queue
+            self._selector.unregister(listener)
+            self._deaf[listener] = time.monotonic() + _TICK_S
+            return
+        if len(self._guests) >= limits.MAX_HALF_OPEN:  # who means well is the soonest done
+            msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
+            self._turn_away(next(iter(self._guests.values())), EchoError(msg))
+        name = "a stranger"
+        try:
+            name = sockets.peer_name(connection)
+            sockets.prepare(connection)
+            responder = self._house.responder()
+        except (EchoError, OSError) as error:
+            connection.close()
+            self._house.turn_away(name, error)
+            return
+        connection.setblocking(False)
+        limit = time.monotonic() + limits.HANDSHAKE_TIMEOUT_S
+        guest = _Guest(connection, name, responder, limit)
+        self._guests[connection] = guest
+        self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, guest))
+
+    def _hear(self, guest: _Guest) -> None:
+        if guest.connection not in self._guests:  # turned away since it was selected
+            return
+        try:
+            if guest.established is None:
+                self._shake_hands(guest)
+            else:
+                self._take_memory(guest, guest.established)
+        except (BlockingIOError, InterruptedError):
+            return
+        except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
+            self._turn_away(guest, error)
+
+    def _turn_away(self, guest: _Guest, error: Exception) -> None:
+        self._drop(guest.connection)
+        established = guest.responder.established
+        self._house.turn_away(guest.name, error, None if established is None else established.peer.node_id)
+
+    def _shake_hands(self, guest: _Guest) -> None:
+        data = guest.connection.recv(guest.responder.wanted_bytes)
+        try:
+            guest.responder.receive(data)
+        finally:
+            answer = guest.responder.bytes_to_send()
+            if answer:
+                guest.connection.send(answer)  # at most a few KiB into an empty buffer
+        established = guest.responder.established
+        if established is None:
+            return
+        if self._house.memory and is_shared(guest.connection, self._house.identity, established):
+            guest.established = established  # and its memory is still to come
+        else:
+            self._let_go(guest)
+            self._house.welcome(plain(guest.connection, established, guest.name))
+
+    def _take_memory(self, guest: _Guest, established: Established) -> None:
+        memory = self._house.memory
+        assert memory is not None
+        connection = accept_shared(guest.connection, established, guest.name, memory)
+        self._let_go(guest)
+        self._house.welcome(connection)
+
+    def _let_go(self, guest: _Guest) -> None:
+        """The connection becomes a link's."""
+        del self._guests[guest.connection]
+        self._selector.unregister(guest.connection)
+
+    def _listen_again(self) -> None:
+        """To those who could not be let in for want of descriptors."""
+        now = time.monotonic()
+        for listener in [listener for listener, until in self._deaf.items() if until <= now]:
+            del self._deaf[listener]
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
+
+    def _turn_late_guests_away(self) -> None:
+        now = time.monotonic()
+        for guest in [guest for guest in self._guests.values() if guest.limit < now]:
+            self._turn_away(guest, TimeoutError("its handshake took too long"))
