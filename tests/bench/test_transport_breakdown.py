@@ -41,7 +41,7 @@ def test_a_sample_belongs_to_a_part(library: str, symbol: str, part: Part) -> No
 
 def sample(symbol: str) -> Sample:
     """Of a link."""
-    return Sample(0, 0, 1, "python", symbol, "_links.so")
+    return Sample(0, 0, 1, "python", symbol, "/_c/links.so")
 
 
 def test_parts_and_functions_are_counted() -> None:
