@@ -12,10 +12,10 @@ from bench.report import as_text
 
 # Each suite is imported when it is asked for: another one's peers need not be installed.
 SUITES = {
-    "codec": "bench.codec",
-    "columns": "bench.columns",
+    "codec": "bench.codec.suite",
+    "columns": "bench.convert.columns",
     "compile": "bench.compiling",
-    "convert": "bench.convert",
+    "convert": "bench.convert.suite",
     "formats": "bench.formats",
     "memory": "bench.memory",
 }

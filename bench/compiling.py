@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
+from bench.convert.senders import stranger
 from bench.memory import live_conversions
 from bench.private_cache import private_cache
 from bench.report import Row
-from bench.senders import stranger
 from bench.workload import Particle
 from echo_core.codegen.conversion import Conversion
 

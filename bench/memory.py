@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.codec import Slots, ours, particles
-from bench.messages import OURS, message, message_codecs
-from bench.peers import peers
+from bench.codec.messages import OURS, message, message_codecs
+from bench.codec.peers import peers
+from bench.codec.suite import Slots, ours, particles
+from bench.convert.senders import stranger
 from bench.private_cache import private_cache
 from bench.report import Row
-from bench.senders import stranger
 from bench.workload import Message, Particle, particle
 from echo_core.codegen.conversion import Conversion
 

@@ -7,10 +7,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.transport import breakdown, channels, choice, fanout, inprocess, latency, throughput
+from bench.transport import choice
 from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
 from bench.transport.plot import as_svg
+from bench.transport.suites import breakdown, channels, fanout, inprocess, latency, throughput
 
 SUITES: dict[str, Callable[[Options], Outcome]] = {
     "breakdown": breakdown.measure,

@@ -19,7 +19,7 @@ import numpy as np
 
 import echo_core as echo
 from bench import workload
-from bench.peer import FIELDS, MEMBERS, plain, values
+from bench.codec.peer import FIELDS, MEMBERS, plain, values
 from bench.workload import Particle, particle
 
 END = -2

@@ -10,9 +10,9 @@ from typing import Any
 
 from bench.transport import loops
 from bench.transport.endpoint import End, Part, Peer, Role
+from bench.transport.processes.tcp_bytes import received_bytes
+from bench.transport.processes.worker import Station
 from bench.transport.statistics import Trips
-from bench.transport.tcp_bytes import received_bytes
-from bench.transport.worker import Station
 
 _WAIT_S = 200.0
 _WARM_NS = 150_000_000

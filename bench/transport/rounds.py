@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from bench.transport import floors, measuring, session
+from bench.transport import measuring
 from bench.transport.endpoint import Peer
 from bench.transport.forms import payload_bytes
-from bench.transport.placement import Placement
+from bench.transport.processes import floors, session
+from bench.transport.processes.placement import Placement
+from bench.transport.processes.worker import Task
 from bench.transport.statistics import Times, ratio_of_rounds
-from bench.transport.worker import Task
 
 MOST = 50_000  # round trips in a round
 R = TypeVar("R")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.codec import ours
-from bench.messages import MessageCodec, message, message_codecs
-from bench.peer import Peer
-from bench.peers import peers
+from bench.codec.messages import MessageCodec, message, message_codecs
+from bench.codec.peer import Peer
+from bench.codec.peers import peers
+from bench.codec.suite import ours
 from bench.workload import particle
 
 PARTICLES = [particle(i) for i in range(12)]

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from bench.transport import breakdown, profiles
 from bench.transport.outcome import Options
-from bench.transport.profiles import Part, Profile, Sample, part_of
+from bench.transport.suites import breakdown, profiles
+from bench.transport.suites.profiles import Part, Profile, Sample, part_of
 
 NEEDS_PERF = pytest.mark.skipif(profiles.unavailable() is not None, reason=str(profiles.unavailable()))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.peer import values
+from bench.codec.peer import values
 from bench.transport import loops
 from bench.transport.forms import DTYPE, END, MAKERS, Form, payload_bytes
 from bench.workload import particle

@@ -11,8 +11,8 @@ from bench.report import Row
 from bench.transport import choice, command
 from bench.transport.outcome import Chart, Options, Outcome, stream_table, times_table
 from bench.transport.plot import as_svg
+from bench.transport.processes.session import SessionError
 from bench.transport.rounds import Contender, Results, Stream, in_rounds
-from bench.transport.session import SessionError
 from bench.transport.statistics import Times
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,14 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.transport import channels, floors, inprocess, overload, session
 from bench.transport.endpoint import Peer
 from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
-from bench.transport.placement import Placement
+from bench.transport.processes import floors, session
+from bench.transport.processes.placement import Placement
+from bench.transport.processes.tcp_bytes import received_bytes
+from bench.transport.processes.worker import Station, Task
 from bench.transport.rounds import in_rounds, latency_of, stream_of
-from bench.transport.tcp_bytes import received_bytes
-from bench.transport.worker import Station, Task
+from bench.transport.suites import channels, inprocess, overload
 
 ALONE = ("dataclass", "record")  # forms that are never a batch
 CASES = [

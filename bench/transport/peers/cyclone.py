@@ -11,7 +11,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from bench.peer import FIELDS, values
+from bench.codec.peer import FIELDS, values
 from bench.transport.endpoint import End, Part, Peer, Role
 from bench.transport.forms import Form, numpy_form
 from bench.workload import Particle, particle

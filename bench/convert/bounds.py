@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from bench.loops import checked_ns, convert_ns, record_ns
+from bench.convert.loops import checked_ns, convert_ns, record_ns
+from bench.convert.senders import PARTICLE, aligned, check, many, odd, placed, rows
 from bench.report import Row
-from bench.senders import PARTICLE, aligned, check, many, odd, placed, rows
 from bench.timing import best_in_turn, median_ratio
 from bench.workload import Message, Odd, Particle
 from echo_core.codegen.conversion import Conversion

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from bench.peer import FIELDS, Peer, Plain, field_type, plain
+from bench.codec.peer import FIELDS, Peer, Plain, field_type, plain
 
 
 def xml_peers() -> list[Peer]:

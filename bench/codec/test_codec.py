@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.codec import OPERATIONS, checked_tasks, ours
-from bench.messages import checked_calls, message_codecs
-from bench.peer import Task
-from bench.peers import peers
+from bench.codec.messages import checked_calls, message_codecs
+from bench.codec.peer import Task
+from bench.codec.peers import peers
+from bench.codec.suite import OPERATIONS, checked_tasks, ours
 
 NAMES = [peer.name for peer in (*ours(), *peers())]
 

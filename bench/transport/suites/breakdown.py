@@ -7,15 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.transport import floors, measuring, profiles, session
+from bench.transport import measuring
 from bench.transport.choice import ours
 from bench.transport.endpoint import Peer
 from bench.transport.outcome import Options, Outcome, Table
-from bench.transport.placement import Placement
-from bench.transport.profiles import Part, Profile, Sample
+from bench.transport.processes import floors, session
+from bench.transport.processes.placement import Placement
+from bench.transport.processes.worker import Station, Task
 from bench.transport.rounds import stride
 from bench.transport.statistics import Trips
-from bench.transport.worker import Station, Task
+from bench.transport.suites import profiles
+from bench.transport.suites.profiles import Part, Profile, Sample
 
 _MOST = 10_000_000  # round trips: as many as the time allows
 _FUNCTIONS = 8

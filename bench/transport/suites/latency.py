@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.report import Row
 from bench.transport.choice import chosen, ours
 from bench.transport.outcome import Chart, Options, Outcome, times_table
-from bench.transport.placement import Placement
+from bench.transport.processes.placement import Placement
 from bench.transport.rounds import Results, in_rounds, latency_of, latency_of_floor
 from bench.transport.statistics import Times
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.peer import values
+from bench.codec.peer import values
 from bench.report import Row
-from bench.transport import session
 from bench.transport.forms import END, Slots
 from bench.transport.loops import WrongAnswerError
 from bench.transport.outcome import Options, Outcome, Table
-from bench.transport.placement import Placement
+from bench.transport.processes import session
+from bench.transport.processes.placement import Placement
+from bench.transport.processes.worker import Station, Task
 from bench.transport.statistics import QUANTILES, Times
-from bench.transport.worker import Station, Task
 from bench.workload import particle
 from echo_core.backlog import WhenFull
 from echo_core.places import Transport

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.loops import decode_ns
-from bench.senders import placed
+from bench.convert.loops import decode_ns
+from bench.convert.senders import placed
 
 ID_BYTES = 12
 _KINDS = {"i": "integer", "u": "unsigned integer", "b": "unsigned integer", "f": "float"}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bench.report import Row
-from bench.transport import overload
 from bench.transport.choice import chosen, ours
 from bench.transport.forms import payload_bytes
 from bench.transport.outcome import Options, Outcome, stream_table
 from bench.transport.rounds import in_rounds, stream_of, stream_of_floor
-from bench.transport.throughput import per_s
+from bench.transport.suites import overload
+from bench.transport.suites.throughput import per_s
 
 SINKS = 4
 _OURS = (

@@ -15,11 +15,11 @@ import msgspec
 import orjson
 import ormsgpack
 
-from bench.array_peers import array_peers
-from bench.peer import MEMBERS, Peer, Plain, plain, row, values
-from bench.schema_peers import schema_peers
+from bench.codec.array_peers import array_peers
+from bench.codec.peer import MEMBERS, Peer, Plain, plain, row, values
+from bench.codec.schema_peers import schema_peers
+from bench.codec.xml_peers import xml_peers
 from bench.workload import Particle
-from bench.xml_peers import xml_peers
 
 msgpack: Any = importlib.import_module("msgpack")  # it comes without types
 

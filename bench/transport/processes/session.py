@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench.transport.worker import Task
+from bench.transport.processes.worker import Task
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 _LIMIT_S = 100.0  # against a wait for ever, not for measurements
 _FAREWELL_S = 30.0
 
@@ -43,7 +43,9 @@ def run(tasks: Sequence[Task], *, launcher: Sequence[str] = (), limit_s: float =
 
 
 def _start(path: str, count: int, launcher: Sequence[str]) -> list[subprocess.Popen[bytes]]:
-    commands = [[sys.executable, "-m", "bench.transport.worker", path, str(i)] for i in range(count)]
+    commands = [
+        [sys.executable, "-m", "bench.transport.processes.worker", path, str(i)] for i in range(count)
+    ]
     if launcher:  # one process that starts all, as mpirun does
         parts = [part for command in commands for part in (":", "-n", "1", *command)]
         commands = [[*launcher, *parts[1:]]]

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import echo_core as echo
-from bench.peer import values
+from bench.codec.peer import values
 from bench.report import Row
 from bench.timing import medians_in_turn, timed
 from bench.transport.forms import Slots

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
+from bench.convert.senders import particles
 from bench.report import Row
-from bench.senders import particles
 from bench.timing import Call, all_timed, best_in_turn, timed
 from bench.workload import Particle
 

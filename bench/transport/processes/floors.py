@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from bench.transport.placement import Placement
+from bench.transport.processes.placement import Placement
 from bench.transport.statistics import Trips
 
 _NATIVE = Path(__file__).parent / "native"

@@ -1,4 +1,4 @@
-"""`python -m bench.transport.worker SOCKET INDEX`: a process of a session, with one task."""
+"""`python -m bench.transport.processes.worker SOCKET INDEX`: a process of a session, with one task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.transport.placement import Placement
+from bench.transport.processes.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)

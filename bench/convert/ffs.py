@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from bench.ffs_library import Decoder, library
-from bench.loops import copy_ns, record_ns
+from bench.convert.ffs_library import Decoder, library
+from bench.convert.loops import copy_ns, record_ns
+from bench.convert.senders import aligned, placed, with_extra
 from bench.report import Row
-from bench.senders import aligned, placed, with_extra
 from bench.timing import best_in_turn
 from bench.workload import Batch, Particle, particle
 from echo_core.codegen.conversion import Conversion

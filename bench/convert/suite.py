@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from bench import bounds, extra_field, ffs, native_form
-from bench.loops import convert_ns, copy_ns
+from bench.convert import bounds, extra_field, ffs, native_form
+from bench.convert.loops import convert_ns, copy_ns
+from bench.convert.senders import PARTICLE, aligned, check, many, particles, placed, senders
 from bench.report import Row
-from bench.senders import PARTICLE, aligned, check, many, particles, placed, senders
 from bench.timing import Call, all_timed, best_in_turn, timed
 from bench.workload import Particle
 from echo_core.codegen.conversion import Conversion

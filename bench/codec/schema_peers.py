@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from bench.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row, values
+from bench.codec.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row, values
 
 # These come without types.
 construct: Any = importlib.import_module("construct")

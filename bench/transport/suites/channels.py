@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.peer import values
+from bench.codec.peer import values
 from bench.report import Row
-from bench.transport import session
 from bench.transport.forms import Slots
 from bench.transport.outcome import Options, Outcome
-from bench.transport.worker import Station, Task
+from bench.transport.processes import session
+from bench.transport.processes.worker import Station, Task
 from bench.workload import particle
 
 _WAIT_S = 200.0

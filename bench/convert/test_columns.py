@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.columns import into_arrays, new_arrays
-from bench.senders import particles
+from bench.convert.columns import into_arrays, new_arrays
+from bench.convert.senders import particles
 
 RECORDS = np.tile(particles(), 100)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from bench.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row
+from bench.codec.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row
 from bench.workload import Particle
 
 pyarrow: Any = importlib.import_module("pyarrow")  # it comes without types

@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import echo_core as echo
-from bench.loops import convert_ns, record_ns
+from bench.convert.loops import convert_ns, record_ns
+from bench.convert.senders import (
+    PARTICLE,
+    aligned,
+    check,
+    many,
+    odd,
+    placed,
+    senders_with_and_without,
+    with_extra,
+)
 from bench.report import Row
-from bench.senders import PARTICLE, aligned, check, many, odd, placed, senders_with_and_without, with_extra
 from bench.timing import best_in_turn
 from bench.workload import Odd
 from echo_core.codegen.conversion import Conversion

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import echo_core as echo
-from bench import messages
-from bench.peer import FIELDS, Peer, Task, values
-from bench.peers import peers
+from bench.codec import messages
+from bench.codec.peer import FIELDS, Peer, Task, values
+from bench.codec.peers import peers
+from bench.codec.schema_peers import protobuf_messages
 from bench.report import Row
-from bench.schema_peers import protobuf_messages
 from bench.timing import medians_in_turn, seconds_each
 from bench.workload import Particle, particle
 

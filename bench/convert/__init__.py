@@ -1,0 +1,1 @@
+"""Conversions of foreign layouts, and of records to columns, beside memcpy, numpy and FFS."""

@@ -1,0 +1,1 @@
+"""What `python -m bench latency` and its siblings measure, a module for each."""
