@@ -1,4 +1,5 @@
-# Needs Python 3.11 or newer (with its C headers), gcc and make; every target sets itself up in VENV.
+# Needs Python 3.11 or newer (with its C headers), gcc and make; every target sets itself up in VENV, with what it
+# needs and no more: the package, and groups of dependencies from pyproject.toml.
 #
 #   make test PYTEST_ARGS="-k padding -x"
 #   make test PYTHON=python3.12 VENV=.venv-3.12
@@ -14,46 +15,51 @@ SANITIZERS  ?= address thread
 FUZZ        ?= frames ring intake
 FUZZ_SECONDS ?= 60
 
-BIN       := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
-NATIVE    := $(patsubst %,echo_core/_c/%.abi3.so,native code links objects records routines)
-READY     := $(INSTALLED) $(NATIVE)
+BIN    := $(VENV)/bin
+NATIVE := $(patsubst %,echo_core/_c/%.abi3.so,native code links objects records routines)
 
-# pytest-benchmark warns that it cannot measure beside xdist, and warnings are errors.
+# The package, and the groups that are named: $(call needs,test lint). VENV/.has-X says that X is installed.
+needs = $(NATIVE) $(1:%=$(VENV)/.has-%)
+ALL   := test lint spark bench
+
+# Without pytest-benchmark, which warns that it cannot measure beside xdist, and warnings are errors.
 # Tests of one group stay in one process: Spark has one session for all.
-PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup --benchmark-disable
+PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup -p no:benchmark
+QUICK  := not slow and not spark and not compilers
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize fuzz bench clean
+.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize fuzz bench wheel clean
 
 help:
-	@echo "make setup     virtual environment in $(VENV), echo_core installed from this checkout"
+	@echo "make setup     everything that the other targets install in $(VENV), at once"
 	@echo "make demo      five processes on a channel, in ten seconds; TRANSPORT=shm, unix or tcp"
-	@echo "make test      the tests;               PYTEST_ARGS=... goes to pytest"
-	@echo "make check     what CI runs: lint and coverage"
-	@echo "make coverage  the tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
+	@echo "make test      the quick tests, in five minutes;  PYTEST_ARGS=... goes to pytest"
+	@echo "make check     lint, and all tests under branch coverage"
+	@echo "make coverage  all tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
 	@echo "make lint      ruff, mypy, pyright, import-linter"
 	@echo "make sanitize  tests of C code with gcc's sanitizers;  SANITIZERS=\"$(SANITIZERS)\" names them"
 	@echo "make fuzz      hostile bytes for C code (clang);  FUZZ=\"$(FUZZ)\" FUZZ_SECONDS=$(FUZZ_SECONDS) each"
 	@echo "make bench     benchmarks;              BENCH=$(BENCH) names the suite"
+	@echo "make wheel     a manylinux wheel in dist/, tested in an empty environment of each Python"
 	@echo "make clean     remove what these targets made"
 
-setup: $(READY)
+setup: $(call needs,$(ALL))
 	@echo "ready: $$($(BIN)/python --version) in $(VENV)"
 
-demo: $(READY)
+demo: $(needs)
 	@$(BIN)/python -m examples.demo --transport $(TRANSPORT)
 
-test: $(READY)
-	@$(PYTEST) $(PYTEST_ARGS)
+# A later -m replaces this one: PYTEST_ARGS="-m slow".
+test: $(call needs,test)
+	@$(PYTEST) -m "$(QUICK)" $(PYTEST_ARGS)
 
 check: lint coverage
 
 FORMATS_COVERAGE := 98
-coverage: $(READY)
+coverage: $(call needs,$(ALL))
 	@$(PYTEST) --cov --cov-report= $(PYTEST_ARGS)
 	@echo "--- branch coverage"
 	@$(BIN)/coverage report
@@ -62,30 +68,31 @@ coverage: $(READY)
 
 lint: ruff mypy pyright import-linter
 
-ruff: $(READY)
+ruff: $(call needs,lint)
 	@echo "--- ruff"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 
-mypy: $(READY)
+# Both follow what tests and benchmarks import.
+mypy: $(call needs,$(ALL))
 	@echo "--- mypy"
 	@$(BIN)/mypy
 
-pyright: $(READY)
+pyright: $(call needs,$(ALL))
 	@echo "--- pyright"
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 
-import-linter: $(READY)
+import-linter: $(call needs,lint)
 	@echo "--- import-linter"
 	@$(BIN)/lint-imports --no-logo
 
-sanitize: $(READY)
+sanitize: $(call needs,test)
 	@tests/sanitize.sh "$(abspath $(BIN))/python" $(TEST_JOBS) $(SANITIZERS)
 
-fuzz: $(READY)
+fuzz: $(call needs,test)
 	@tests/fuzz/run.sh "$(abspath $(BIN))/python" $(FUZZ_SECONDS) $(FUZZ)
 
-bench: $(READY)
+bench: $(call needs,bench)
 	@$(BIN)/python -m bench $(BENCH)
 
 clean:
@@ -111,16 +118,32 @@ $(BIN)/python:
 	     "name one with PYTHON=/path/to/python" >&2; \
 	exit 1
 
-# In two steps: a pip of before 2025 knows no --group.
-$(INSTALLED): pyproject.toml setup.py | $(BIN)/python
-	@echo "installing into $(VENV)"
-	@$(PIP) install -qq --upgrade pip 'setuptools>=77'
-	@$(PIP) install -qq --group dev --editable .
+# What setup.py needs is in the environment, for it runs again whenever a C file changes.
+$(VENV)/.has-package: pyproject.toml setup.py | $(BIN)/python
+	@echo "installing echo_core into $(VENV)"
+	@$(PIP) install -qq 'setuptools>=77' 'cffi>=1.17'
+	@$(PIP) install -qq --no-build-isolation --editable .
+	@touch $@
+
+# A pip of before 2025 knows no --group.
+$(VENV)/.has-pip: | $(BIN)/python
+	@$(PIP) install -qq --upgrade pip
+	@touch $@
+
+$(VENV)/.has-%: pyproject.toml | $(VENV)/.has-pip $(VENV)/.has-package
+	@echo "installing what $* needs into $(VENV)"
+	@$(PIP) install -qq --group $*
+	@touch $@
+
+# A peer that cannot be had for this Python is left out, and said.
+$(VENV)/.has-bench: pyproject.toml bench/install.py | $(VENV)/.has-pip $(VENV)/.has-package
+	@echo "installing what bench needs into $(VENV)"
+	@$(BIN)/python bench/install.py
 	@touch $@
 
 # Importing never compiles: an edited C file is built here. Each module serves all Pythons (abi3). One
 # command builds all, which is what &: says (GNU make 4.3).
-$(NATIVE) &: setup.py $(wildcard native/* native/*/* native/*/*/*) | $(INSTALLED)
+$(NATIVE) &: setup.py $(wildcard native/* native/*/* native/*/*/*) | $(VENV)/.has-package
 	@echo "building $(NATIVE)"
 	@$(BIN)/python -W ignore setup.py -q build_ext --inplace --force
 	@touch $(NATIVE)

@@ -69,7 +69,7 @@ run_tests() {
         ASAN_OPTIONS="log_path=$PWD/reports/asan" LSAN_OPTIONS="exitcode=0" \
         UBSAN_OPTIONS="print_stacktrace=1:log_path=$PWD/reports/ubsan" \
         TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
-        "$PYTHON" -m pytest -q -n "$TEST_JOBS" --benchmark-disable -p no:cacheprovider "$@"
+        "$PYTHON" -m pytest -q -n "$TEST_JOBS" -p no:benchmark -p no:cacheprovider "$@"
 }
 
 run_ring_threads() {

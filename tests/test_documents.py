@@ -66,13 +66,13 @@ def test_an_example_runs_and_says_something(example: Path) -> None:
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The target as it is told, but for what it is done in: the environment that runs the tests.
 
-    That is taken as it is (READY), whether a `make` has made it or not, and newer files need no build: others
-    use it at the same time. A `make` around this one hands on nothing, nor does a pytest.
+    That is taken as it is (`needs` is nothing), whether a `make` has made it or not, and newer files need no
+    build: others use it at the same time. A `make` around this one hands on nothing, nor does a pytest.
     """
     handed_on = ("MAKE", "MFLAGS", "GNUMAKEFLAGS", "PYTEST_", "COV_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(handed_on)}
     return subprocess.run(
-        ["make", *arguments, f"VENV={sys.prefix}", "READY=", "TEST_JOBS=1"],
+        ["make", *arguments, f"VENV={sys.prefix}", "needs=", "TEST_JOBS=1"],
         cwd=ROOT,
         env={**environment, "PYTHONWARNINGS": "error"},
         capture_output=True,
