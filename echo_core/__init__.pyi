@@ -23,6 +23,7 @@ from echo_core.errors import CompileError as CompileError
 from echo_core.errors import ConversionError as ConversionError
 from echo_core.errors import EchoError as EchoError
 from echo_core.errors import EncodeError as EncodeError
+from echo_core.errors import EncodeTypeError as EncodeTypeError
 from echo_core.errors import FormatError as FormatError
 from echo_core.errors import IncompatibleError as IncompatibleError
 from echo_core.errors import LinkError as LinkError

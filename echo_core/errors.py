@@ -21,8 +21,12 @@ class FormatError(EchoError):
     """A declaration (class, dtype, C text) or a request that has no layout: the caller's fault."""
 
 
-class EncodeError(EchoError):
-    """A value that its field's type cannot hold: the caller's fault."""
+class EncodeError(EchoError, ValueError):
+    """A value that its field cannot hold, such as a number out of range: the caller's fault."""
+
+
+class EncodeTypeError(EncodeError, TypeError):
+    """A value of a type that its field does not take, such as text for a number: the caller's fault."""
 
 
 class IncompatibleError(EchoError):

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from echo_core.errors import EncodeError, WireError
+from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text, Type
 
@@ -100,9 +100,9 @@ def to_plain(leaf: Leaf, value: object, path: str) -> Any:
             return _bytes(leaf, value, path)
 
 
-def mismatch(expected: object, value: object, path: str) -> EncodeError:
+def mismatch(expected: object, value: object, path: str) -> EncodeTypeError:
     """The error for a value of the wrong type."""
-    return EncodeError(f"Expected `{expected}`, got `{type(value).__qualname__}`", path=path)
+    return EncodeTypeError(f"Expected `{expected}`, got `{type(value).__qualname__}`", path=path)
 
 
 def _bool(scalar: Leaf, value: object, path: str) -> bool:

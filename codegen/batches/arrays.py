@@ -16,7 +16,7 @@ from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
 from echo_core.codegen.machine import background, engine
 from echo_core.codegen.machine.store import use_code
 from echo_core.codegen.plain.records import as_array
-from echo_core.errors import EncodeError, FormatError, WireError
+from echo_core.errors import EncodeError, EncodeTypeError, FormatError, WireError
 from echo_core.formats.compare import compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.dtypes import type_dtype
@@ -121,7 +121,7 @@ def _encoded(dtype: np.dtype[Any], path: str, given: Any) -> memoryview:
     if array is None or array.dtype != dtype:
         kind = f"`{type(given).__qualname__}`" if array is None else f"one of `{array.dtype}`"
         msg = f"Expected a numpy array of `format_of({path}).dtype`, got {kind}"
-        raise EncodeError(msg, path=path, hint="`astype` makes one")
+        raise EncodeTypeError(msg, path=path, hint="`astype` makes one")
     if not array.flags.c_contiguous:
         msg = "Expected an array in one piece, got one with strides"
         raise EncodeError(msg, path=path, hint="`numpy.ascontiguousarray` makes one")

@@ -26,7 +26,7 @@ from echo_core.codegen.plain.records import (
     shape_of,
     write,
 )
-from echo_core.errors import EncodeError, WireError
+from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
@@ -152,7 +152,7 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     target = _native_dtype(scalar)
     if array.dtype.kind not in _SOURCES[scalar.kind]:
         msg = f"Expected an array of `{scalar}`, got one of `{array.dtype}`"
-        raise EncodeError(msg, path=path)
+        raise EncodeTypeError(msg, path=path)
     try:
         with np.errstate(over="ignore"):  # an overflow is found below
             converted = array.astype(target)
@@ -194,10 +194,10 @@ def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Pl
     native = _native_format(record, path)
     if array.dtype.names != native.dtype.names:
         msg = f"Expected an array of `{record}`, got one with the fields {list(array.dtype.names or ())}"
-        raise EncodeError(msg, path=path)
+        raise EncodeTypeError(msg, path=path)
     if not np.can_cast(array.dtype, native.dtype, "safe"):
         msg = f"Expected an array of `{record}`, got one of `{array.dtype}`, whose numbers may not fit"
-        raise EncodeError(msg, path=path, hint="convert it with `astype(format_of(...).dtype)`")
+        raise EncodeTypeError(msg, path=path, hint="convert it with `astype(format_of(...).dtype)`")
     data, size = array.astype(native.dtype).tobytes(), native.size_bytes
     try:
         rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
@@ -211,7 +211,7 @@ def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Pl
 def _native_format(record: Record, path: str) -> Format:
     if has_parts(record):
         msg = f"Expected a list of `{record}`, got a numpy array: its records have variable parts"
-        raise EncodeError(msg, path=path)
+        raise EncodeTypeError(msg, path=path)
     return format_of(class_of(record))
 
 

@@ -267,7 +267,7 @@ static int refuse(const struct outlet *outlet, PyObject *event)
     }
     record = call_one(outlet->encode, event);
     if (record != NULL)
-        echo_raise("EncodeError", "Expected %R, got %R", outlet->event_class, event);
+        echo_raise("EncodeTypeError", "Expected %R, got %R", outlet->event_class, event);
     Py_XDECREF(record);
     return -1;
 }

@@ -263,7 +263,7 @@ def test_what_is_no_event_of_the_class_is_refused(wrong: Any) -> None:
     """With the words of the generic codec."""
     compiled, generic = both(Numbers)
     assert outcome(compiled.encode, wrong) == outcome(generic.encode, wrong)
-    assert outcome(compiled.encode, wrong)[0] is echo.EncodeError
+    assert outcome(compiled.encode, wrong)[0] is echo.EncodeTypeError
 
 
 def test_a_subclass_is_encoded_as_its_parent() -> None:

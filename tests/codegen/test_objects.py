@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import enum
 import math
+import re
 import uuid
 from collections import deque
 from dataclasses import dataclass
@@ -406,6 +407,9 @@ def test_value_that_does_not_fit_is_refused_with_its_path(case: Refused) -> None
         encode(Everything(**{case.field: case.value}))
     assert case.message in str(caught.value)
     assert caught.value.path == f"Everything.{case.field}{case.path}"
+    assert isinstance(caught.value, TypeError) == bool(
+        re.search("got (one of|one with|`|a numpy)", str(caught.value))
+    )
 
 
 def test_event_of_another_class_is_refused() -> None:

@@ -14,6 +14,7 @@ from echo_core.errors import (
     ConversionError,
     EchoError,
     EncodeError,
+    EncodeTypeError,
     FormatError,
     IncompatibleError,
     LinkError,
@@ -26,6 +27,7 @@ from echo_core.errors import (
 KINDS = [
     FormatError,
     EncodeError,
+    EncodeTypeError,
     IncompatibleError,
     WireError,
     ConversionError,
@@ -40,12 +42,13 @@ _WARNINGS: set[type[Exception]] = {PlaintextWarning}
 
 
 def test_every_error_is_an_echo_error() -> None:
-    """One `except` catches all of them; none but a refusal of a link is another kind's."""
+    """One `except` catches all of them; two are also of another kind."""
     found = [cls for cls in vars(errors).values() if isinstance(cls, type)]
     defined = {cls for cls in found if issubclass(cls, Exception)}
     assert {EchoError, *KINDS} <= defined
     assert defined - {EchoError} == {kind for kind in defined if EchoError in kind.__mro__[1:]} | _WARNINGS
-    assert [kind for kind in defined if kind.__base__ in defined - {EchoError}] == [RefusedError]
+    second = {kind for kind in defined if kind.__base__ in defined - {EchoError}}
+    assert second == {EncodeTypeError, RefusedError}
 
 
 @pytest.mark.parametrize(
@@ -74,3 +77,14 @@ def test_error_comes_back_from_another_process(kind: type[EchoError]) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert (str(again), again.path) == (str(error), "R.x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [(EncodeError, ValueError), (EncodeTypeError, TypeError), (TimedOutError, TimeoutError)],
+)
+def test_error_is_also_the_builtin_that_python_would_raise(
+    kind: type[EchoError], builtin: type[Exception]
+) -> None:
+    """`except ValueError` around code that makes events catches what is wrong with their values."""
+    assert issubclass(kind, builtin)

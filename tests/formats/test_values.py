@@ -181,6 +181,7 @@ def test_value_that_does_not_fit_is_refused(leaf: Leaf, value: object, message: 
     assert message in str(caught.value)
     assert " - at `R.x`" in str(caught.value)
     assert caught.value.path == "R.x"
+    assert isinstance(caught.value, TypeError) == ("got `" in str(caught.value))
 
 
 def test_integer_too_long_to_print_is_refused_at_once() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import echo_core as echo
 from echo_core._c.links import DROP_NEWEST, Delivery, Outlet, Queue
-from echo_core.errors import ClosedError, EncodeError, FormatError
+from echo_core.errors import ClosedError, EncodeError, EncodeTypeError, FormatError
 from tests.native.sinks import (
     EVENTS,
     Native,
@@ -116,7 +116,7 @@ def test_an_event_that_cannot_be_encoded_goes_nowhere() -> None:
 def test_an_encoder_that_takes_what_is_not_of_the_class_changes_nothing() -> None:
     """Sinks by reference rely on the class."""
     outlet = Outlet(str, lambda _: b"")
-    with pytest.raises(EncodeError, match="Expected <class 'str'>"):
+    with pytest.raises(EncodeTypeError, match="Expected <class 'str'>"):
         outlet.submit(5)
 
 
