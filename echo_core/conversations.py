@@ -25,7 +25,7 @@ class Conversation:
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
-    def command(self, command: Callable[[], None], *, behind: links.Route | None = None) -> None:
+    def command(self, command: Callable[[], None], *, behind: links.OutgoingStream | None = None) -> None:
         """What the protocol refuses because the other side has left or said goodbye already is no news."""
         try:
             command()
@@ -33,7 +33,7 @@ class Conversation:
             return
         self.send(behind=behind)
 
-    def send(self, *, behind: links.Route | None = None) -> None:
+    def send(self, *, behind: links.OutgoingStream | None = None) -> None:
         """The frames that the protocol has made: at once, or behind what is queued for a route."""
         send = self.link.send if behind is None else behind.send
         for kind, payload in self.protocol.take_frames():

@@ -22,7 +22,7 @@ class Outgoing:
     source: Source[Any]
     uid: bytes
     stream: int
-    route: links.Route | None = None
+    route: links.OutgoingStream | None = None
     is_flowing: bool = False
     flushed_at: int = 0  # the source's events that are known to have arrived, if this route had them to carry
 
@@ -75,7 +75,7 @@ class OutgoingSources:
         self._membership_of = membership_of
         self._max_payload = max_payload
         self._register = _Register()
-        self._ending: list[tuple[Source[Any], links.Route]] = []  # closed, but something was queued
+        self._ending: list[tuple[Source[Any], links.OutgoingStream]] = []  # closed, but something was queued
         self._unanswered: set[int] = set()  # flushes that somebody waits for
 
     # -----------------------------------------------------------------------
@@ -180,10 +180,10 @@ class OutgoingSources:
     # -----------------------------------------------------------------------
     # Routes
 
-    def _begin(self, outgoing: Outgoing) -> links.Route:
+    def _begin(self, outgoing: Outgoing) -> links.OutgoingStream:
         """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
         source = outgoing.source
-        route = outgoing.route or links.Route(
+        route = outgoing.route or links.OutgoingStream(
             self._conversation.link,
             outgoing.stream,
             f"source `{source.name}` to {self._conversation.name}",
@@ -196,7 +196,7 @@ class OutgoingSources:
             max_payload=self._max_payload,
         )
         sequence = self._tell_start(outgoing)
-        while not (source.outlet.add_route(route, sequence) or source.is_closed):
+        while not (source.outlet.add_outgoing(route, sequence) or source.is_closed):
             sequence = self._tell_start(outgoing)
         outgoing.flushed_at = sequence
         return route
@@ -229,7 +229,7 @@ class OutgoingSources:
         if outgoing.route is not None:
             self._end_route(outgoing.source, outgoing.route)
 
-    def _end_route(self, source: Source[Any], route: links.Route) -> None:
+    def _end_route(self, source: Source[Any], route: links.OutgoingStream) -> None:
         route.close()
         source.remove_route(route)
         self._ending.append((source, route))

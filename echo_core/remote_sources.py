@@ -48,7 +48,7 @@ class RemoteSource:
         self.stream = stream
         self.format = format_
         self.name = name
-        self.inlet = links.Inlet(record_size=format_.size_bytes if format_.is_fixed else 0)
+        self.inlet = links.IncomingStream(record_size=format_.size_bytes if format_.is_fixed else 0)
         self._sinks: dict[Sink[Any], links.Delivery] = {}
         self._refusing: list[Sink[Any]] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told

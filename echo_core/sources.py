@@ -69,8 +69,8 @@ class Source(Generic[T]):
         self.is_closed = False
         self._keeper = keeper
         self._local: dict[Sink[Any], links.Delivery] = {}
-        self._remote_sinks: dict[links.Route, int] = {}
-        self._ending: list[links.Route] = []  # no sink takes them any more, but something is queued
+        self._remote_sinks: dict[links.OutgoingStream, int] = {}
+        self._ending: list[links.OutgoingStream] = []  # no sink takes them any more, but something is queued
         self._past_dropped_here = 0  # at sinks of this process that are gone
         self._dropped_elsewhere = 0  # at sinks of others
         self._told_dropped = 0  # at sinks of this process, as components have been told
@@ -242,7 +242,7 @@ class Source(Generic[T]):
         for sink in list(self._local):
             self._release(sink)
 
-    def set_remote_sinks(self, route: links.Route, sinks: int) -> None:
+    def set_remote_sinks(self, route: links.OutgoingStream, sinks: int) -> None:
         """How many sinks there are at the end of a route, which the outlet sends over already."""
         self._remote_sinks[route] = sinks
 
@@ -260,17 +260,17 @@ class Source(Generic[T]):
         newly, self._told_dropped = dropped - self._told_dropped, dropped
         return newly
 
-    def pause(self, route: links.Route) -> None:
+    def pause(self, route: links.OutgoingStream) -> None:
         """Nobody takes events at its end; what it has queued is still sent."""
         with suppress(ClosedError):  # then it has let go of all
-            self.outlet.routes = _without(self.outlet.routes, route)
+            self.outlet.outgoing = _without(self.outlet.outgoing, route)
 
     def note_lost_route(self, flushed: int, reason: str) -> None:
         """A link is gone, and nobody knows of more than so many events that they came to its end."""
         if self.outlet.sequence > flushed:
             self._lost_route = reason
 
-    def remove_route(self, route: links.Route) -> None:
+    def remove_route(self, route: links.OutgoingStream) -> None:
         self.pause(route)
         if self._remote_sinks.pop(route, None) is not None:
             self._ending.append(route)
@@ -290,7 +290,7 @@ class Source(Generic[T]):
         return not (self._remote_sinks or self.outlet.may_drop)
 
     @property
-    def routes(self) -> tuple[links.Route, ...]:
+    def routes(self) -> tuple[links.OutgoingStream, ...]:
         return tuple(self._remote_sinks)
 
 

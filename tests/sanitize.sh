@@ -31,7 +31,7 @@ ADDRESS_TESTS=(
     --deselect tests/echo_core/test_public.py::test_import_takes_little_time
 )
 THREAD_TESTS=(
-    tests/native/test_{deliveries,link*,outlets,outlet_rooms,outlet_routes}.py
+    tests/native/test_{deliveries,link*,outlets,outlet_rooms,outlet_streams}.py
     tests/native/test_{pools,pool_attacks,pool_readers,queues,queue_links,queue_model,rings,ring_attacks}.py
     tests/echo_core/test_{attacks_hostile,attacks_replayed,backlog,company,conformance,losses,nodes}.py
 )

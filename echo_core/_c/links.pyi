@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, final
+from typing import Any, Self, final
 
 # How a full backlog is treated; the numbers of enum policy in native/links/links.h.
 BLOCK: int
@@ -72,7 +72,7 @@ class Link:
         """Reads and delivers until the end of the link. WireError, LinkError: why it ended."""
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame, in order with the events that were submitted before."""
-    def bind(self, stream: int, inlet: Inlet) -> None: ...
+    def bind(self, stream: int, incoming: IncomingStream) -> None: ...
     def unbind(self, stream: int) -> None: ...
     def follow(self, queue: Queue) -> None:
         """Who waits for this queue may read the link."""
@@ -108,9 +108,8 @@ class Link:
     @property
     def reads(self) -> int: ...
 
-@final
-class Route:
-    """The way of one source's events over one link."""
+class OutgoingStream:
+    """The sending end of one source's way over one link; Python code may have it as a base class."""
 
     def __new__(
         cls,
@@ -126,10 +125,10 @@ class Route:
         timeout_ns: int,
         delay_ns: int = 0,
         max_payload: int = 0xFFFFFFFF,
-    ) -> Route:
-        """What it drops is counted by the outlet too, also when the route is gone."""
+    ) -> Self:
+        """What it drops is counted by the outlet too, also when the stream is gone."""
     def send(self, kind: int, payload: bytes) -> None:
-        """A control frame behind the route's events; a closed route still takes it."""
+        """A control frame behind the stream's events; a closed stream still takes it."""
     def close(self) -> None:
         """Further events are dropped and counted, also one whose submit waits; what is queued is sent.
 
@@ -148,11 +147,13 @@ class Route:
     @property
     def queued_bytes(self) -> int: ...
 
-@final
-class Inlet:
-    """The receiving end of one stream. `sequence` counts events and gaps."""
+class IncomingStream:
+    """The receiving end of one stream; Python code may have it as a base class.
 
-    def __new__(cls, *, record_size: int = 0, sequence: int = 0) -> Inlet: ...
+    `sequence` counts events and gaps.
+    """
+
+    def __new__(cls, *, record_size: int = 0, sequence: int = 0) -> Self: ...
     deliveries: tuple[Delivery, ...]
     sequence: int
     @property
@@ -249,7 +250,7 @@ class Queue:
 
 @final
 class Outlet:
-    """Where the events of one source leave: encoded once, for all routes; by reference to deliveries."""
+    """Where the events of one source leave: encoded once, for all streams; by reference to deliveries."""
 
     def __new__(
         cls,
@@ -260,15 +261,15 @@ class Outlet:
         dtype: Any = None,
         max_payload: int = 1048576,
     ) -> Outlet: ...
-    routes: tuple[Route, ...]
+    outgoing: tuple[OutgoingStream, ...]
     direct: tuple[Delivery, ...]
     """Sinks in this process that take the event itself."""
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
     pool: Pool | None
     """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
-    def add_route(self, route: Route, sequence: int) -> bool:
-        """From now on events take this route too, if the next one is number `sequence`; whether it is."""
+    def add_outgoing(self, stream: OutgoingStream, sequence: int) -> bool:
+        """Events leave by this stream too from number `sequence` on; False: that is not the next one."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""
@@ -282,10 +283,10 @@ class Outlet:
     def bytes(self) -> int: ...
     @property
     def dropped(self) -> int:
-        """Events that routes which were made for it have dropped."""
+        """Events that streams which were made for it have dropped."""
     @property
     def may_drop(self) -> bool:
-        """Whether such a route, or what it has queued, is left: somebody may be about to put more into it."""
+        """Whether such a stream, or what it has queued, is left: somebody may be putting more into it."""
 
 @final
 class Pool:

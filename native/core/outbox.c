@@ -33,7 +33,7 @@ void echo_outbox_unlock(struct outbox *outbox)
 
     outbox->is_called = 0;
     if (outbox->end != END_NOT && has_backlog(outbox))
-        echo_lanes_clear(outbox);
+        echo_outbox_clear(outbox);
     pthread_mutex_unlock(&outbox->mutex);
     if (is_called)
         futex_wake_all(&outbox->calls);
@@ -62,22 +62,22 @@ void echo_outbox_end(struct outbox *outbox, enum end end, int error)
 size_t echo_outbox_queued(const struct outbox *outbox)
 {
     size_t bytes = outbox->front_to - outbox->front_from + outbox->staged + outbox->control.bytes;
-    const struct lane *lane = outbox->turn;
+    const struct outgoing *outgoing = outbox->turn;
 
     if (outbox->large != NULL)
         bytes += outbox->large->end - outbox->large->begin;
-    for (unsigned i = 0; i < outbox->lanes; i++, lane = lane->next)
-        bytes += lane->ahead.bytes + lane->backlog.bytes;
+    for (unsigned i = 0; i < outbox->in_circle; i++, outgoing = outgoing->next)
+        bytes += outgoing->ahead.bytes + outgoing->backlog.bytes;
     return bytes;
 }
 
 uint64_t echo_outbox_queued_events(const struct outbox *outbox)
 {
-    const struct lane *lane = outbox->turn;
+    const struct outgoing *outgoing = outbox->turn;
     uint64_t events = 0;
 
-    for (unsigned i = 0; i < outbox->lanes; i++, lane = lane->next)
-        events += lane->backlog.events;
+    for (unsigned i = 0; i < outbox->in_circle; i++, outgoing = outgoing->next)
+        events += outgoing->backlog.events;
     return events;
 }
 

@@ -3,7 +3,7 @@
  *   put --> staging --(swap)--> front --\
  *    |         ^                         >--> wire          in the order: front, large, staging, backlogs
  *    |         |  refill        large --/
- *    \--> backlog of the lane; control backlog
+ *    \--> backlog of the stream; control backlog
  *
  * Expected workload: records of 100 bytes, ten million a second, from one thread at a time; frames of 100 KB
  * as fast as the wire takes them. On an idle link the thread that puts writes; on a busy one frames gather in
@@ -40,9 +40,10 @@ enum end {
     END_THREAD,  /* the system gave none: errno */
 };
 
-/* What one route has in the outbox. The mutex guards it; what never changes can be read without. */
-struct lane {
-    struct outbox *outbox;      /* borrowed: outlives its lanes. Never changes */
+/* One stream's events on their way to one place: what waits of it, and what becomes of the rest. The mutex guards it;
+ * what never changes can be read without. The stream's Python object is its twin, and may go before it. */
+struct outgoing {
+    struct outbox *outbox;      /* borrowed: outlives its streams. Never changes */
     uint32_t stream;            /* never changes */
     enum policy policy;         /* never changes */
     uint64_t max_events;        /* of the backlog; never changes */
@@ -50,7 +51,7 @@ struct lane {
     int64_t timeout_ns;         /* of POLICY_BLOCK; negative: for ever. Never changes */
     uint32_t max_payload;       /* of a frame that the peer takes. Never changes */
     int64_t delay;              /* ticks; 0: the outbox's. Never changes */
-    struct lane *next, *before; /* in the circle of lanes that have a backlog; NULL: not in it */
+    struct outgoing *next, *before; /* in the circle of streams that have a backlog; NULL: not in it */
     struct backlog ahead;       /* goes first: control frames and gaps that dropping left at the head */
     struct backlog backlog;     /* what the limits count */
     uint64_t head_gap;          /* events dropped between `ahead` and `backlog` */
@@ -58,7 +59,7 @@ struct lane {
     uint64_t events, dropped;   /* accepted (some of them dropped later), dropped in all */
     struct tally *tally;        /* a user of it; counts what is dropped too. NULL: there is none. Never changes */
     int is_closed;              /* 1: takes no more events. Set with the GIL too, so either lock suffices to read it */
-    int is_orphan;              /* 1: its route is gone, and it goes when its backlog has been sent */
+    int is_orphan;              /* 1: its twin is gone, and it goes when its backlog has been sent */
 };
 
 struct outbox {
@@ -79,8 +80,8 @@ struct outbox {
     struct piece *large;         /* owned; a frame that is too large for staging, being written. NULL: none */
     struct backlog control;      /* frames of the link itself */
     size_t control_bytes;        /* of control frames in all backlogs */
-    struct lane *turn;           /* the lane in the circle that is next; NULL: no lane has a backlog */
-    unsigned lanes;              /* in the circle */
+    struct outgoing *turn;       /* the stream in the circle that is next; NULL: none has a backlog */
+    unsigned in_circle;          /* streams in it */
     uint64_t tickets;            /* given to frames that had to wait */
     /* Who writes. */
     int is_writing;           /* 1: a thread is in write or await_room */
@@ -101,7 +102,7 @@ struct outbox {
     int is_called;          /* 1: unlock wakes it */
     /* Counters. */
     uint64_t sent_bytes, sent_frames, writes; /* given to the system; past any dropping; calls that did it */
-    uint64_t dropped;                         /* events, of all lanes */
+    uint64_t dropped;                         /* events, of all streams */
     enum end end;                             /* why nothing is sent any more; END_NOT: it is */
     int error;                                /* END_ERROR, END_THREAD: errno */
 };
@@ -155,7 +156,7 @@ void echo_outbox_pump(struct outbox *outbox, int holds_gil);
  */
 int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
 
-/* Who does that looks up so often: waiting for the wire does not see that a route was closed, nor a signal that
+/* Who does that looks up so often: waiting for the wire does not see that a stream was closed, nor a signal that
  * came between two waits, where a busy machine keeps a thread for long. */
 #define SLICE_NS 20000000
 
@@ -199,34 +200,37 @@ void echo_gathering_end(struct gathering *gathering);
 /* This thread has written to a link, at that time in ticks. */
 void echo_submission_wrote(int64_t now);
 
-/* --- lanes.c: all locked --- */
+/* --- outgoing.c: all locked but echo_outgoing_new --- */
+
+/* A stream of this outbox, with what never changes as in `settings`; NULL: no memory. Becomes a user of the tally. */
+struct outgoing *echo_outgoing_new(struct outbox *outbox, const struct outgoing *settings);
 
 /* 1: the backlog takes so much. An empty one takes anything, else a large record could never be sent. */
-int echo_lane_fits(const struct lane *lane, uint64_t events, size_t bytes);
+int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t bytes);
 
 /* To the end of the backlog. 0; -1: it is not there, as memory has failed, and with it the link. */
-int echo_lane_queue(struct lane *lane, uint64_t events, const struct frame *frame);
+int echo_outgoing_queue(struct outgoing *outgoing, uint64_t events, const struct frame *frame);
 
-/* A control frame behind the lane's events. 0; -1: the link has ended (perhaps by this). GIL. */
-int echo_lane_control(struct lane *lane, const struct frame *frame);
+/* A control frame behind the stream's events. 0; -1: the link has ended (perhaps by this). GIL. */
+int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame);
 
 /* Events that are not sent, counted where they would have stood. The first: GIL, unlocks meanwhile;
  * `frame`: NULL where there never was one. */
-void echo_lane_drop_newest(struct lane *lane, uint64_t events, const struct frame *frame);
-void echo_lane_drop_oldest(struct lane *lane);
+void echo_outgoing_drop_newest(struct outgoing *outgoing, uint64_t events, const struct frame *frame);
+void echo_outgoing_drop_oldest(struct outgoing *outgoing);
 
 /* It takes no more events, and who waits to put one gives up. What was dropped so far is said before any frame
  * that is put after this, and nothing of the stream follows. GIL. */
-void echo_lane_close(struct lane *lane);
+void echo_outgoing_close(struct outgoing *outgoing);
 
 /* All that waits is dropped, and orphans go. */
-void echo_lanes_clear(struct outbox *outbox);
+void echo_outbox_clear(struct outbox *outbox);
 
 /* Frees it, which no backlog holds. */
-void echo_lane_free(struct lane *lane);
+void echo_outgoing_free(struct outgoing *outgoing);
 
 /* Frees it now, or when its backlog has been sent. */
-void echo_lane_release(struct lane *lane);
+void echo_outgoing_release(struct outgoing *outgoing);
 
 /* Fills staging from the backlogs, in turn; a large frame becomes `large` if nothing is before it. */
 void echo_outbox_refill(struct outbox *outbox);

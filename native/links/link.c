@@ -173,21 +173,21 @@ static PyObject *link_run(PyObject *self, PyObject *ignored)
 
 static int make_room_for(struct link *link, size_t index)
 {
-    size_t count = link->inlet_count < 16 ? 16 : link->inlet_count;
-    PyObject **inlets;
+    size_t count = link->incoming_count < 16 ? 16 : link->incoming_count;
+    PyObject **incoming;
 
     while (count <= index)
         count *= 2;
-    if (count == link->inlet_count)
+    if (count == link->incoming_count)
         return 0;
-    inlets = realloc(link->inlets, count * sizeof *inlets);
-    if (inlets == NULL) {
+    incoming = realloc(link->incoming, count * sizeof *incoming);
+    if (incoming == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    memset(inlets + link->inlet_count, 0, (count - link->inlet_count) * sizeof *inlets);
-    link->inlets = inlets;
-    link->inlet_count = count;
+    memset(incoming + link->incoming_count, 0, (count - link->incoming_count) * sizeof *incoming);
+    link->incoming = incoming;
+    link->incoming_count = count;
     return 0;
 }
 
@@ -204,14 +204,14 @@ static PyObject *link_bind(PyObject *self, PyObject *args)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct link *link = link_of(self);
-    PyObject *inlet, *before;
+    PyObject *incoming, *before;
     unsigned int stream;
 
-    if (!PyArg_ParseTuple(args, "IO!:bind", &stream, state->inlet_type, &inlet) ||
+    if (!PyArg_ParseTuple(args, "IO!:bind", &stream, state->incoming_type, &incoming) ||
         check_stream(stream) != 0 || make_room_for(link, stream - FIRST_STREAM) != 0)
         return NULL;
-    before = link->inlets[stream - FIRST_STREAM];
-    link->inlets[stream - FIRST_STREAM] = Py_NewRef(inlet);
+    before = link->incoming[stream - FIRST_STREAM];
+    link->incoming[stream - FIRST_STREAM] = Py_NewRef(incoming);
     Py_XDECREF(before);
     Py_RETURN_NONE;
 }
@@ -224,11 +224,11 @@ static PyObject *link_unbind(PyObject *self, PyObject *argument)
 
     if (stream == (unsigned long)-1 && PyErr_Occurred() != NULL)
         return NULL;
-    if (stream < FIRST_STREAM || stream - FIRST_STREAM >= link->inlet_count)
+    if (stream < FIRST_STREAM || stream - FIRST_STREAM >= link->incoming_count)
         Py_RETURN_NONE;
-    before = link->inlets[stream - FIRST_STREAM];
+    before = link->incoming[stream - FIRST_STREAM];
     if (before != NULL)
-        link->inlets[stream - FIRST_STREAM] = Py_NewRef(Py_None);
+        link->incoming[stream - FIRST_STREAM] = Py_NewRef(Py_None);
     Py_XDECREF(before);
     Py_RETURN_NONE;
 }
@@ -273,15 +273,15 @@ static PyObject *link_rouse(PyObject *self, PyObject *ignored)
 static PyObject *link_shut(PyObject *self, PyObject *ignored)
 {
     struct link *link = link_of(self);
-    PyObject *inlet;
+    PyObject *incoming;
 
     (void)ignored;
     if (echo_link_check(link) != 0)
         return NULL;
-    for (size_t i = 0; i < link->inlet_count; i++) {
-        inlet = link->inlets[i];
-        if (inlet != NULL && inlet != Py_None)
-            echo_inlet_close((struct inlet *)(void *)inlet);
+    for (size_t i = 0; i < link->incoming_count; i++) {
+        incoming = link->incoming[i];
+        if (incoming != NULL && incoming != Py_None)
+            echo_incoming_close((struct incoming_stream *)(void *)incoming);
     }
     echo_link_end(link, END_SHUT);
     Py_RETURN_NONE;
@@ -323,7 +323,7 @@ PyMethodDef echo_link_methods[] = {
      PyDoc_STR("send($self, kind, payload, /)\n--\n\n"
                "A control frame, in order with the events that were submitted before.")},
     {"bind", link_bind, METH_VARARGS,
-     PyDoc_STR("bind($self, stream, inlet, /)\n--\n\nWhere the records of a stream go.")},
+     PyDoc_STR("bind($self, stream, incoming, /)\n--\n\nWhere the records of a stream go.")},
     {"unbind", link_unbind, METH_O,
      PyDoc_STR("unbind($self, stream, /)\n--\n\nWhat still comes of the stream is skipped.")},
     {"follow", link_follow, METH_O,

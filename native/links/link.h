@@ -68,9 +68,9 @@ struct link {
     PyObject *control;         /* owned callable; NULL: cleared */
     PyObject *pool, *mapping;  /* owned; NULL: none */
     struct intake intake;      /* the reader's */
-    PyObject **inlets;         /* owned memory; by stream - FIRST_STREAM: owned Inlet, NULL: never bound,
+    PyObject **incoming;       /* owned memory; by stream - FIRST_STREAM: owned IncomingStream, NULL: never bound,
                                   None: unbound, and what still comes is skipped */
-    size_t inlet_count;        /* room in it */
+    size_t incoming_count;     /* room in it */
     _Atomic int role;          /* enum role; changed by compare and swap, also without the GIL */
     _Atomic uint32_t parking;  /* futex of the run that has no role */
     _Atomic uint64_t led;      /* how often a leader has read */

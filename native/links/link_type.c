@@ -139,8 +139,8 @@ static int link_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(link->pool);
     Py_VISIT(link->mapping);
     Py_VISIT(link->failure);
-    for (size_t i = 0; i < link->inlet_count; i++)
-        Py_VISIT(link->inlets[i]);
+    for (size_t i = 0; i < link->incoming_count; i++)
+        Py_VISIT(link->incoming[i]);
     for (Py_ssize_t i = 0; i < link->followers.count; i++)
         Py_VISIT(link->followers.queues[i]);
     return 0;
@@ -149,11 +149,11 @@ static int link_traverse(PyObject *self, visitproc visit, void *arg)
 static int link_clear(PyObject *self)
 {
     struct link *link = link_of(self);
-    size_t inlets = link->inlet_count;
+    size_t count = link->incoming_count;
 
-    link->inlet_count = 0; /* what runs below finds none */
-    for (size_t i = 0; i < inlets; i++)
-        Py_XDECREF(link->inlets[i]);
+    link->incoming_count = 0; /* what runs below finds none */
+    for (size_t i = 0; i < count; i++)
+        Py_XDECREF(link->incoming[i]);
     while (link->followers.count > 0)
         echo_link_unfollow(link, link->followers.queues[link->followers.count - 1]);
     Py_CLEAR(link->control);
@@ -186,7 +186,7 @@ static void link_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     free_sending(link);
     link_clear(self);
-    free(link->inlets);
+    free(link->incoming);
     free(link->followers.queues);
     for (int i = 0; i < CHUNKS; i++)
         Py_XDECREF((PyObject *)link->intake.chunks[i]);
@@ -200,7 +200,7 @@ static PyGetSetDef link_getters[] = {
     {"sent_bytes", link_get_sent_bytes, NULL, PyDoc_STR("Bytes given to the system."), NULL},
     {"sent_frames", link_get_sent_frames, NULL, PyDoc_STR("Frames that will not be dropped any more."), NULL},
     {"queued_bytes", link_get_queued_bytes, NULL, PyDoc_STR("Bytes that wait for the system."), NULL},
-    {"queued_events", link_get_queued_events, NULL, PyDoc_STR("Events in the backlogs of its routes."), NULL},
+    {"queued_events", link_get_queued_events, NULL, PyDoc_STR("Events in the backlogs of its streams."), NULL},
     {"dropped", link_get_dropped, NULL, PyDoc_STR("Events that were not sent."), NULL},
     {"writes", link_get_writes, NULL, PyDoc_STR("Writes to the wire."), NULL},
     {"reads", link_get_reads, NULL, PyDoc_STR("Reads of the wire that brought something."), NULL},

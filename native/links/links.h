@@ -1,7 +1,7 @@
 /* What the C files of echo_core._c.links know of each other. links/module.c says what the module is.
  *
  *   sender                                                         receiver
- *   Outlet --(encode once)--> Route --> Link --> Wire ~~~ Wire --> Link --> Inlet --> Delivery --> handler
+ *   Outlet --(encode once)--> OutgoingStream --> Link --> Wire ~~~ Wire --> Link --> IncomingStream --> Delivery --> handler
  *      \--> Delivery (in process)        outbox                    frames               \--> Queue --> thread
  *
  * Two locks: the GIL guards every Python object's state; an outbox has a mutex of its own, which is held for
@@ -109,16 +109,16 @@ struct wire_object {
 /* The wire, which is the caller's from now on; NULL with ClosedError. GIL. */
 struct wire *echo_wire_take(PyObject *object);
 
-/* How a full backlog is treated: a route's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
+/* How a full backlog is treated: a stream's, and a queue's. Python has them as BLOCK, DROP_OLDEST ... */
 enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
 
-/* --- tallies: core/lanes.c; what one source has dropped on its ways, also on those that are gone --- */
+/* --- tallies: core/outgoing.c; what one source has dropped on its ways, also on those that are gone --- */
 
 /* Who has dropped an event may be the last that knows of the way: a thread that was about to put it there, or that
  * waited for room, when the link was lost. malloc'd; no lock, no Python. */
 struct tally {
     _Atomic uint64_t dropped;
-    _Atomic unsigned users; /* the outlet that made it, and every lane that may yet drop something */
+    _Atomic unsigned users; /* the outlet that made it, and every outgoing that may yet drop something */
 };
 
 /* With one user; NULL: no memory. */
@@ -127,32 +127,32 @@ struct tally *echo_tally_new(void);
 /* One user less; the last one frees it. NULL is none. */
 void echo_tally_release(struct tally *tally);
 
-/* --- routes: streams/routes.c; one source's way over one link --- */
+/* --- streams: streams/outgoing.c; one source's way over one link --- */
 
 /* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once
  * or to gather is judged once for it. */
 void echo_submission_begin(void);
 
-/* One record, or for records of fixed size several: a frame for the route's stream. GIL; releases it where
+/* One record, or for records of fixed size several: a frame for the stream's stream. GIL; releases it where
  * the policy is to block. 0: sent, queued, or dropped and counted. -1 with an exception: BacklogError,
  * ClosedError, KeyboardInterrupt ... Never an exception because the link is lost: the record is counted as
  * dropped, and the departure is told elsewhere. */
-int echo_route_put(PyObject *route, const uint8_t *payload, Py_ssize_t size, uint64_t events);
+int echo_outgoing_stream_put(PyObject *stream, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
 /* How many bytes the peer takes in one frame; what is put beyond that is refused, and counted as dropped. GIL. */
-Py_ssize_t echo_route_max_payload(PyObject *route);
+Py_ssize_t echo_outgoing_stream_max_payload(PyObject *stream);
 
 /* Whether the link shares a pool. GIL. */
-int echo_route_lends(PyObject *route);
+int echo_outgoing_stream_lends(PyObject *stream);
 
 /* The same for records in a block of the node's pool, however large they are together, as a KIND_LOAN frame. 1:
  * nothing was done, as the link shares no pool, one record is larger than the peer takes, or echo_block_lend refuses;
  * put them. */
-int echo_route_lend(PyObject *route, PyObject *block, Py_ssize_t size, uint64_t events);
+int echo_outgoing_stream_lend(PyObject *stream, PyObject *block, Py_ssize_t size, uint64_t events);
 
 /* Events that are not put, as the submission has ended before: counted as dropped, so that the receiver's count stays
  * right. An exception may be set. GIL. */
-void echo_route_skip(PyObject *route, uint64_t events);
+void echo_outgoing_stream_skip(PyObject *stream, uint64_t events);
 
 /* --- links: link.c --- */
 
@@ -177,7 +177,7 @@ int echo_is_dispatching_from(const PyObject *link);
  * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
-/* --- inlets and deliveries: streams/inlets.c, streams/deliveries.c, streams/spans.c --- */
+/* --- streams and deliveries: streams/incoming.c, streams/deliveries.c, streams/spans.c --- */
 
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
@@ -191,8 +191,8 @@ struct space {
     Py_ssize_t bytes;  /* of records; below 0: a queue holds more than it should */
 };
 
-/* What a link needs of the receiving end of a stream; the Python object Inlet. GIL guards it. */
-struct inlet {
+/* What a link needs of the receiving end of a stream; the Python object IncomingStream. GIL guards it. */
+struct incoming_stream {
     PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
     PyObject *deliveries;    /* owned tuple of Delivery; replaced as a whole */
     Py_ssize_t record_size;  /* of one record; 0: records vary, and a frame holds one */
@@ -202,15 +202,15 @@ struct inlet {
 };
 
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
-int echo_inlet_hand(struct inlet *inlet, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
+int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
 
 /* Closes its deliveries. GIL; runs no Python code. */
-void echo_inlet_close(const struct inlet *inlet);
+void echo_incoming_close(const struct incoming_stream *incoming);
 
 /* Leaves no more room than the sinks' queues have; `size`: of the frame that is next. GIL; runs no Python code. */
-void echo_inlet_narrow(const struct inlet *inlet, Py_ssize_t size, struct space *space);
+void echo_incoming_narrow(const struct incoming_stream *incoming, Py_ssize_t size, struct space *space);
 
-/* streams/inlets.c: an attribute that is a tuple of exactly `type`, and is replaced as a whole. GIL; any code may run
+/* streams/incoming.c: an attribute that is a tuple of `type`, and is replaced as a whole. GIL; any code may run
  * once it has been. -1 with TypeError. */
 int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
 
@@ -227,7 +227,7 @@ int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssiz
 /* Hands on nothing more, whatever is under way: what is left of it is counted as dropped. GIL; runs no Python code. */
 void echo_delivery_close(PyObject *delivery);
 
-/* As echo_inlet_narrow. */
+/* As echo_incoming_narrow. */
 void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *space);
 
 /* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known, which it has to be
@@ -315,8 +315,8 @@ extern PyType_Spec echo_link_socket_wire_spec;                      /* core/sock
 extern PyType_Spec echo_link_ring_wire_spec;                        /* ring_wires.c */
 extern PyType_Spec echo_link_link_spec;                             /* link_type.c */
 extern PyType_Spec echo_link_chunk_spec;                            /* chunks.c */
-extern PyType_Spec echo_link_route_spec;                            /* streams/route_type.c */
-extern PyType_Spec echo_link_inlet_spec;                            /* streams/inlets.c */
+extern PyType_Spec echo_link_outgoing_spec;                            /* streams/outgoing_type.c */
+extern PyType_Spec echo_link_incoming_spec;                            /* streams/incoming.c */
 extern PyType_Spec echo_link_delivery_spec;                         /* streams/delivery_type.c */
 extern PyType_Spec echo_link_span_spec;                             /* streams/spans.c */
 extern PyType_Spec echo_link_queue_spec;                            /* streams/queue_type.c */
@@ -331,11 +331,24 @@ PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
 
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
-    PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *route_type, *inlet_type,
+    PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *outgoing_type, *incoming_type,
         *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
         *mapping_type, *loan_type;
     PyObject *dtype_word; /* "dtype", interned */
 };
+
+/* Of one of the module's types, or of a class of Python's that has one as its base. GIL. */
+static inline const struct module_state *echo_state_of(PyTypeObject *type)
+{
+    const struct module_state *state = PyType_GetModuleState(type);
+
+    while (state == NULL) { /* TypeError: the class was made by Python code */
+        PyErr_Clear();
+        type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base);
+        state = PyType_GetModuleState(type);
+    }
+    return state;
+}
 
 #pragma GCC visibility pop
 

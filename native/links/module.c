@@ -3,11 +3,11 @@
  *   Wire, SocketWire, RingWire   bytes from process to process (wires.c, core/socket.c; ring_wires.c,
  *                                core/ring.c, core/signals.c)
  *   Link               frames over a wire, both ways: the outbox (core/outbox.c draws it; core/staging.c,
- *                      core/lanes.c, core/backlog.c, core/writer.c), reading (reading.c, chunks.c),
+ *                      core/outgoing.c, core/backlog.c, core/writer.c), reading (reading.c, chunks.c),
  *                      and who reads (leading.c); link.c, link_type.c
  *   Outlet             where a source's events leave (streams/outlets.c, streams/outlet_type.c)
- *   Route              its way over a link, with a backlog and a policy (streams/routes.c, streams/route_type.c)
- *   Inlet, Delivery    where a stream arrives, and its ways to sinks (streams/inlets.c, streams/deliveries.c,
+ *   OutgoingStream              its way over a link, with a backlog and a policy (streams/outgoing.c, streams/outgoing_type.c)
+ *   IncomingStream, Delivery    where a stream arrives, and its ways to sinks (streams/incoming.c, streams/deliveries.c,
  *                      streams/delivery_type.c, raw_codec.c, streams/spans.c)
  *   Queue              events that wait for a thread (streams/queues.c, streams/queue_type.c)
  *   Pool, Block        memory that is lent to other processes (pools.c, blocks.c)
@@ -165,7 +165,7 @@ struct type_entry {
         &echo_link_##name##_spec, offsetof(struct module_state, name##_type)                                 \
     }
 
-static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(route),   ENTRY(inlet),
+static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(outgoing),   ENTRY(incoming),
                                             ENTRY(delivery), ENTRY(span),  ENTRY(queue),   ENTRY(outlet),
                                             ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
 

@@ -1,4 +1,4 @@
-/* From bytes to inlets: reads a chunk, and hands out the frames that are complete in it. */
+/* From bytes to streams: reads a chunk, and hands out the frames that are complete in it. */
 #include "links/link.h"
 
 #include <endian.h>
@@ -19,28 +19,28 @@ static inline int is_led(const struct link *link)
 
 /* --- streams --- */
 
-/* A new reference to the Inlet of a stream, or to None where it was unbound; NULL with WireError. */
-static PyObject *inlet_of(const struct link *link, uint32_t stream)
+/* A new reference to the IncomingStream of a stream, or to None where it was unbound; NULL with WireError. */
+static PyObject *incoming_of(const struct link *link, uint32_t stream)
 {
     size_t index = (size_t)stream - FIRST_STREAM;
 
-    if (stream < FIRST_STREAM || index >= link->inlet_count || link->inlets[index] == NULL) {
+    if (stream < FIRST_STREAM || index >= link->incoming_count || link->incoming[index] == NULL) {
         echo_raise("WireError", "Expected a stream that was asked for, got %lu", (unsigned long)stream);
         return NULL;
     }
-    return Py_NewRef(link->inlets[index]);
+    return Py_NewRef(link->incoming[index]);
 }
 
 static int hand(const struct link *link, uint32_t stream, const struct record *records, Py_ssize_t count,
                 PyObject *owner)
 {
-    PyObject *inlet = inlet_of(link, stream);
+    PyObject *incoming = incoming_of(link, stream);
     int status = -1;
 
-    if (inlet == NULL)
+    if (incoming == NULL)
         return -1;
-    status = inlet == Py_None ? 0 : echo_inlet_hand((struct inlet *)(void *)inlet, records, count, owner, is_led(link));
-    Py_DECREF(inlet);
+    status = incoming == Py_None ? 0 : echo_incoming_hand((struct incoming_stream *)(void *)incoming, records, count, owner, is_led(link));
+    Py_DECREF(incoming);
     return status;
 }
 
@@ -48,25 +48,25 @@ static int hand(const struct link *link, uint32_t stream, const struct record *r
 static struct space space_for(const struct link *link, uint32_t stream, Py_ssize_t size)
 {
     size_t index = (size_t)stream - FIRST_STREAM;
-    PyObject *inlet = stream >= FIRST_STREAM && index < link->inlet_count ? link->inlets[index] : NULL;
+    PyObject *incoming = stream >= FIRST_STREAM && index < link->incoming_count ? link->incoming[index] : NULL;
     struct space space = all_space;
 
-    if (inlet != NULL && inlet != Py_None)
-        echo_inlet_narrow((struct inlet *)(void *)inlet, size, &space);
+    if (incoming != NULL && incoming != Py_None)
+        echo_incoming_narrow((struct incoming_stream *)(void *)incoming, size, &space);
     return space;
 }
 
 /* --- control frames --- */
 
 /* A count that would begin anew is no source's; that of the losses goes on where a stream starts again. */
-static int check_gap(const struct inlet *inlet, uint64_t events)
+static int check_gap(const struct incoming_stream *incoming, uint64_t events)
 {
-    if (events > UINT64_MAX - inlet->sequence)
+    if (events > UINT64_MAX - incoming->sequence)
         echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
-                   (unsigned long long)inlet->sequence, (unsigned long long)events);
-    else if (events > UINT64_MAX - inlet->lost)
+                   (unsigned long long)incoming->sequence, (unsigned long long)events);
+    else if (events > UINT64_MAX - incoming->lost)
         echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
-                   (unsigned long long)inlet->lost, (unsigned long long)events);
+                   (unsigned long long)incoming->lost, (unsigned long long)events);
     else
         return 0;
     return -1;
@@ -74,7 +74,7 @@ static int check_gap(const struct inlet *inlet, uint64_t events)
 
 static int take_gap(const struct link *link, const struct frame *frame)
 {
-    struct inlet *inlet;
+    struct incoming_stream *incoming;
     PyObject *object;
     uint64_t events;
 
@@ -82,18 +82,18 @@ static int take_gap(const struct link *link, const struct frame *frame)
         echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
         return -1;
     }
-    object = inlet_of(link, le32toh(load_uint32_t(frame->payload)));
+    object = incoming_of(link, le32toh(load_uint32_t(frame->payload)));
     if (object == NULL)
         return -1;
     events = le64toh(load_uint64_t(frame->payload + 8));
-    inlet = object != Py_None ? (struct inlet *)(void *)object : NULL;
-    if (inlet != NULL && check_gap(inlet, events) != 0) {
+    incoming = object != Py_None ? (struct incoming_stream *)(void *)object : NULL;
+    if (incoming != NULL && check_gap(incoming, events) != 0) {
         Py_DECREF(object);
         return -1;
     }
-    if (inlet != NULL) {
-        inlet->sequence += events;
-        inlet->lost += events;
+    if (incoming != NULL) {
+        incoming->sequence += events;
+        incoming->lost += events;
     }
     Py_DECREF(object);
     return 0;
@@ -102,14 +102,14 @@ static int take_gap(const struct link *link, const struct frame *frame)
 /* Where a block holds one record. Those of fixed size are one after the other, and as large as was agreed. */
 static int is_loan_too_large(const struct link *link, uint32_t stream, Py_ssize_t size)
 {
-    PyObject *inlet = inlet_of(link, stream);
+    PyObject *incoming = incoming_of(link, stream);
     int is_it;
 
-    if (inlet == NULL)
+    if (incoming == NULL)
         return 1;
-    is_it = inlet != Py_None && ((struct inlet *)(void *)inlet)->record_size == 0 &&
+    is_it = incoming != Py_None && ((struct incoming_stream *)(void *)incoming)->record_size == 0 &&
             size > (Py_ssize_t)link->max_payload;
-    Py_DECREF(inlet);
+    Py_DECREF(incoming);
     if (is_it)
         echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
                    (unsigned long)link->max_payload, size, (unsigned long)stream);

@@ -17,7 +17,7 @@ struct batch {
     Py_ssize_t begun;   /* so many bytes of it */
 };
 
-/* The Python object. It has no tp_clear: a cycle through it leads through an Inlet, an Outlet, a Queue or an
+/* The Python object. It has no tp_clear: a cycle through it leads through an IncomingStream, an Outlet, a Queue or an
  * instance of a class, which have one. */
 struct delivery {
     PyObject ob_base;       /* spelled out: PyObject_HEAD hides it */

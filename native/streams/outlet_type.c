@@ -36,16 +36,16 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
 static int let_go(struct outlet *outlet)
 {
     PyObject *nobody = PyTuple_New(0);
-    PyObject *routes = outlet->routes, *direct = outlet->direct, *converting = outlet->converting;
+    PyObject *streams = outlet->outgoing, *direct = outlet->direct, *converting = outlet->converting;
 
     if (nobody == NULL)
         return -1;
     echo_outlet_free_room(outlet);
     outlet->takes_records = outlet->measures = 0;
-    outlet->routes = Py_NewRef(nobody);
+    outlet->outgoing = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
     outlet->converting = nobody;
-    Py_XDECREF(routes);
+    Py_XDECREF(streams);
     Py_XDECREF(direct);
     Py_XDECREF(converting);
     Py_CLEAR(outlet->pool);
@@ -85,7 +85,7 @@ static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(outlet->event_class);
     Py_VISIT(outlet->encode);
     Py_VISIT(outlet->dtype);
-    Py_VISIT(outlet->routes);
+    Py_VISIT(outlet->outgoing);
     Py_VISIT(outlet->direct);
     Py_VISIT(outlet->converting);
     Py_VISIT(outlet->pool);
@@ -108,7 +108,7 @@ static void outlet_dealloc(PyObject *self)
     Py_XDECREF((PyObject *)outlet->event_class);
     Py_XDECREF(outlet->encode);
     Py_XDECREF(outlet->dtype);
-    Py_XDECREF(outlet->routes);
+    Py_XDECREF(outlet->outgoing);
     Py_XDECREF(outlet->direct);
     Py_XDECREF(outlet->converting);
     Py_XDECREF(outlet->pool);
@@ -119,10 +119,10 @@ static void outlet_dealloc(PyObject *self)
 
 /* --- attributes --- */
 
-static PyObject *outlet_get_routes(PyObject *self, void *unused)
+static PyObject *outlet_get_outgoing(PyObject *self, void *unused)
 {
     (void)unused;
-    return Py_NewRef(((struct outlet *)self)->routes);
+    return Py_NewRef(((struct outlet *)self)->outgoing);
 }
 
 static PyObject *outlet_get_direct(PyObject *self, void *unused)
@@ -151,71 +151,71 @@ static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyT
 {
     int status = is_outlet_open(outlet) ? echo_replace_tuple(place, tuple, type) : -1;
 
-    outlet->takes_records = PyTuple_Size(outlet->routes) + PyTuple_Size(outlet->converting) > 0;
+    outlet->takes_records = PyTuple_Size(outlet->outgoing) + PyTuple_Size(outlet->converting) > 0;
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
     return status;
 }
 
-static int outlet_set_routes(PyObject *self, PyObject *routes, void *unused)
+static int outlet_set_outgoing(PyObject *self, PyObject *streams, void *unused)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
 
     (void)unused;
-    return replace(outlet, &outlet->routes, routes, state->route_type);
+    return replace(outlet, &outlet->outgoing, streams, state->outgoing_type);
 }
 
-/* The routes, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
+/* The streams, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
  * garbage collector run. */
-static PyObject *and_route(PyObject *routes, PyObject *route)
+static PyObject *and_stream(PyObject *streams, PyObject *stream)
 {
-    Py_ssize_t i, count = PyTuple_Size(routes);
+    Py_ssize_t i, count = PyTuple_Size(streams);
     PyObject *more = PyTuple_New(count + 1);
 
     if (more == NULL)
         return NULL;
     for (i = 0; i < count; i++)
-        PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(routes, i))); /* steals; cannot fail */
-    PyTuple_SetItem(more, count, Py_NewRef(route));
+        PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(streams, i))); /* steals; cannot fail */
+    PyTuple_SetItem(more, count, Py_NewRef(stream));
     return more;
 }
 
 /* As they were when the new tuple was filled; what was added or removed meanwhile must not be undone. */
-static PyObject *routes_and(const struct outlet *outlet, PyObject *route)
+static PyObject *streams_and(const struct outlet *outlet, PyObject *stream)
 {
-    PyObject *routes, *more = NULL;
+    PyObject *streams, *more = NULL;
     int is_outdated;
 
     do {
         Py_XDECREF(more);
-        routes = Py_NewRef(outlet->routes);
-        more = and_route(routes, route);
-        is_outdated = routes != outlet->routes;
-        Py_DECREF(routes); /* the last reference only where it is outdated: nothing runs after the last look */
+        streams = Py_NewRef(outlet->outgoing);
+        more = and_stream(streams, stream);
+        is_outdated = streams != outlet->outgoing;
+        Py_DECREF(streams); /* the last reference only where it is outdated: nothing runs after the last look */
     } while (more != NULL && is_outdated);
     return more;
 }
 
-/* Between the comparison and the first event that takes the route nobody can submit another. */
-static PyObject *outlet_add_route(PyObject *self, PyObject *args)
+/* Between the comparison and the first event that leaves by the stream nobody can submit another. */
+static PyObject *outlet_add_outgoing(PyObject *self, PyObject *args)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
     unsigned long long sequence;
-    PyObject *route, *routes;
+    PyObject *stream, *streams;
     int status;
 
-    if (!PyArg_ParseTuple(args, "O!K:add_route", state->route_type, &route, &sequence))
+    if (!PyArg_ParseTuple(args, "O!K:add_outgoing", state->outgoing_type, &stream, &sequence))
         return NULL;
-    routes = routes_and(outlet, route);
-    if (routes == NULL)
+    streams = streams_and(outlet, stream);
+    if (streams == NULL)
         return NULL;
     if (sequence != outlet->sequence || outlet->is_closed) {
-        Py_DECREF(routes);
+        Py_DECREF(streams);
         Py_RETURN_FALSE;
     }
-    status = replace(outlet, &outlet->routes, routes, state->route_type);
-    Py_DECREF(routes);
+    status = replace(outlet, &outlet->outgoing, streams, state->outgoing_type);
+    Py_DECREF(streams);
     return status == 0 ? Py_NewRef(Py_True) : NULL;
 }
 
@@ -243,7 +243,7 @@ static PyObject *outlet_get_dropped(PyObject *self, void *unused)
     return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->dropped));
 }
 
-/* Whoever has a route may drop something yet; so may a backlog that a route has left behind. */
+/* Whoever has a stream may drop something yet; so may a backlog that a stream has left behind. */
 static PyObject *outlet_get_may_drop(PyObject *self, void *unused)
 {
     (void)unused;
@@ -280,18 +280,18 @@ static int outlet_set_pool(PyObject *self, PyObject *pool, void *unused)
 
 static PyMethodDef outlet_methods[] = {
     {"submit", echo_outlet_submit, METH_O,
-     PyDoc_STR("submit($self, event, /)\n--\n\nTo all routes and sinks; encoded at most once.")},
+     PyDoc_STR("submit($self, event, /)\n--\n\nTo all streams and sinks; encoded at most once.")},
     {"submit_records", echo_outlet_submit_records, METH_O,
      PyDoc_STR("submit_records($self, records, /)\n--\n\n"
                "Records of fixed size side by side, in the source's layout.")},
     {"submit_array", echo_outlet_submit_array, METH_O,
      PyDoc_STR("submit_array($self, array, /)\n--\n\n"
                "The records of a numpy structured array, one event each, without a Python object for any.")},
-    {"add_route", outlet_add_route, METH_VARARGS,
-     PyDoc_STR("add_route($self, route, sequence, /)\n--\n\n"
-               "From now on events take this route too, if the next one is number `sequence`; whether it is.")},
+    {"add_outgoing", outlet_add_outgoing, METH_VARARGS,
+     PyDoc_STR("add_outgoing($self, stream, sequence, /)\n--\n\n"
+               "From now on events leave by this stream too, if the next one is number `sequence`; whether it is.")},
     {"close", outlet_close, METH_NOARGS,
-     PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of routes and sinks.")},
+     PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of streams and sinks.")},
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef outlet_members[] = {
@@ -301,11 +301,11 @@ static PyMemberDef outlet_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyGetSetDef outlet_properties[] = {
-    {"routes", outlet_get_routes, outlet_set_routes, PyDoc_STR("To other processes; replaced as a whole."), NULL},
+    {"outgoing", outlet_get_outgoing, outlet_set_outgoing, PyDoc_STR("To other processes; replaced as a whole."), NULL},
     {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
     {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
-    {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that routes which were made for it have dropped."), NULL},
-    {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a route, or what it has queued, is left."), NULL},
+    {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that streams which were made for it have dropped."), NULL},
+    {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a stream, or what it has queued, is left."), NULL},
     {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

@@ -66,39 +66,39 @@ static PyObject *conclude(struct submission *submission, int status)
 
 /* --- to other processes --- */
 
-static int put(PyObject *route, const uint8_t *bytes, Py_ssize_t size, uint64_t events, struct submission *submission)
+static int put(PyObject *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events, struct submission *submission)
 {
-    return echo_route_put(route, bytes, size, events) != 0 ? keep_error(submission) : 0;
+    return echo_outgoing_stream_put(stream, bytes, size, events) != 0 ? keep_error(submission) : 0;
 }
 
 /* Routes that it was not the turn of. */
-static void skip_from(PyObject *routes, Py_ssize_t first, uint64_t events)
+static void skip_from(PyObject *streams, Py_ssize_t first, uint64_t events)
 {
-    for (Py_ssize_t i = first; i < PyTuple_Size(routes); i++)
-        echo_route_skip(PyTuple_GetItem(routes, i), events);
+    for (Py_ssize_t i = first; i < PyTuple_Size(streams); i++)
+        echo_outgoing_stream_skip(PyTuple_GetItem(streams, i), events);
 }
 
 /* Bytes of records in a frame: as many whole ones as this side wants and the peer takes, but at least one. */
-static Py_ssize_t most_in_frame(const struct outlet *outlet, PyObject *route)
+static Py_ssize_t most_in_frame(const struct outlet *outlet, PyObject *stream)
 {
-    Py_ssize_t taken = echo_route_max_payload(route);
+    Py_ssize_t taken = echo_outgoing_stream_max_payload(stream);
     Py_ssize_t most = taken < outlet->max_payload ? taken : outlet->max_payload;
 
     return most > outlet->record_size ? most - most % outlet->record_size : outlet->record_size;
 }
 
 /* Frame by frame, each with whole records; where one record is more than the peer takes, all are refused at once. */
-static int put_records(const struct outlet *outlet, PyObject *route, struct submission *submission)
+static int put_records(const struct outlet *outlet, PyObject *stream, struct submission *submission)
 {
     const struct record *record = &submission->record;
-    Py_ssize_t at, size, most = most_in_frame(outlet, route);
+    Py_ssize_t at, size, most = most_in_frame(outlet, stream);
 
-    if (outlet->record_size > echo_route_max_payload(route))
-        return put(route, record->bytes, outlet->record_size, submission->events, submission);
+    if (outlet->record_size > echo_outgoing_stream_max_payload(stream))
+        return put(stream, record->bytes, outlet->record_size, submission->events, submission);
     for (at = 0; at < record->size; at += most) {
         size = record->size - at < most ? record->size - at : most;
-        if (put(route, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {
-            echo_route_skip(route, (uint64_t)((record->size - at - size) / outlet->record_size));
+        if (put(stream, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {
+            echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / outlet->record_size));
             return -1;
         }
     }
@@ -106,45 +106,45 @@ static int put_records(const struct outlet *outlet, PyObject *route, struct subm
 }
 
 /* block: where the records lie in the pool; NULL: they do not. */
-static int send(const struct outlet *outlet, PyObject *route, PyObject *block, struct submission *submission)
+static int send(const struct outlet *outlet, PyObject *stream, PyObject *block, struct submission *submission)
 {
     const struct record *record = &submission->record;
     int status = 1;
 
     if (block != NULL)
-        status = echo_route_lend(route, block, record->size, submission->events);
+        status = echo_outgoing_stream_lend(stream, block, record->size, submission->events);
     if (status < 0)
         return keep_error(submission);
     if (status == 0)
         return 0;
-    return submission->events == 1 ? put(route, record->bytes, record->size, 1, submission)
-                                   : put_records(outlet, route, submission);
+    return submission->events == 1 ? put(stream, record->bytes, record->size, 1, submission)
+                                   : put_records(outlet, stream, submission);
 }
 
-/* The block of the pool that large records lie in, if a route lends what is in it. */
-static PyObject *place(const struct outlet *outlet, PyObject *routes, const struct record *record)
+/* The block of the pool that large records lie in, if a stream lends what is in it. */
+static PyObject *place(const struct outlet *outlet, PyObject *streams, const struct record *record)
 {
     if (outlet->pool == NULL || record->size < LOAN_BYTES)
         return NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(routes); i++)
-        if (echo_route_lends(PyTuple_GetItem(routes, i)))
+    for (Py_ssize_t i = 0; i < PyTuple_Size(streams); i++)
+        if (echo_outgoing_stream_lends(PyTuple_GetItem(streams, i)))
             return echo_pool_place(outlet->pool, record->bytes, record->size);
     return NULL;
 }
 
 static int send_to_all(const struct outlet *outlet, struct submission *submission)
 {
-    PyObject *routes = Py_NewRef(outlet->routes); /* they may be replaced meanwhile */
-    PyObject *block = place(outlet, routes, &submission->record);
-    Py_ssize_t i, count = PyTuple_Size(routes);
+    PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
+    PyObject *block = place(outlet, streams, &submission->record);
+    Py_ssize_t i, count = PyTuple_Size(streams);
     int status = 0;
 
     echo_submission_begin();
     for (i = 0; status == 0 && i < count; i++)
-        status = send(outlet, PyTuple_GetItem(routes, i), block, submission);
-    skip_from(routes, i, submission->events);
+        status = send(outlet, PyTuple_GetItem(streams, i), block, submission);
+    skip_from(streams, i, submission->events);
     Py_XDECREF(block);
-    Py_DECREF(routes);
+    Py_DECREF(streams);
     return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
 }
 

@@ -15,18 +15,18 @@ struct outlet {
     Py_ssize_t record_size;    /* of one record; 0: records vary */
     PyObject *dtype;           /* owned; numpy's of one record. NULL: arrays are not taken */
     Py_ssize_t max_payload;    /* of a frame of several records */
-    PyObject *routes;          /* owned tuple of Route */
+    PyObject *outgoing;        /* owned tuple of OutgoingStream */
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
     PyObject *converting;      /* owned tuple of Delivery, which take records */
-    int takes_records;         /* 1: routes or converting is not empty */
+    int takes_records;         /* 1: outgoing or converting is not empty */
     int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
     uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
     Py_ssize_t room_size;      /* of it */
     PyObject *pool;            /* owned; a Pool. NULL: there is none */
     uint64_t sequence;         /* events that were submitted */
     uint64_t bytes;            /* of their records, where somebody took any */
-    struct tally *tally;       /* a user of it; of the routes that were made for it */
-    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no route, no sink, no pool */
+    struct tally *tally;       /* a user of it; of the streams that were made for it */
+    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
 };
 
 static inline void echo_outlet_free_room(struct outlet *outlet)

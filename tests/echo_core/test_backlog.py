@@ -52,9 +52,9 @@ def silent() -> Iterator[tuple[links.Link, socket.socket]]:
     far.close()
 
 
-def fill(link: links.Link, backlog: echo.Backlog, events: int) -> links.Route:
+def fill(link: links.Link, backlog: echo.Backlog, events: int) -> links.OutgoingStream:
     """Submits events of 1000 bytes to nobody."""
-    route = links.Route(
+    outgoing = links.OutgoingStream(
         link,
         64,
         "a source",
@@ -64,18 +64,18 @@ def fill(link: links.Link, backlog: echo.Backlog, events: int) -> links.Route:
         timeout_ns=backlog.timeout_ns,
     )
     outlet = links.Outlet(None, bytes, record_size=1000)
-    outlet.routes = (route,)
+    outlet.outgoing = (outgoing,)
     for _ in range(events):
         outlet.submit_records(bytes(1000))
-    return route
+    return outgoing
 
 
 @pytest.mark.parametrize("policy", ["drop_oldest", "drop_newest"])
 def test_what_is_dropped_is_counted(silent: tuple[links.Link, socket.socket], policy: WhenFull) -> None:
-    route = fill(silent[0], echo.Backlog(events=50, when_full=policy), 5000)
-    assert route.queued_events <= 50
-    assert route.dropped > 3000
-    assert route.queued_events + route.dropped <= 5000
+    outgoing = fill(silent[0], echo.Backlog(events=50, when_full=policy), 5000)
+    assert outgoing.queued_events <= 50
+    assert outgoing.dropped > 3000
+    assert outgoing.queued_events + outgoing.dropped <= 5000
 
 
 def test_an_error_is_raised_where_that_is_the_policy(silent: tuple[links.Link, socket.socket]) -> None:
@@ -89,5 +89,5 @@ def test_blocking_ends_in_an_error(silent: tuple[links.Link, socket.socket]) -> 
 
 
 def test_bytes_are_bounded_too(silent: tuple[links.Link, socket.socket]) -> None:
-    route = fill(silent[0], echo.Backlog(size_bytes=100_000, when_full="drop_newest"), 5000)
-    assert route.queued_bytes <= 100_000
+    outgoing = fill(silent[0], echo.Backlog(size_bytes=100_000, when_full="drop_newest"), 5000)
+    assert outgoing.queued_bytes <= 100_000

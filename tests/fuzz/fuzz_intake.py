@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core._c.links import BLOCK, Block, Delivery, Inlet, Link, Mapping, Pool, Queue, SocketWire
+from echo_core._c.links import BLOCK, Block, Delivery, IncomingStream, Link, Mapping, Pool, Queue, SocketWire
 from echo_core.errors import LinkError, WireError
 from tests.echo_core.channel_events import Plain, Reading2, Story
 from tests.native.test_link_frames import frame_bytes
@@ -61,7 +61,7 @@ def counted(data: bytes) -> dict[int, int]:
     return bytes_by_stream
 
 
-def bind_all(link: Link, queue: Queue, errors: list[BaseException]) -> dict[int, Inlet]:
+def bind_all(link: Link, queue: Queue, errors: list[BaseException]) -> dict[int, IncomingStream]:
     """A stream for each kind of sink; 70 has had one. A decoder's WireError is the link's."""
     kept: list[Any] = []
 
@@ -78,12 +78,14 @@ def bind_all(link: Link, queue: Queue, errors: list[BaseException]) -> dict[int,
         70: [],
     }
     record_sizes = {65: READING, 66: 24, 67: PLAIN}
-    inlets = {stream: Inlet(record_size=record_sizes.get(stream, 0)) for stream in deliveries}
-    for stream, inlet in inlets.items():
-        inlet.deliveries = tuple(deliveries[stream])
-        link.bind(stream, inlet)
+    incoming_by_stream = {
+        stream: IncomingStream(record_size=record_sizes.get(stream, 0)) for stream in deliveries
+    }
+    for stream, incoming in incoming_by_stream.items():
+        incoming.deliveries = tuple(deliveries[stream])
+        link.bind(stream, incoming)
     link.unbind(70)
-    return inlets
+    return incoming_by_stream
 
 
 def lend(data: bytes) -> Block:
@@ -135,7 +137,7 @@ def one(data: bytes) -> None:
     )
     block = lend(rest)
     errors: list[BaseException] = []
-    inlets = bind_all(link, queue, errors)
+    incoming_by_stream = bind_all(link, queue, errors)
     with peer:
         try:
             take(link, queue, peer, sent, is_led=is_led)
@@ -144,7 +146,7 @@ def one(data: bytes) -> None:
         link.shut()
     found = counted(sent)
     if KIND_LOAN not in found:
-        assert all(inlet.bytes <= found.get(stream, 0) for stream, inlet in inlets.items())
+        assert all(incoming.bytes <= found.get(stream, 0) for stream, incoming in incoming_by_stream.items())
     assert all(kind < 64 and kind not in (KIND_LOAN, KIND_GAP) for kind, _ in controls)
     assert not errors
     for number in range(BLOCKS):

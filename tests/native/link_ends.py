@@ -20,12 +20,12 @@ from typing import Any
 from echo_core._c.links import (
     BLOCK,
     Delivery,
-    Inlet,
+    IncomingStream,
     Link,
+    OutgoingStream,
     Outlet,
     Queue,
     RingWire,
-    Route,
     SocketWire,
     Wire,
     ring_memory,
@@ -66,9 +66,9 @@ def source(
     policy: int = BLOCK,
     timeout_ns: int = PATIENCE_NS,
     delay_ns: int = 0,
-) -> tuple[Outlet, Route]:
+) -> tuple[Outlet, OutgoingStream]:
     """Records go in at the one, and are counted at the other."""
-    route = Route(
+    outgoing = OutgoingStream(
         link,
         stream,
         "a source",
@@ -79,16 +79,18 @@ def source(
         delay_ns=delay_ns,
     )
     outlet = Outlet(bytes, bytes)
-    outlet.routes = (route,)
-    return outlet, route
+    outlet.outgoing = (outgoing,)
+    return outlet, outgoing
 
 
-def sink(link: Link, target: Callable[[Any], object] | Queue, stream: int = 64, **options: Any) -> Inlet:
+def sink(
+    link: Link, target: Callable[[Any], object] | Queue, stream: int = 64, **options: Any
+) -> IncomingStream:
     """Records of the stream go to the target."""
-    inlet = Inlet(record_size=options.get("record_size", 0))
-    inlet.deliveries = (Delivery(target, options.pop("decode", bytes), fail, **options),)
-    link.bind(stream, inlet)
-    return inlet
+    incoming = IncomingStream(record_size=options.get("record_size", 0))
+    incoming.deliveries = (Delivery(target, options.pop("decode", bytes), fail, **options),)
+    link.bind(stream, incoming)
+    return incoming
 
 
 def unbounded_queue() -> Queue:
@@ -208,10 +210,10 @@ def open_files() -> list[str]:
     return found
 
 
-def fill(outlet: Outlet, route: Route) -> int:
+def fill(outlet: Outlet, outgoing: OutgoingStream) -> int:
     """Submits until events wait in the backlog: how many."""
     count = 0
-    while route.queued_events == 0:
+    while outgoing.queued_events == 0:
         outlet.submit(numbered(count))
         count += 1
     return count

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c.links import DROP_NEWEST, Delivery, Inlet, Queue
+from echo_core._c.links import DROP_NEWEST, Delivery, IncomingStream, Queue
 from echo_core._c.routines import Routine
 from echo_core.errors import ConversionError, WireError
 from tests.native.sinks import (
@@ -510,16 +510,16 @@ def test_a_delivery_in_a_cycle_is_collected() -> None:
     assert gone() is None
 
 
-def test_deliveries_and_inlets_let_go_of_everything() -> None:
+def test_deliveries_and_incoming_streams_let_go_of_everything() -> None:
     """Their types, and what they were given."""
     handler, codec = Sink(), echo.codec(Native)
-    watched = [Delivery, Inlet, handler, codec.decode]
+    watched = [Delivery, IncomingStream, handler, codec.decode]
     before = [sys.getrefcount(it) for it in watched]
     for _ in range(10):
-        inlet = Inlet(record_size=record_size(codec))
-        inlet.deliveries = (deliver(handler, codec.decode, record_size(codec)),) * 3
-        inlet.deliveries[0].hand(codec.encode(Native(1, 2.0, "")))
-        del inlet
+        incoming = IncomingStream(record_size=record_size(codec))
+        incoming.deliveries = (deliver(handler, codec.decode, record_size(codec)),) * 3
+        incoming.deliveries[0].hand(codec.encode(Native(1, 2.0, "")))
+        del incoming
         handler.events.clear()
     assert [sys.getrefcount(it) for it in watched] == before
 
@@ -545,27 +545,27 @@ def test_events_are_let_go_when_the_handler_returns() -> None:
 
 
 # ---------------------------------------------------------------------------
-# Inlets
+# Incoming streams
 
 
-def test_an_inlet_begins_where_its_stream_does() -> None:
+def test_an_incoming_stream_begins_where_its_stream_does() -> None:
     """`sequence` can be set, as a stream is joined in its middle."""
-    inlet = Inlet(record_size=8, sequence=41)
-    assert (inlet.sequence, inlet.events, inlet.bytes, inlet.lost) == (41, 0, 0, 0)
-    inlet.sequence += 1
-    assert inlet.sequence == 42
-    assert inlet.deliveries == ()
+    incoming = IncomingStream(record_size=8, sequence=41)
+    assert (incoming.sequence, incoming.events, incoming.bytes, incoming.lost) == (41, 0, 0, 0)
+    incoming.sequence += 1
+    assert incoming.sequence == 42
+    assert incoming.deliveries == ()
 
 
-def test_an_inlet_takes_a_tuple_of_deliveries_only() -> None:
+def test_an_incoming_stream_takes_a_tuple_of_deliveries_only() -> None:
     """Anything else would be called as one."""
-    inlet = Inlet()
-    several: list[Any] = [[], (1,), (Delivery(id, id, id), Inlet())]
+    incoming = IncomingStream()
+    several: list[Any] = [[], (1,), (Delivery(id, id, id), IncomingStream())]
     for wrong in several:
         with pytest.raises(TypeError, match="Expected a tuple"):
-            inlet.deliveries = wrong
+            incoming.deliveries = wrong
     with pytest.raises(TypeError, match="Expected a tuple"):
-        del inlet.deliveries
-    assert inlet.deliveries == ()
+        del incoming.deliveries
+    assert incoming.deliveries == ()
     with pytest.raises(ValueError, match="size of a record"):
-        Inlet(record_size=-1)
+        IncomingStream(record_size=-1)

@@ -176,11 +176,11 @@ def test_nothing_follows_the_event_whose_handler_shuts_the_link(
     """Not even what has come in one frame with it."""
     link = link_over(peer[0])
     events: list[bytes] = []
-    inlet = sink(link, shut_at_third(link, events), record_size=1)
+    incoming = sink(link, shut_at_third(link, events), record_size=1)
     peer[1].socket.sendall(frames)
     Runner(link).end()
     assert len(events) == 3
-    assert counts(inlet.deliveries[0]) == (8, 8, 5, 5)
+    assert counts(incoming.deliveries[0]) == (8, 8, 5, 5)
 
 
 def test_nothing_follows_of_a_loan(peer: tuple[SocketWire, Peer], pool: Pool) -> None:
@@ -190,10 +190,10 @@ def test_nothing_follows_of_a_loan(peer: tuple[SocketWire, Peer], pool: Pool) ->
     bytes_in(block)[:] = 0
     link = link_over(peer[0], mapping=Mapping(pool.fileno(), holder))
     events: list[bytes] = []
-    inlet = sink(link, shut_at_third(link, events), record_size=1)
+    incoming = sink(link, shut_at_third(link, events), record_size=1)
     peer[1].socket.sendall(frame_bytes(KIND_LOAN, lent(block, holder)))
     Runner(link).end()
-    assert counts(inlet.deliveries[0]) == (BLOCK_BYTES, BLOCK_BYTES, BLOCK_BYTES - 3, BLOCK_BYTES - 3)
+    assert counts(incoming.deliveries[0]) == (BLOCK_BYTES, BLOCK_BYTES, BLOCK_BYTES - 3, BLOCK_BYTES - 3)
 
 
 def test_close_ends_a_batch_that_waits_for_room() -> None:

@@ -17,8 +17,8 @@ from echo_core._c.links import (
     DROP_NEWEST,
     DROP_OLDEST,
     ERROR,
+    OutgoingStream,
     Outlet,
-    Route,
     SocketWire,
 )
 from echo_core.errors import BacklogError, EncodeError, LinkError
@@ -45,11 +45,11 @@ from tests.native.queues import demand_interrupt
 def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=20, policy=policy)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=20, policy=policy)
+    sent = fill(outlet, outgoing)
     for number in range(sent, sent + 200):
         outlet.submit(numbered(number))
-    assert route.queued_events == link.queued_events == 20
+    assert outgoing.queued_events == link.queued_events == 20
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(far.frames_until, 9)
         assert link.drain(PATIENCE_NS)
@@ -60,7 +60,7 @@ def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire
     assert counted(frames) == came
     assert came == sorted(came)
     assert came[-1] == sent + 200
-    assert route.dropped == link.dropped == sent + 201 - len(came) > 100
+    assert outgoing.dropped == link.dropped == sent + 201 - len(came) > 100
     assert link.queued_events == 0
     assert (came[-2] == sent + 199) == (policy == DROP_OLDEST)
 
@@ -68,12 +68,12 @@ def test_receiver_can_count_what_was_dropped(policy: int, peer: tuple[SocketWire
 def test_oldest_is_dropped_around_control_frames(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=10, policy=DROP_OLDEST)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=10, policy=DROP_OLDEST)
+    sent = fill(outlet, outgoing)
     for number in range(sent, sent + 100):
         outlet.submit(numbered(number))
         if number % 7 == 0:
-            route.send(10, number.to_bytes(8, "little"))
+            outgoing.send(10, number.to_bytes(8, "little"))
     link.send(9, b"")
     frames = far.frames_until(9)
     assert counted(frames) == events_of(frames)
@@ -88,8 +88,8 @@ def test_oldest_is_dropped_around_control_frames(peer: tuple[SocketWire, Peer]) 
 def test_full_backlog_raises_under_error_and_the_receiver_can_count(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5, policy=ERROR)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=5, policy=ERROR)
+    sent = fill(outlet, outgoing)
     for number in range(sent, sent + 4):
         outlet.submit(numbered(number))
     with pytest.raises(BacklogError, match="backlog of a source is full: expected at most 5 events"):
@@ -101,42 +101,42 @@ def test_full_backlog_raises_under_error_and_the_receiver_can_count(peer: tuple[
         link.send(9, b"")
         frames = reading.result(30)
     assert counted(frames) == events_of(frames) == [*range(sent + 4), sent + 5]
-    assert (route.events, route.dropped) == (sent + 5, 1)
+    assert (outgoing.events, outgoing.dropped) == (sent + 5, 1)
 
 
 def test_backlog_is_bounded_in_bytes_too(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
-    outlet, route = source(link_over(wire), max_bytes=10 * 1008, policy=DROP_NEWEST)
-    fill(outlet, route)
+    outlet, outgoing = source(link_over(wire), max_bytes=10 * 1008, policy=DROP_NEWEST)
+    fill(outlet, outgoing)
     for number in range(20):
         outlet.submit(numbered(number))
-    assert (route.queued_events, route.queued_bytes) == (10, 10080)
+    assert (outgoing.queued_events, outgoing.queued_bytes) == (10, 10080)
 
 
 def test_record_larger_than_the_backlog_waits_alone(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_bytes=100, policy=DROP_NEWEST)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_bytes=100, policy=DROP_NEWEST)
+    sent = fill(outlet, outgoing)
     outlet.submit(numbered(sent))
-    assert (route.queued_events, route.dropped) == (1, 1)
+    assert (outgoing.queued_events, outgoing.dropped) == (1, 1)
     link.send(9, b"")
     assert events_of(far.frames_until(9)) == list(range(sent))
 
 
 def test_submit_that_blocks_gives_up_in_time(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
-    outlet, route = source(link_over(wire), max_events=5, timeout_ns=20_000_000)
+    outlet, outgoing = source(link_over(wire), max_events=5, timeout_ns=20_000_000)
     with pytest.raises(BacklogError, match="backlog of a source was full for 20 ms"):
         repeat(outlet.submit, numbered(0))
-    assert (route.queued_events, route.dropped) == (5, 1)
+    assert (outgoing.queued_events, outgoing.dropped) == (5, 1)
 
 
 @pytest.mark.parametrize("size", [1000, 60000, 200000])
 def test_submit_that_blocks_goes_on_when_the_peer_reads(size: int, peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5)
+    outlet, outgoing = source(link, max_events=5)
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(far.frames_until, 9)
         for number in range(300):
@@ -144,14 +144,14 @@ def test_submit_that_blocks_goes_on_when_the_peer_reads(size: int, peer: tuple[S
         link.send(9, b"")
         frames = reading.result(60)
     assert [payload for _, payload in frames] == [numbered(number, size) for number in range(300)]
-    assert (route.events, route.dropped) == (300, 0)
+    assert (outgoing.events, outgoing.dropped) == (300, 0)
 
 
 def test_submit_that_blocks_ends_with_the_link(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=5)
+    sent = fill(outlet, outgoing)
 
     def submit_more() -> None:
         for number in range(100):
@@ -159,20 +159,20 @@ def test_submit_that_blocks_ends_with_the_link(peer: tuple[SocketWire, Peer]) ->
 
     with ThreadPoolExecutor(1) as pool:
         submitting = pool.submit(submit_more)
-        eventually(lambda: route.queued_events == 5)
+        eventually(lambda: outgoing.queued_events == 5)
         far.socket.close()
         submitting.result(30)
-    assert route.events + route.dropped >= sent + 100
-    assert route.queued_events == 0
+    assert outgoing.events + outgoing.dropped >= sent + 100
+    assert outgoing.queued_events == 0
     assert not link.is_open
 
 
 def test_interrupt_ends_a_submit_that_blocks(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
-    outlet, route = source(link_over(wire), max_events=5, timeout_ns=-1)
-    fill(outlet, route)
+    outlet, outgoing = source(link_over(wire), max_events=5, timeout_ns=-1)
+    fill(outlet, outgoing)
     demand_interrupt(repeat, outlet.submit, numbered(0))
-    assert (route.queued_events, route.dropped) == (5, 1)
+    assert (outgoing.queued_events, outgoing.dropped) == (5, 1)
 
 
 def test_submit_that_blocks_notices_a_signal_that_interrupts_no_system_call(
@@ -180,18 +180,18 @@ def test_submit_that_blocks_notices_a_signal_that_interrupts_no_system_call(
 ) -> None:
     """As one that comes while the thread has slept enough, and no processor is free for it."""
     wire, _ = peer
-    outlet, route = source(link_over(wire), max_events=5, timeout_ns=-1)
+    outlet, outgoing = source(link_over(wire), max_events=5, timeout_ns=-1)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - on a busy machine it may come before the wait
         threading.Timer(0.05, _thread.interrupt_main).start()
         repeat(outlet.submit, numbered(0))
-    assert route.link.is_open  # or it is noticed when the link has ended
+    assert outgoing.link.is_open  # or it is noticed when the link has ended
 
 
 def test_source_with_much_waiting_holds_up_no_other(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    much, route = source(link, 64)
-    sent = fill(much, route)
+    much, outgoing = source(link, 64)
+    sent = fill(much, outgoing)
     for number in range(sent, sent + 500):
         much.submit(numbered(number))
     little, _ = source(link, 65)
@@ -206,8 +206,8 @@ def test_control_frame_waits_behind_every_event_before_it_and_no_other(peer: tup
     wire, far = peer
     link = link_over(wire)
     outlets = [source(link, stream)[0] for stream in (64, 65, 66)]
-    first, route = source(link, 67)
-    fill(first, route)
+    first, outgoing = source(link, 67)
+    fill(first, outgoing)
     for number in range(30):
         outlets[number % 3].submit(numbered(number))
     link.send(10, b"fence")
@@ -224,14 +224,14 @@ def test_peer_that_reads_nothing_for_too_long_loses_the_link(peer: tuple[SocketW
     wire, _ = peer
     link = link_over(wire, stall_ns=30_000_000)
     runner = Runner(link)
-    outlet, route = source(link)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link)
+    sent = fill(outlet, outgoing)
     with pytest.raises(LinkError, match=r"The peer has read nothing for (29|30) ms"):
         runner.end()
     assert not link.is_open
     outlet.submit(b"into nothing")
-    assert (route.queued_events, route.dropped) == (0, 1 + 1)
-    assert route.events == sent
+    assert (outgoing.queued_events, outgoing.dropped) == (0, 1 + 1)
+    assert outgoing.events == sent
     with pytest.raises(LinkError, match="read nothing"):
         link.send(9, b"")
 
@@ -246,57 +246,57 @@ def test_peer_that_lets_control_frames_pile_up_loses_the_link(peer: tuple[Socket
         runner.end()
 
 
-def test_control_frames_of_routes_are_bounded_too(peer: tuple[SocketWire, Peer]) -> None:
+def test_control_frames_of_streams_are_bounded_too(peer: tuple[SocketWire, Peer]) -> None:
     wire, _ = peer
     link = link_over(wire, control_bytes=10000)
-    routes = (source(link, stream)[1] for stream in range(64, 10064))
+    outgoing = (source(link, stream)[1] for stream in range(64, 10064))
     with pytest.raises(LinkError, match="does not read"):
-        repeat(lambda: next(routes).send(9, bytes(1000)))
+        repeat(lambda: next(outgoing).send(9, bytes(1000)))
 
 
-def test_backlog_of_a_closed_route_is_still_sent(peer: tuple[SocketWire, Peer]) -> None:
+def test_backlog_of_a_closed_stream_is_still_sent(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link)
-    sent = fill(outlet, route)
-    route.close()
+    outlet, outgoing = source(link)
+    sent = fill(outlet, outgoing)
+    outgoing.close()
     outlet.submit(b"late")
-    assert (route.events, route.dropped) == (sent, 1)
-    del outlet, route
+    assert (outgoing.events, outgoing.dropped) == (sent, 1)
+    del outlet, outgoing
     gc.collect()
     link.send(9, b"")
     assert events_of(far.frames_until(9)) == list(range(sent))
 
 
 @pytest.mark.parametrize("size", [1000, 60000, 200000])
-def test_submit_that_blocks_ends_with_its_route(size: int, peer: tuple[SocketWire, Peer]) -> None:
+def test_submit_that_blocks_ends_with_its_stream(size: int, peer: tuple[SocketWire, Peer]) -> None:
     """Nothing of the stream follows the frame that says so: its number may be another source's by then."""
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5)
+    outlet, outgoing = source(link, max_events=5)
     with ThreadPoolExecutor(1) as pool:
         submitting = pool.submit(repeat, outlet.submit, numbered(0, size))
-        eventually(lambda: route.queued_events == 5)
-        route.close()
-        route.send(9, b"closed")
+        eventually(lambda: outgoing.queued_events == 5)
+        outgoing.close()
+        outgoing.send(9, b"closed")
         submitting.result(30)
-    assert route.events + route.dropped == 10000
+    assert outgoing.events + outgoing.dropped == 10000
     link.send(10, b"")
     frames = far.frames_until(10)
     assert frames[-1] == (9, b"closed")
-    assert len(events_of(frames)) == route.events
+    assert len(events_of(frames)) == outgoing.events
 
 
-def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(
+def test_receiver_can_count_what_a_stream_had_dropped_when_it_was_closed(
     peer: tuple[SocketWire, Peer],
 ) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=5, policy=DROP_NEWEST)
+    sent = fill(outlet, outgoing)
     for _ in range(20):
         outlet.submit(numbered(0))
-    route.close()
+    outgoing.close()
     link.send(9, b"")
     *frames, (kind, payload) = far.frames_until(9)
     assert (kind, int.from_bytes(payload[8:], "little")) == (KIND_GAP, 16)
@@ -306,13 +306,13 @@ def test_receiver_can_count_what_a_route_had_dropped_when_it_was_closed(
 def test_receiver_hears_of_drops_of_a_source_that_then_rests(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link, max_events=5, policy=DROP_NEWEST)
-    sent = fill(outlet, route)
+    outlet, outgoing = source(link, max_events=5, policy=DROP_NEWEST)
+    sent = fill(outlet, outgoing)
     for _ in range(20):
         outlet.submit(numbered(0))
     frames = far.frames_until(KIND_GAP)
     assert len(frames) == sent + 4
-    assert route.dropped == 16
+    assert outgoing.dropped == 16
 
 
 @pytest.mark.parametrize(("max_payload", "size"), [(100, 101), (0xFFFFFFFF, 1 << 31)])
@@ -321,7 +321,7 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
 ) -> None:
     """Though nothing else waits, or comes."""
     wire, far = peer
-    route = Route(
+    outgoing = OutgoingStream(
         link_over(wire),
         64,
         "a source",
@@ -332,32 +332,32 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
         max_payload=max_payload,
     )
     outlet = Outlet(bytes, bytes)
-    outlet.routes = (route,)
+    outlet.outgoing = (outgoing,)
     with pytest.raises(
         EncodeError, match=f"at most {min(max_payload, 0x7FFFFFFF)} bytes.* got {size} - in a source"
     ):
         outlet.submit(bytes(size))
     assert far.frames_until(KIND_GAP) == []
-    assert (route.events, route.dropped, route.queued_bytes) == (0, 1, 0)
+    assert (outgoing.events, outgoing.dropped, outgoing.queued_bytes) == (0, 1, 0)
 
 
-def test_outlet_counts_what_its_routes_have_dropped_also_when_they_are_gone(
+def test_outlet_counts_what_its_streams_have_dropped_also_when_they_are_gone(
     peer: tuple[SocketWire, Peer],
 ) -> None:
-    """A thread that waits for room when the link ends may have the last reference to the route."""
+    """A thread that waits for room when the link ends may have the last reference to the stream."""
     wire, far = peer
     link, outlet = link_over(wire), Outlet(bytes, bytes)
     settings = {"max_events": 5, "max_bytes": 1 << 24, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
-    outlet.routes = (Route(link, 64, "a source", outlet, **settings),)
+    outlet.outgoing = (OutgoingStream(link, 64, "a source", outlet, **settings),)
 
     def is_waiting() -> bool:
-        route = outlet.routes[0]
-        return route.queued_events == 5 and route.events < outlet.sequence
+        outgoing = outlet.outgoing[0]
+        return outgoing.queued_events == 5 and outgoing.events < outlet.sequence
 
     with ThreadPoolExecutor(1) as pool:
         submitting = pool.submit(repeat, outlet.submit, numbered(0))
         eventually(is_waiting)
-        outlet.routes = ()
+        outlet.outgoing = ()
         assert (outlet.dropped, outlet.may_drop) == (0, True)
         far.socket.close()
         submitting.result(30)
@@ -375,15 +375,15 @@ def test_event_that_there_is_no_memory_for_is_counted_as_dropped(policy: int) ->
         "from tests.native.link_ends import *\n"
         "one, other = socket.socketpair()\n"
         "link = link_over(SocketWire(one.detach()))\n"
-        f"outlet, route = source(link, max_bytes=1 << 40, policy={policy})\n"
+        f"outlet, outgoing = source(link, max_bytes=1 << 40, policy={policy})\n"
         "large = bytes(1 << 28)\n"
-        "sent = fill(outlet, route)\n"
+        "sent = fill(outlet, outgoing)\n"
         "status = Path('/proc/self/status').read_text()\n"
         "limit = 1024 * int(re.search(r'VmSize:\\s+(\\d+)', status)[1]) + (1 << 26)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
         "outlet.submit(large)\n"
         "outlet.submit(b'late')\n"
-        "print(route.events - sent, route.queued_events, route.dropped, link.is_open)\n"
+        "print(outgoing.events - sent, outgoing.queued_events, outgoing.dropped, link.is_open)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60

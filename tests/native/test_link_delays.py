@@ -18,8 +18,8 @@ def test_what_waited_in_a_backlog_does_not_wait_for_another_source(peer: tuple[S
     """Whose latency budget is what its frames were staged with."""
     wire, far = peer
     link = link_over(wire)
-    patient, route = source(link, 64, policy=DROP_NEWEST, delay_ns=100 * PATIENCE_NS)
-    fill(patient, route)
+    patient, outgoing = source(link, 64, policy=DROP_NEWEST, delay_ns=100 * PATIENCE_NS)
+    fill(patient, outgoing)
     hasty, _ = source(link, 65, policy=DROP_NEWEST)
     for number in range(3):
         hasty.submit(numbered(number))
@@ -68,7 +68,7 @@ def test_what_costs_no_system_call_says_nothing_of_haste(peer: tuple[SocketWire,
     ring, link = (link_over(it, delay_ns=100 * PATIENCE_NS) for it in (cheap, wire))
     outlet, first = source(ring)
     _, second = source(link)
-    outlet.routes = (first, second)
+    outlet.outgoing = (first, second)
     frames = far.frames()
     for number in range(5):
         outlet.submit(numbered(number))

@@ -18,7 +18,7 @@ import pytest
 from echo_core._c.links import (
     BLOCK,
     Link,
-    Route,
+    OutgoingStream,
     SocketWire,
 )
 from echo_core.errors import ClosedError, LinkError, WireError
@@ -57,10 +57,10 @@ def test_shut_ends_both_sides(ends: Ends) -> None:
 
 
 def test_events_after_the_end_are_counted_as_dropped(ends: Ends) -> None:
-    outlet, route = source(ends.one)
+    outlet, outgoing = source(ends.one)
     ends.one.shut()
     outlet.submit(b"")
-    assert (route.events, route.dropped) == (0, 1)
+    assert (outgoing.events, outgoing.dropped) == (0, 1)
 
 
 @WRITTEN_IS_THERE
@@ -97,18 +97,18 @@ def test_leader_gets_what_a_peer_wrote_before_it_was_gone(ends: Ends) -> None:
 def test_reader_that_waits_sees_that_its_peer_is_gone(ends: Ends) -> None:
     ends.run()
     outlet, _ = source(ends.one)
-    inlet = sink(ends.other, lambda event: None)
+    incoming = sink(ends.other, lambda event: None)
     outlet.submit(b"")
-    eventually(lambda: inlet.events == 1)
+    eventually(lambda: incoming.events == 1)
     ends.other.conclude()
     for runner in ends.runners:
         runner.end()
 
 
 def test_writer_that_waits_sees_that_its_peer_is_gone(ends: Ends) -> None:
-    outlet, route = source(ends.one, max_events=5)
-    submitted = fill(outlet, route)
-    while route.queued_events < 5:
+    outlet, outgoing = source(ends.one, max_events=5)
+    submitted = fill(outlet, outgoing)
+    while outgoing.queued_events < 5:
         outlet.submit(numbered(submitted))
         submitted += 1
     writer = threading.Thread(target=outlet.submit, args=(numbered(submitted),), daemon=True)
@@ -117,8 +117,8 @@ def test_writer_that_waits_sees_that_its_peer_is_gone(ends: Ends) -> None:
     ends.one.conclude()
     writer.join(30)
     assert not writer.is_alive()
-    assert route.dropped > 0
-    assert route.queued_events == 0
+    assert outgoing.dropped > 0
+    assert outgoing.queued_events == 0
 
 
 def test_peer_that_is_gone_in_the_middle_of_a_frame_ends_its_link_behind_the_others(pair: Sides) -> None:
@@ -159,9 +159,9 @@ def test_peer_that_goes_on_writing_when_it_is_gone_is_not_read(pair: Sides) -> N
 def test_only_one_thread_runs_a_link(ends: Ends) -> None:
     ends.run()
     eventually(lambda: ends.other.is_open)
-    inlet = sink(ends.other, lambda event: None)
+    incoming = sink(ends.other, lambda event: None)
     source(ends.one)[0].submit(b"")
-    eventually(lambda: inlet.events == 1)
+    eventually(lambda: incoming.events == 1)
     with pytest.raises(RuntimeError, match="Another thread runs this link"):
         ends.other.run()
 
@@ -173,12 +173,12 @@ def test_nothing_is_left_of_a_link(ends: Ends) -> None:
         pair = Ends(ends.kind, link_over(one), link_over(other), [])
         queue, _ = leading_queue(pair.other)
         pair.run()
-        outlet, route = source(pair.one, delay_ns=200_000)
+        outlet, outgoing = source(pair.one, delay_ns=200_000)
         for number in range(20):
             outlet.submit(numbered(number))
             queue.get(PATIENCE_NS)
         pair.close()
-        del pair, queue, outlet, route, one, other
+        del pair, queue, outlet, outgoing, one, other
     gc.collect()
     eventually(lambda: len(os.listdir("/proc/self/task")) <= threads)
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
@@ -193,10 +193,10 @@ def test_link_that_refers_to_itself_is_collected() -> None:
     owner = Owner()
     one, other = socket.socketpair()
     owner.link = link_over(SocketWire(one.detach()), owner.control)
-    outlet, route = source(owner.link)
-    fill(outlet, route)
+    outlet, outgoing = source(owner.link)
+    fill(outlet, outgoing)
     gone = weakref.ref(owner)
-    del owner, outlet, route
+    del owner, outlet, outgoing
     gc.collect()
     assert gone() is None
     with other:
@@ -232,7 +232,7 @@ def test_settings_are_checked(peer: tuple[SocketWire, Peer]) -> None:
     with pytest.raises(ValueError, match="Expected stream from 64"):
         source(link, 63)
     with pytest.raises(TypeError, match="Expected an Outlet or None, got 5"):
-        Route(link, 64, "", no_outlet, max_events=1, max_bytes=1, policy=BLOCK, timeout_ns=0)
+        OutgoingStream(link, 64, "", no_outlet, max_events=1, max_bytes=1, policy=BLOCK, timeout_ns=0)
     with pytest.raises(ValueError, match="kind from 1 on"):
         link.send(0, b"")
 
@@ -250,15 +250,15 @@ def test_forked_child_cannot_use_a_link_and_its_parent_goes_on() -> None:
         "one, other = socket.socketpair()\n"
         "link = link_over(SocketWire(one.detach()))\n"
         "runner = Runner(link)\n"
-        "outlet, route = source(link)\n"
-        "sent = fill(outlet, route)\n"
+        "outlet, outgoing = source(link)\n"
+        "sent = fill(outlet, outgoing)\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    calls = [(outlet.submit, b''), (link.send, 9, b''), (link.drain, 0), (link.run,)]\n"
-        "    good = all(refused(*call) for call in [*calls, (route.send, 9, b'')])\n"
+        "    good = all(refused(*call) for call in [*calls, (outgoing.send, 9, b'')])\n"
         "    good = good and not link.is_open and link.queued_bytes == 0\n"
         "    link.abandon()\n"
-        "    del outlet, route, link\n"
+        "    del outlet, outgoing, link\n"
         "    os._exit(0 if good else 1)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0\n"
         "other.settimeout(30)\n"
@@ -313,8 +313,8 @@ def test_process_that_is_killed_leaves_a_link_that_has_ended() -> None:
         other.close()
         link = link_over(SocketWire(one.detach()))
         runner = Runner(link)
-        outlet, route = source(link, max_events=5)
-        fill(outlet, route)
+        outlet, outgoing = source(link, max_events=5)
+        fill(outlet, outgoing)
         process.send_signal(signal.SIGKILL)
         with pytest.raises(LinkError):
             runner.end()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from echo_core._c.links import Delivery, Inlet, SocketWire
+from echo_core._c.links import Delivery, IncomingStream, SocketWire
 from echo_core.errors import WireError
 from tests.native.link_ends import (
     PATIENCE_NS,
@@ -46,9 +46,9 @@ def test_interrupt_of_a_leader_keeps_no_event_from_anybody(peer: tuple[SocketWir
     link = link_over(wire)
     queue, _ = leading_queue(link)
     handled: list[list[bytes]] = [[], []]
-    inlet = Inlet()
-    inlet.deliveries = tuple(Delivery(interrupted_at(2, events), bytes, fail) for events in handled)
-    link.bind(65, inlet)
+    incoming = IncomingStream()
+    incoming.deliveries = tuple(Delivery(interrupted_at(2, events), bytes, fail) for events in handled)
+    link.bind(65, incoming)
     far.socket.sendall(frames(65, 100) + frame_bytes(64, b"event"))
     with pytest.raises(KeyboardInterrupt):
         queue.get(PATIENCE_NS)
@@ -103,10 +103,10 @@ def test_child_that_a_handler_forks_gets_nothing_of_what_the_parent_has_read() -
         "def handle(event):\n"
         "    events.append(event)\n"
         "    if event == b'b': pids.append(os.fork())\n"
-        "inlet = Inlet(record_size=1)\n"
-        "inlet.deliveries = (Delivery(handle, bytes, fail, record_size=1),\n"
+        "incoming = IncomingStream(record_size=1)\n"
+        "incoming.deliveries = (Delivery(handle, bytes, fail, record_size=1),\n"
         "                    Delivery(lambda b: events.append(b + b'2'), bytes, fail, record_size=1))\n"
-        "link.bind(64, inlet)\n"
+        "link.bind(64, incoming)\n"
         "other.sendall(frame_bytes(64, b'a') + frame_bytes(64, b'bc') + frame_bytes(64, b'd'))\n"
         "other.shutdown(socket.SHUT_WR)\n"
         "link.run()\n"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from echo_core._c.links import (
     DROP_NEWEST,
     DROP_OLDEST,
-    Inlet,
+    IncomingStream,
     Link,
     Mapping,
     Outlet,
@@ -67,7 +67,7 @@ def test_payload_of_the_limit_is_taken_and_one_above_it_ends_the_link() -> None:
     for size, is_good in [(MAX_PAYLOAD - 1, True), (MAX_PAYLOAD, True), (MAX_PAYLOAD + 1, False)]:
         one, other = socket.socketpair()
         link = link_over(SocketWire(one.detach()))
-        inlet = sink(link, lambda event: None)
+        incoming = sink(link, lambda event: None)
         with ThreadPoolExecutor(1) as pool, other:
             running = pool.submit(link.run)
             try:
@@ -80,7 +80,7 @@ def test_payload_of_the_limit_is_taken_and_one_above_it_ends_the_link() -> None:
             else:
                 with pytest.raises(WireError, match=f"at most {MAX_PAYLOAD} bytes, got {size}"):
                     running.result(30)
-        assert inlet.events == is_good
+        assert incoming.events == is_good
 
 
 @pytest.mark.parametrize(
@@ -126,23 +126,23 @@ def test_any_bytes_end_in_silence_or_a_named_error(pieces: list[bytes]) -> None:
 def test_gap_is_counted(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    inlet = sink(link, lambda event: None)
+    incoming = sink(link, lambda event: None)
     gap = frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, 1000))
     far.socket.sendall(frame_bytes(64, b"") + gap + frame_bytes(64, b""))
     far.socket.shutdown(socket.SHUT_WR)
     link.run()
-    assert (inlet.events, inlet.lost, inlet.sequence) == (2, 1000, 1002)
+    assert (incoming.events, incoming.lost, incoming.sequence) == (2, 1000, 1002)
 
 
 def test_gap_that_no_source_can_have_ends_the_link(peer: tuple[SocketWire, Peer]) -> None:
     """The count would begin anew."""
     wire, far = peer
     link = link_over(wire)
-    inlet = sink(link, lambda event: None)
+    incoming = sink(link, lambda event: None)
     far.socket.sendall(frame_bytes(64, b"") + frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, 2**64 - 1)))
     with pytest.raises(WireError, match="gap after event 1"):
         link.run()
-    assert inlet.lost == 0
+    assert incoming.lost == 0
 
 
 def test_losses_that_no_source_can_have_end_the_link(peer: tuple[SocketWire, Peer]) -> None:
@@ -150,29 +150,29 @@ def test_losses_that_no_source_can_have_end_the_link(peer: tuple[SocketWire, Pee
     wire, far = peer
 
     def start_again(kind: int, payload: bytes) -> None:
-        inlet.sequence = 0
+        incoming.sequence = 0
 
     link = link_over(wire, start_again)
-    inlet = sink(link, lambda event: None)
+    incoming = sink(link, lambda event: None)
     most, one = (frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, events)) for events in (2**64 - 1, 1))
     far.socket.sendall(most + frame_bytes(9, b"") + one)
     far.socket.shutdown(socket.SHUT_WR)
     with pytest.raises(WireError, match="gap after 18446744073709551615 lost events, got one of 1 events"):
         link.run()
-    assert inlet.lost == 2**64 - 1
+    assert incoming.lost == 2**64 - 1
 
 
 def test_stream_that_was_unbound_is_skipped(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    inlet = sink(link, lambda event: None)
+    incoming = sink(link, lambda event: None)
     link.unbind(64)
     link.unbind(65)
     gap = frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 0, 1000))
     far.socket.sendall(frame_bytes(64, b"late") + gap)
     far.socket.shutdown(socket.SHUT_WR)
     link.run()
-    assert (inlet.events, inlet.sequence, link.received_frames) == (0, 0, 2)
+    assert (incoming.events, incoming.sequence, link.received_frames) == (0, 0, 2)
 
 
 def test_memory_does_not_grow_with_the_number_of_a_stream(peer: tuple[SocketWire, Peer]) -> None:
@@ -180,8 +180,8 @@ def test_memory_does_not_grow_with_the_number_of_a_stream(peer: tuple[SocketWire
     link = link_over(wire)
     for stream in (0, 63, 64 + (1 << 20)):
         with pytest.raises(WireError, match="Expected a stream from 64 to 1048639"):
-            link.bind(stream, Inlet())
-    link.bind(63 + (1 << 20), Inlet())
+            link.bind(stream, IncomingStream())
+    link.bind(63 + (1 << 20), IncomingStream())
 
 
 def test_what_control_raises_ends_the_link(peer: tuple[SocketWire, Peer]) -> None:
@@ -220,13 +220,13 @@ def test_frames_in_any_pieces_are_the_same_frames(peer: tuple[SocketWire, Peer])
 @pytest.mark.parametrize("size", [512, 40000, 100000, 400000])
 def test_views_of_received_bytes_stay_as_they_are(size: int, ends: Ends) -> None:
     views: list[memoryview] = []
-    inlet = sink(ends.other, views.append, decode=memoryview, record_size=8, is_array=True)
+    incoming = sink(ends.other, views.append, decode=memoryview, record_size=8, is_array=True)
     ends.run()
     outlet, _ = source(ends.one)
     sent = [random.Random(number).randbytes(size) for number in range(40)]
     for record in sent:
         outlet.submit(record)
-    eventually(lambda: inlet.bytes == 40 * size)
+    eventually(lambda: incoming.bytes == 40 * size)
     eventually(lambda: sum(view.nbytes for view in views) == 40 * size)
     assert b"".join(views) == b"".join(sent)
 
@@ -282,9 +282,9 @@ def test_records_in_a_pool_are_read_in_place_and_given_back() -> None:
     views: list[memoryview] = []
     sink(reader, views.append, decode=memoryview, record_size=8, is_array=True)
     runner = Runner(reader)
-    route = source(lender)[1]
+    outgoing = source(lender)[1]
     outlet = Outlet(None, bytes, record_size=8)
-    outlet.routes, outlet.pool = (route,), pool
+    outlet.outgoing, outlet.pool = (outgoing,), pool
     data = random.Random(1).randbytes(60000)
     outlet.submit_records(data)
     eventually(lambda: len(views) == 1)
@@ -301,10 +301,10 @@ def test_records_in_a_pool_are_read_in_place_and_given_back() -> None:
 @pytest.mark.parametrize("policy", [DROP_OLDEST, DROP_NEWEST])
 def test_block_whose_loan_is_dropped_is_free_again(policy: int) -> None:
     pool, lender, reader, far = lending_pair()
-    plain, route = source(lender, max_events=1, policy=policy)
-    fill(plain, route)
+    plain, outgoing = source(lender, max_events=1, policy=policy)
+    fill(plain, outgoing)
     outlet = Outlet(None, bytes, record_size=60000)
-    outlet.routes, outlet.pool = (route,), pool
+    outlet.outgoing, outlet.pool = (outgoing,), pool
     for _ in range(20):
         outlet.submit_records(bytes(60000))
     assert pool.used == (policy == DROP_OLDEST)

@@ -35,16 +35,16 @@ def test_records_of_all_sizes_come_whole_and_in_order(ends: Ends) -> None:
     sizes = [rng.choice([0, 1, 7, 8, 96, 4000, 65528, 65529, 70000, 300000]) for _ in range(300)]
     sent = [rng.randbytes(size) for size in sizes]
     received: list[bytes] = []
-    inlet = sink(ends.other, received.append)
+    incoming = sink(ends.other, received.append)
     ends.run()
-    outlet, route = source(ends.one)
+    outlet, outgoing = source(ends.one)
     for record in sent:
         outlet.submit(record)
     assert ends.one.drain(PATIENCE_NS)
-    eventually(lambda: inlet.events == len(sent))
+    eventually(lambda: incoming.events == len(sent))
     assert received == sent
-    assert (route.events, route.dropped, route.queued_events) == (len(sent), 0, 0)
-    assert inlet.bytes == sum(sizes)
+    assert (outgoing.events, outgoing.dropped, outgoing.queued_events) == (len(sent), 0, 0)
+    assert incoming.bytes == sum(sizes)
     assert ends.one.sent_bytes == ends.other.received_bytes
     assert ends.one.sent_frames == ends.other.received_frames == len(sent)
 
@@ -65,7 +65,7 @@ def test_events_cross_both_ways_at_once(ends: Ends) -> None:
 
 def test_threads_that_submit_at_once_keep_each_sources_order(ends: Ends) -> None:
     received: dict[int, list[bytes]] = {stream: [] for stream in range(64, 68)}
-    inlets = [sink(ends.other, events.append, stream) for stream, events in received.items()]
+    streams = [sink(ends.other, events.append, stream) for stream, events in received.items()]
     ends.run()
 
     def submit_all(stream: int) -> None:
@@ -75,7 +75,7 @@ def test_threads_that_submit_at_once_keep_each_sources_order(ends: Ends) -> None
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(submit_all, received))
-    eventually(lambda: sum(inlet.events for inlet in inlets) == 8000)
+    eventually(lambda: sum(incoming.events for incoming in streams) == 8000)
     assert all([number_of(event) for event in events] == list(range(2000)) for events in received.values())
 
 
@@ -83,15 +83,15 @@ def test_control_frames_stand_between_the_events_where_they_were_sent(ends: Ends
     seen: list[object] = []
     sink(ends.other, lambda event: seen.append(number_of(event)))
     ends.run()
-    outlet, route = source(ends.one)
+    outlet, outgoing = source(ends.one)
     for number in range(100):
         outlet.submit(numbered(number))
         if number == 50:
             ends.one.send(9, b"link")
-            route.send(10, b"route")
+            outgoing.send(10, b"stream")
     ends.one.send(11, b"")
     eventually(lambda: len(ends.messages) == 3)
-    assert ends.messages == [(9, b"link"), (10, b"route"), (11, b"")]
+    assert ends.messages == [(9, b"link"), (10, b"stream"), (11, b"")]
     assert seen == list(range(100))
 
 
@@ -164,8 +164,8 @@ def test_drain_notices_a_signal_that_interrupts_no_system_call(peer: tuple[Socke
     """As one that comes while the thread has slept enough, and no processor is free for it."""
     wire, _ = peer
     link = link_over(wire)
-    outlet, route = source(link)
-    fill(outlet, route)
+    outlet, outgoing = source(link)
+    fill(outlet, outgoing)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - on a busy machine it may come before the wait
         threading.Timer(0.05, _thread.interrupt_main).start()
         link.drain(2 * PATIENCE_NS)
@@ -175,9 +175,9 @@ def test_drain_notices_a_signal_that_interrupts_no_system_call(peer: tuple[Socke
 def test_drain_says_whether_all_was_written(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    outlet, route = source(link)
+    outlet, outgoing = source(link)
     assert link.drain(0)
-    fill(outlet, route)
+    fill(outlet, outgoing)
     assert not link.drain(0)
     assert not link.drain(1_000_000)
     assert link.queued_bytes > 0

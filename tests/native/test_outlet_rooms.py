@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c.links import DROP_NEWEST, Delivery, Outlet, Route, SocketWire
+from echo_core._c.links import DROP_NEWEST, Delivery, OutgoingStream, Outlet, SocketWire
 from tests.native.link_ends import PATIENCE_NS, link_over
 from tests.native.sinks import NativeParts, Sink, SlottedParts, outlet_of
 
@@ -118,7 +118,7 @@ def test_the_next_large_record_takes_no_new_memory(cls: type[Any]) -> None:
     here, there = socket.socketpair()
     link = link_over(SocketWire(here.detach()))
     full = {"max_events": 1, "max_bytes": 1, "policy": DROP_NEWEST, "timeout_ns": PATIENCE_NS}
-    outlet.routes = (Route(link, 64, "a source", **full),)
+    outlet.outgoing = (OutgoingStream(link, 64, "a source", **full),)
     event = cls(1, np.arange(10_000.0))
 
     def submit_often() -> None:

@@ -437,7 +437,7 @@ def test_a_closed_source_takes_nothing() -> None:
     outlet.close()
     outlet.close()
     assert sys.getrefcount(delivery) == before
-    left: list[Any] = [outlet.routes, outlet.direct, outlet.converting, outlet.pool]
+    left: list[Any] = [outlet.outgoing, outlet.direct, outlet.converting, outlet.pool]
     assert left == [(), (), (), None]
     with pytest.raises(ClosedError, match="open source"):
         outlet.submit(5)
@@ -461,7 +461,7 @@ def test_attributes_take_what_they_are_for() -> None:
     outlet = Outlet(int, bytes)
     delivery = Delivery(id, id, id)
     several: list[Any] = [[], (1,), (delivery, 1), None]
-    for name in ("routes", "direct", "converting"):
+    for name in ("outgoing", "direct", "converting"):
         for wrong in several:
             with pytest.raises(TypeError, match="Expected a tuple"):
                 setattr(outlet, name, wrong)
@@ -469,7 +469,7 @@ def test_attributes_take_what_they_are_for() -> None:
             delattr(outlet, name)
         assert getattr(outlet, name) == ()
     with pytest.raises(TypeError, match="Expected a tuple"):
-        outlet.routes = (delivery,)  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+        outlet.outgoing = (delivery,)  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(TypeError, match="Pool or None"):
         outlet.pool = 5  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
     outlet.pool = None

@@ -73,9 +73,9 @@ def test_closed_outlet_keeps_nothing() -> None:
     outlet = Outlet(bytes, bytes)
     outlet.pool = pool
     outlet.close()
-    for name, value in {"pool": pool, "routes": (), "direct": (), "converting": ()}.items():
+    for name, value in {"pool": pool, "outgoing": (), "direct": (), "converting": ()}.items():
         with pytest.raises(ClosedError, match="source"):
             setattr(outlet, name, value)
-    kept = [getattr(outlet, name) for name in ("pool", "routes", "direct", "converting")]
+    kept = [getattr(outlet, name) for name in ("pool", "outgoing", "direct", "converting")]
     assert kept == [None, (), (), ()]
     pool.close()

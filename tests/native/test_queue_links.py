@@ -13,11 +13,11 @@ import pytest
 from echo_core._c.links import (
     BLOCK,
     Delivery,
-    Inlet,
+    IncomingStream,
     Link,
+    OutgoingStream,
     Outlet,
     Queue,
-    Route,
     SocketWire,
 )
 from echo_core.errors import ClosedError
@@ -30,13 +30,13 @@ class Feed:
     """A link in this process, and the queue that its events go to."""
 
     queue: Queue
-    route: Route
+    outgoing: OutgoingStream
     sender: Link
     receiver: Link
 
     def submit(self, *numbers: int) -> None:
         outlet = Outlet(None, bytes, record_size=1)
-        outlet.routes = (self.route,)
+        outlet.outgoing = (self.outgoing,)
         for number in numbers:
             outlet.submit_records(bytes([number]))
 
@@ -53,13 +53,13 @@ def feed() -> Iterator[Callable[[Queue], Feed]]:
     def make(it: Queue) -> Feed:
         links.extend(small_link(end) for end in socket.socketpair())
         sender, receiver = links
-        inlet = Inlet(record_size=1)
-        inlet.deliveries = (Delivery(it, bytes, print, record_size=1),)
-        receiver.bind(64, inlet)
+        incoming = IncomingStream(record_size=1)
+        incoming.deliveries = (Delivery(it, bytes, print, record_size=1),)
+        receiver.bind(64, incoming)
         receiver.follow(it)
         it.lead(receiver)
         limits = {"max_events": 1 << 20, "max_bytes": 1 << 20, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
-        return Feed(it, Route(sender, 64, "a source", **limits), sender, receiver)
+        return Feed(it, OutgoingStream(sender, 64, "a source", **limits), sender, receiver)
 
     yield make
     for link in links:

@@ -41,14 +41,14 @@ mapping = links.Mapping(pool.fileno(), holder)
 here, there = socket.socketpair()
 link = links.Link(links.SocketWire(here.detach()), print, max_payload=1, control_bytes=1,
                    delay_ns=0, stall_ns=1)
-route = links.Route(link, 64, "", max_events=1, max_bytes=1, policy=0, timeout_ns=0)
+outgoing = links.OutgoingStream(link, 64, "", max_events=1, max_bytes=1, policy=0, timeout_ns=0)
 
 def use():
     number = Number(7, "seven")
     number.n = 8
     source.submit(number)
     assert decode(encode(number)) == number
-    assert source.outlet.add_route(route, 10**9) is False
+    assert source.outlet.add_outgoing(outgoing, 10**9) is False
     assert mapping.open(pool.loan(10).lend(holder, 64))[0] == 64
     pool.take_back(holder, bytes(16))
     assert links.scan(bytes([2, 0, 0, 0, 64, 0, 0, 0]) + b"ab" + bytes(6), 9) == ([(64, b"ab")], 16)

@@ -1,4 +1,4 @@
-"""Outlets whose events leave the process: encoded once for all routes, split into frames, or lent."""
+"""Outlets whose events leave the process: encoded once for all streams, split into frames, or lent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from echo_core._c.links import (
     DROP_NEWEST,
     ERROR,
     Delivery,
-    Inlet,
+    IncomingStream,
     Link,
     Mapping,
+    OutgoingStream,
     Outlet,
     Pool,
     Queue,
-    Route,
     SocketWire,
 )
 from echo_core.errors import BacklogError, EncodeError, WireError
@@ -46,23 +46,23 @@ STREAM = 64
 
 
 @dataclass
-class Lane:
+class Ends:
     """A source's way over a link of its own, and what arrives at the other end of it."""
 
-    route: Route
+    outgoing: OutgoingStream
     arrivals: Queue
-    inlet: Inlet
+    incoming: IncomingStream
 
 
 @pytest.fixture
-def lane() -> Iterator[Callable[..., Lane]]:
-    """Makes lanes. Nobody reads if `is_read` is False: the backlog fills. Batches in `pool` are lent."""
+def stream() -> Iterator[Callable[..., Ends]]:
+    """Makes streams. Nobody reads if `is_read` is False: the backlog fills. Batches in `pool` are lent."""
     links: list[Link] = []
     threads: list[threading.Thread] = []
 
     def make(
         size: int, decode: Any = bytes, *, is_read: bool = True, pool: Pool | None = None, **limits: int
-    ) -> Lane:
+    ) -> Ends:
         here, there = socket.socketpair()
         holder = 0 if pool is None else pool.attach()
         mapping = None if pool is None else Mapping(pool.fileno(), holder)
@@ -70,9 +70,9 @@ def lane() -> Iterator[Callable[..., Lane]]:
         theirs = link_over(SocketWire(there.detach()), mapping=mapping)
         links.extend((ours, theirs))
         arrivals = Queue(max_events=1 << 20, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
-        inlet = Inlet(record_size=size)
-        inlet.deliveries = (Delivery(arrivals, decode, print, record_size=size),)
-        theirs.bind(STREAM, inlet)
+        incoming = IncomingStream(record_size=size)
+        incoming.deliveries = (Delivery(arrivals, decode, print, record_size=size),)
+        theirs.bind(STREAM, incoming)
         if is_read:
             threads.append(threading.Thread(target=theirs.run, daemon=True))
             threads[-1].start()
@@ -83,7 +83,7 @@ def lane() -> Iterator[Callable[..., Lane]]:
             "timeout_ns": PATIENCE_NS,
             **limits,
         }
-        return Lane(Route(ours, STREAM, "a source", **backlog), arrivals, inlet)
+        return Ends(OutgoingStream(ours, STREAM, "a source", **backlog), arrivals, incoming)
 
     yield make
     for link in links:
@@ -93,77 +93,77 @@ def lane() -> Iterator[Callable[..., Lane]]:
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=event_names)
-def test_an_event_is_encoded_once_for_all_routes(lane: Callable[..., Lane], event: Any) -> None:
+def test_an_event_is_encoded_once_for_all_streams(stream: Callable[..., Ends], event: Any) -> None:
     """And reaches the sinks in the process as well."""
     cls = class_of(event)
     codec = echo.codec(cls, tier="compiled")
     outlet, sink = outlet_of(codec, cls), Sink()
-    lanes = [lane(record_size(codec), codec.decode) for _ in range(3)]
-    outlet.routes = tuple(each.route for each in lanes)
+    streams = [stream(record_size(codec), codec.decode) for _ in range(3)]
+    outlet.outgoing = tuple(each.outgoing for each in streams)
     outlet.direct = outlet.converting = (deliver(sink, codec),)
     outlet.submit(event)
-    assert [each.arrivals.get(PATIENCE_NS) for each in lanes] == [event] * 3
+    assert [each.arrivals.get(PATIENCE_NS) for each in streams] == [event] * 3
     assert sink.events == [event, event]
     assert (outlet.sequence, outlet.bytes) == (1, len(codec.encode(event)))
 
 
-def test_records_are_split_into_frames_at_the_borders_of_records(lane: Callable[..., Lane]) -> None:
+def test_records_are_split_into_frames_at_the_borders_of_records(stream: Callable[..., Ends]) -> None:
     """No frame is larger than the limit, and none holds half a record."""
     outlet = Outlet(None, bytes, record_size=24, max_payload=100)
-    one = lane(24)
-    outlet.routes = (one.route,)
+    one = stream(24)
+    outlet.outgoing = (one.outgoing,)
     records = [bytes([i]) * 24 for i in range(50)]
     outlet.submit_records(b"".join(records))
     assert [one.arrivals.get(PATIENCE_NS) for _ in records] == records
-    assert (one.inlet.sequence, one.route.events, outlet.sequence) == (50, 50, 50)
-    assert one.route.link.sent_frames == 13
+    assert (one.incoming.sequence, one.outgoing.events, outlet.sequence) == (50, 50, 50)
+    assert one.outgoing.link.sent_frames == 13
 
 
 @pytest.mark.parametrize(("taken", "frames"), [(47, 50), (48, 25), (95, 17), (1000, 13)])
 def test_records_are_split_into_frames_that_the_peer_takes(
-    taken: int, frames: int, lane: Callable[..., Lane]
+    taken: int, frames: int, stream: Callable[..., Ends]
 ) -> None:
-    """Each route's frames are as its own peer wants them."""
+    """Each stream's frames are as its own peer wants them."""
     outlet = Outlet(None, bytes, record_size=24, max_payload=100)
-    one, other = lane(24, max_payload=taken), lane(24)
-    outlet.routes = (one.route, other.route)
+    one, other = stream(24, max_payload=taken), stream(24)
+    outlet.outgoing = (one.outgoing, other.outgoing)
     records = [bytes([i]) * 24 for i in range(50)]
     outlet.submit_records(b"".join(records))
     for each in (one, other):
         assert [each.arrivals.get(PATIENCE_NS) for _ in records] == records
-    assert (one.route.link.sent_frames, other.route.link.sent_frames) == (frames, 13)
-    assert (one.route.dropped, one.inlet.lost) == (0, 0)
+    assert (one.outgoing.link.sent_frames, other.outgoing.link.sent_frames) == (frames, 13)
+    assert (one.outgoing.dropped, one.incoming.lost) == (0, 0)
 
 
-def test_records_that_the_peer_does_not_take_are_refused_at_once(lane: Callable[..., Lane]) -> None:
+def test_records_that_the_peer_does_not_take_are_refused_at_once(stream: Callable[..., Ends]) -> None:
     """One error for all of them, and one gap; others get them."""
     outlet = Outlet(None, bytes, record_size=24)
-    one, other = lane(24, max_payload=23), lane(24)
-    outlet.routes = (one.route, other.route)
+    one, other = stream(24, max_payload=23), stream(24)
+    outlet.outgoing = (one.outgoing, other.outgoing)
     with pytest.raises(EncodeError, match="at most 23 bytes, which is what the peer takes at once, got 24"):
         outlet.submit_records(bytes(24 * 50))
     assert [other.arrivals.get(PATIENCE_NS) for _ in range(50)] == [bytes(24)] * 50
-    until(lambda: one.inlet.lost == 50)
-    assert (one.route.dropped, one.route.link.sent_frames) == (50, 1)
+    until(lambda: one.incoming.lost == 50)
+    assert (one.outgoing.dropped, one.outgoing.link.sent_frames) == (50, 1)
 
 
-def test_a_record_above_the_limit_of_a_frame_goes_by_itself(lane: Callable[..., Lane]) -> None:
+def test_a_record_above_the_limit_of_a_frame_goes_by_itself(stream: Callable[..., Ends]) -> None:
     """It cannot be split."""
     outlet = Outlet(None, bytes, record_size=24, max_payload=8)
-    one = lane(24)
-    outlet.routes = (one.route,)
+    one = stream(24)
+    outlet.outgoing = (one.outgoing,)
     outlet.submit_records(bytes(72))
     assert [one.arrivals.get(PATIENCE_NS) for _ in range(3)] == [bytes(24)] * 3
 
 
-def test_a_full_backlog_keeps_an_event_from_nobody_else(lane: Callable[..., Lane]) -> None:
+def test_a_full_backlog_keeps_an_event_from_nobody_else(stream: Callable[..., Ends]) -> None:
     """Its error is raised when all others have been served."""
     size = 512 * 1024
-    full = lane(size, is_read=False, policy=ERROR, max_events=1)
-    free = lane(size)
+    full = stream(size, is_read=False, policy=ERROR, max_events=1)
+    free = stream(size)
     sink = Sink()
     outlet = Outlet(bytes, bytes, record_size=size)
-    outlet.routes = (full.route, free.route)
+    outlet.outgoing = (full.outgoing, free.outgoing)
     outlet.direct = outlet.converting = (Delivery(sink, bytes, sink.on_error),)
     event, submitted = bytes(size), 0
     with pytest.raises(BacklogError):  # noqa: PT012 - how much the system takes before is its own affair
@@ -175,43 +175,43 @@ def test_a_full_backlog_keeps_an_event_from_nobody_else(lane: Callable[..., Lane
     assert len(sink.events) == 2 * submitted
 
 
-def test_what_a_handler_submits_follows_its_event_on_every_route(lane: Callable[..., Lane]) -> None:
+def test_what_a_handler_submits_follows_its_event_on_every_stream(stream: Callable[..., Ends]) -> None:
     """Order is kept although it is submitted in the middle."""
     outlet = Outlet(int, lambda n: bytes([n]), record_size=1)
-    one = lane(1)
+    one = stream(1)
 
     def count_down(n: int) -> None:
         if n > 0:
             outlet.submit(n - 1)
 
-    outlet.routes = (one.route,)
+    outlet.outgoing = (one.outgoing,)
     outlet.direct = (Delivery(count_down, bytes, print),)
     outlet.submit(100)
     assert [one.arrivals.get(PATIENCE_NS) for _ in range(101)] == [bytes([n]) for n in range(100, -1, -1)]
 
 
-def test_a_lost_link_is_nothing_to_the_source(lane: Callable[..., Lane]) -> None:
-    """Its departure is told elsewhere; here the route counts what it drops."""
+def test_a_lost_link_is_nothing_to_the_source(stream: Callable[..., Ends]) -> None:
+    """Its departure is told elsewhere; here the stream counts what it drops."""
     outlet = Outlet(None, bytes, record_size=1)
-    lost, alive = lane(1), lane(1)
-    outlet.routes = (lost.route, alive.route)
-    lost.route.link.shut()
+    lost, alive = stream(1), stream(1)
+    outlet.outgoing = (lost.outgoing, alive.outgoing)
+    lost.outgoing.link.shut()
     outlet.submit_records(b"abc")
     assert [alive.arrivals.get(PATIENCE_NS) for _ in range(3)] == [b"a", b"b", b"c"]
-    assert lost.route.dropped == 3
+    assert lost.outgoing.dropped == 3
 
 
-def test_a_large_batch_is_written_to_the_pool_once_for_all_routes(lane: Callable[..., Lane]) -> None:
+def test_a_large_batch_is_written_to_the_pool_once_for_all_streams(stream: Callable[..., Ends]) -> None:
     """Readers have it in place; a link that shares no pool gets its bytes, and so does a small batch."""
     pool = Pool(block_bytes=1 << 16, blocks=4)
     outlet = Outlet(None, bytes, record_size=8)
     outlet.pool = pool
-    lent = [lane(8, memoryview, pool=pool) for _ in range(2)]
-    sent = lane(8, memoryview)
+    lent = [stream(8, memoryview, pool=pool) for _ in range(2)]
+    sent = stream(8, memoryview)
     for each in (*lent, sent):
         batches = Delivery(each.arrivals, memoryview, print, record_size=8, is_array=True)
-        each.inlet.deliveries = (batches,)
-    outlet.routes = tuple(each.route for each in (*lent, sent))
+        each.incoming.deliveries = (batches,)
+    outlet.outgoing = tuple(each.outgoing for each in (*lent, sent))
     for size, used in ((32 * 1024, 1), (32 * 1024 - 8, 0)):
         data = bytes(range(256)) * 128
         outlet.submit_records(data[:size])
@@ -227,14 +227,14 @@ def test_a_large_batch_is_written_to_the_pool_once_for_all_routes(lane: Callable
     assert pool.used == 0
 
 
-def test_a_batch_that_is_in_the_pool_already_is_not_copied(lane: Callable[..., Lane]) -> None:
+def test_a_batch_that_is_in_the_pool_already_is_not_copied(stream: Callable[..., Ends]) -> None:
     """It was written where it is read, and needs no frames of its size."""
     pool = Pool(block_bytes=1 << 16, blocks=4)
     outlet = Outlet(None, bytes, record_size=8, max_payload=1024)
     outlet.pool = pool
-    one = lane(8, memoryview, pool=pool)
-    one.inlet.deliveries = (Delivery(one.arrivals, memoryview, print, record_size=8, is_array=True),)
-    outlet.routes = (one.route,)
+    one = stream(8, memoryview, pool=pool)
+    one.incoming.deliveries = (Delivery(one.arrivals, memoryview, print, record_size=8, is_array=True),)
+    outlet.outgoing = (one.outgoing,)
     block: Any = pool.loan(64 * 1024)
     array = np.frombuffer(block, np.uint8)
     array[:] = 7
@@ -246,51 +246,51 @@ def test_a_batch_that_is_in_the_pool_already_is_not_copied(lane: Callable[..., L
     assert pool.used == 0
 
 
-def test_where_no_block_is_free_the_bytes_are_sent(lane: Callable[..., Lane]) -> None:
+def test_where_no_block_is_free_the_bytes_are_sent(stream: Callable[..., Ends]) -> None:
     """A pool is a short cut, not a limit."""
     pool = Pool(block_bytes=1 << 16, blocks=1)
     held = pool.loan(1)
     outlet = Outlet(None, bytes, record_size=1 << 16)
     outlet.pool = pool
-    one = lane(1 << 16, pool=pool)
-    outlet.routes = (one.route,)
+    one = stream(1 << 16, pool=pool)
+    outlet.outgoing = (one.outgoing,)
     outlet.submit_records(bytes(1 << 16))
     assert one.arrivals.get(PATIENCE_NS) == bytes(1 << 16)
     assert held is not None
 
 
-def test_events_lent_by_another_process_are_made_from_a_copy(lane: Callable[..., Lane]) -> None:
+def test_events_lent_by_another_process_are_made_from_a_copy(stream: Callable[..., Ends]) -> None:
     """Nothing is verified where a peer may still write."""
     pool = Pool(block_bytes=1 << 16, blocks=2)
     codec = echo.codec(Slotted, tier="compiled")
     outlet = outlet_of(codec, Slotted)
     outlet.pool = pool
-    one = lane(record_size(codec), codec.decode, pool=pool)
-    outlet.routes = (one.route,)
+    one = stream(record_size(codec), codec.decode, pool=pool)
+    outlet.outgoing = (one.outgoing,)
     events = [Slotted(i, i / 2, "t") for i in range(2000)]
     outlet.submit_records(codec.encode_many(events))
     assert [one.arrivals.get(PATIENCE_NS) for _ in events] == events
 
 
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
-def test_a_large_event_is_written_to_the_pool_once_for_all_routes(
-    lane: Callable[..., Lane], tier: Literal["interpreted", "compiled"]
+def test_a_large_event_is_written_to_the_pool_once_for_all_streams(
+    stream: Callable[..., Ends], tier: Literal["interpreted", "compiled"]
 ) -> None:
     """Like a batch; what it keeps is a copy, so the block is free again."""
     pool = Pool(block_bytes=1 << 16, blocks=2)
     codec = echo.codec(NativeParts, tier=tier)
     outlet = outlet_of(codec, NativeParts)
     outlet.pool = pool
-    lent = [lane(0, codec.decode, pool=pool) for _ in range(2)]
-    sent = lane(0, codec.decode)
-    outlet.routes = tuple(each.route for each in (sent, *lent))
+    lent = [stream(0, codec.decode, pool=pool) for _ in range(2)]
+    sent = stream(0, codec.decode)
+    outlet.outgoing = tuple(each.outgoing for each in (sent, *lent))
     events = [NativeParts(i, "n" * 40_000, ["t"] * i) for i in range(10)]
     for event in events:
         outlet.submit(event)
         assert [each.arrivals.get(PATIENCE_NS) for each in (sent, *lent)] == [event] * 3
     until(lambda: pool.used == 0)  # the last one's thread may not be done with it
-    assert [each.route.link.sent_bytes for each in lent] == [24 * len(events)] * 2
-    assert sent.route.link.sent_bytes > 40_000 * len(events)
+    assert [each.outgoing.link.sent_bytes for each in lent] == [24 * len(events)] * 2
+    assert sent.outgoing.link.sent_bytes > 40_000 * len(events)
 
 
 def test_a_loan_of_one_record_is_held_to_what_a_frame_may_bring() -> None:
@@ -303,14 +303,14 @@ def test_a_loan_of_one_record_is_held_to_what_a_frame_may_bring() -> None:
         SocketWire(there.detach()), mapping=Mapping(pool.fileno(), holder), max_payload=100_000
     )
     arrivals = Queue(max_events=9, max_bytes=1 << 30, policy=DROP_NEWEST, timeout_ns=0)
-    inlet = Inlet(record_size=0)
-    inlet.deliveries = (Delivery(arrivals, bytes, print),)
-    theirs.bind(STREAM, inlet)
+    incoming = IncomingStream(record_size=0)
+    incoming.deliveries = (Delivery(arrivals, bytes, print),)
+    theirs.bind(STREAM, incoming)
     outlet = Outlet(bytes, bytes)
     outlet.pool = pool
     settings = {"max_events": 9, "max_bytes": 1 << 30, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
     for most in (100_000, 1 << 30):
-        outlet.routes = (Route(ours, STREAM, "a source", max_payload=most, **settings),)
+        outlet.outgoing = (OutgoingStream(ours, STREAM, "a source", max_payload=most, **settings),)
         if most == 100_000:
             with pytest.raises(EncodeError, match="at most 100000 bytes"):
                 outlet.submit(bytes(100_001))
@@ -333,21 +333,21 @@ class Garbage:
 
 
 @pytest.mark.parametrize("allocations", range(1, 9))
-def test_what_the_collector_changes_while_a_route_is_added_stays_changed(
-    allocations: int, lane: Callable[..., Lane]
+def test_what_the_collector_changes_while_a_stream_is_added_stays_changed(
+    allocations: int, stream: Callable[..., Ends]
 ) -> None:
-    """A route that a finalizer removes does not come back, and the new one is not lost."""
+    """A stream that a finalizer removes does not come back, and the new one is not lost."""
     outlet = Outlet(None, bytes, record_size=1)
-    one, other = lane(1).route, lane(1).route
-    outlet.routes = before = (
+    one, other = stream(1).outgoing, stream(1).outgoing
+    outlet.outgoing = before = (
         *[one] * 30,
         other,
     )  # more than Python keeps empty tuples for; held, as it is replaced
 
     def remove() -> None:
-        outlet.routes = tuple(route for route in outlet.routes if route is not one)
+        outlet.outgoing = tuple(outgoing for outgoing in outlet.outgoing if outgoing is not one)
 
-    last, thresholds = lane(1).route, gc.get_threshold()
+    last, thresholds = stream(1).outgoing, gc.get_threshold()
     gc.collect()
     gc.disable()
     Garbage(remove)
@@ -356,9 +356,9 @@ def test_what_the_collector_changes_while_a_route_is_added_stays_changed(
     )  # until 3.11 a new tuple may have the collector run at once
     try:
         gc.enable()
-        assert outlet.add_route(last, 0)
+        assert outlet.add_outgoing(last, 0)
     finally:
         gc.set_threshold(*thresholds)
         gc.collect()
-    assert outlet.routes == (other, last)
+    assert outlet.outgoing == (other, last)
     assert before.count(one) == 30

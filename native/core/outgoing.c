@@ -1,0 +1,342 @@
+/* The backlogs of streams: what waits for room on the wire, what is dropped of it, and whose turn it is.
+ *
+ * Streams take turns, frame by frame, so that a source which has much waiting holds up no other. A control
+ * frame of the link is a fence: it goes when all that was put before it has gone. Tickets say what was
+ * before.
+ */
+#include "core/outbox.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+/* --- tallies --- */
+
+struct tally *echo_tally_new(void)
+{
+    struct tally *tally = malloc(sizeof *tally);
+
+    if (tally != NULL) {
+        atomic_init(&tally->dropped, 0);
+        atomic_init(&tally->users, 1);
+    }
+    return tally;
+}
+
+void echo_tally_release(struct tally *tally)
+{
+    if (tally != NULL && atomic_fetch_sub(&tally->users, 1) == 1)
+        free(tally);
+}
+
+/* --- the circle --- */
+
+struct outgoing *echo_outgoing_new(struct outbox *outbox, const struct outgoing *settings)
+{
+    struct outgoing *outgoing = calloc(1, sizeof *outgoing);
+
+    if (outgoing == NULL)
+        return NULL;
+    *outgoing = *settings;
+    outgoing->outbox = outbox;
+    if (outgoing->delay <= outbox->delay)
+        outgoing->delay = 0;
+    if (outgoing->tally != NULL)
+        atomic_fetch_add(&outgoing->tally->users, 1);
+    return outgoing;
+}
+
+void echo_outgoing_free(struct outgoing *outgoing)
+{
+    echo_tally_release(outgoing->tally);
+    free(outgoing);
+}
+
+static void join_circle(struct outgoing *outgoing)
+{
+    struct outbox *outbox = outgoing->outbox;
+
+    if (outgoing->next != NULL)
+        return;
+    outbox->in_circle++;
+    if (outbox->turn == NULL) {
+        outbox->turn = outgoing->next = outgoing->before = outgoing;
+        return;
+    }
+    outgoing->next = outbox->turn; /* last in turn */
+    outgoing->before = outbox->turn->before;
+    outgoing->before->next = outgoing->next->before = outgoing;
+}
+
+static void leave_circle(struct outgoing *outgoing)
+{
+    struct outbox *outbox = outgoing->outbox;
+
+    outbox->in_circle--;
+    if (outbox->turn == outgoing)
+        outbox->turn = outgoing->next == outgoing ? NULL : outgoing->next;
+    outgoing->before->next = outgoing->next;
+    outgoing->next->before = outgoing->before;
+    outgoing->next = outgoing->before = NULL;
+    if (outgoing->is_orphan)
+        echo_outgoing_free(outgoing);
+}
+
+/* What a frame counts against the limit. Gaps do not: there are no more than events between them. */
+static size_t control_bytes_of(uint64_t events, uint32_t stream, size_t size)
+{
+    return events == 0 && stream != KIND_GAP ? size : 0;
+}
+
+/* 0; -1: no memory, with which the link ends. */
+static int add(struct outgoing *outgoing, struct backlog *backlog, uint64_t events, const struct frame *frame)
+{
+    struct outbox *outbox = outgoing->outbox;
+
+    if (echo_backlog_add(backlog, outbox->tickets++, events, frame) != 0) {
+        echo_outbox_end(outbox, END_MEMORY, 0);
+        return -1;
+    }
+    outbox->control_bytes += control_bytes_of(events, frame->stream, frame_bytes(frame->size));
+    join_circle(outgoing);
+    return 0;
+}
+
+static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t *gap)
+{
+    uint8_t payload[16] = {0};
+    uint32_t stream = htole32(outgoing->stream);
+    uint64_t events = htole64(*gap);
+
+    if (*gap == 0)
+        return;
+    *gap = 0;
+    memcpy(payload, &stream, sizeof stream);
+    memcpy(payload + 8, &events, sizeof events);
+    add(outgoing, backlog, 0, &(struct frame){.size = sizeof payload, .stream = KIND_GAP, .payload = payload});
+}
+
+int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t bytes)
+{
+    const struct backlog *backlog = &outgoing->backlog;
+
+    return backlog->events == 0 ||
+           (backlog->events + events <= outgoing->max_events && backlog->bytes + bytes <= outgoing->max_bytes);
+}
+
+int echo_outgoing_queue(struct outgoing *outgoing, uint64_t events, const struct frame *frame)
+{
+    if (outgoing->outbox->end == END_NOT)
+        add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
+    return outgoing->outbox->end == END_NOT ? add(outgoing, &outgoing->backlog, events, frame) : -1;
+}
+
+int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame)
+{
+    struct outbox *outbox = outgoing->outbox;
+
+    if (outbox->end != END_NOT)
+        return -1;
+    if (has_backlog(outbox) || outgoing->tail_gap > 0 ||
+        frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
+        if (!echo_outbox_is_flooded(outbox, frame)) {
+            echo_outgoing_queue(outgoing, 0, frame);
+            echo_outbox_pump(outbox, 1);
+        }
+    } else
+        echo_outbox_stage(outbox, frame, outgoing->delay);
+    return outbox->end == END_NOT ? 0 : -1;
+}
+
+void echo_outgoing_close(struct outgoing *outgoing)
+{
+    if (outgoing->is_closed)
+        return;
+    outgoing->is_closed = 1;
+    if (outgoing->outbox->end != END_NOT)
+        return;
+    add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
+    echo_outbox_pump(outgoing->outbox, 1);
+}
+
+/* --- dropping --- */
+
+static void count_dropped(struct outgoing *outgoing, uint64_t events)
+{
+    outgoing->dropped += events;
+    outgoing->outbox->dropped += events;
+    if (outgoing->tally != NULL)
+        atomic_fetch_add_explicit(&outgoing->tally->dropped, events, memory_order_relaxed);
+}
+
+static void take_back(struct outgoing *outgoing, uint32_t stream, const uint8_t *payload)
+{
+    if (stream == KIND_LOAN && outgoing->outbox->pool != NULL)
+        echo_pool_take_back(outgoing->outbox->pool, outgoing->outbox->holder, payload);
+}
+
+void echo_outgoing_drop_newest(struct outgoing *outgoing, uint64_t events, const struct frame *frame)
+{
+    if (frame != NULL)
+        take_back(outgoing, frame->stream, frame->payload);
+    count_dropped(outgoing, events);
+    if (outgoing->is_closed || outgoing->outbox->end != END_NOT)
+        return;
+    outgoing->tail_gap += events;
+    if (outgoing->next != NULL) /* else nothing of it waits, behind which the gap would be said */
+        return;
+    add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
+    echo_outbox_pump(outgoing->outbox, 1);
+}
+
+static uint32_t stream_of(const struct entry *entry)
+{
+    return le32toh(load_uint32_t(entry->frame + 4));
+}
+
+static struct frame frame_of(const struct entry *entry)
+{
+    return (struct frame){.size = le32toh(load_uint32_t(entry->frame)),
+                          .stream = stream_of(entry),
+                          .payload = entry->frame + FRAME_HEADER_BYTES};
+}
+
+/* Control frames at the head are kept, and so is where in their order the events are missing. */
+static void keep_control(struct outgoing *outgoing)
+{
+    struct entry *entry = backlog_head(&outgoing->backlog);
+    struct frame frame;
+
+    while (entry != NULL && entry->events == 0) {
+        add_gap(outgoing, &outgoing->ahead, &outgoing->head_gap);
+        frame = frame_of(entry);
+        if (echo_backlog_add(&outgoing->ahead, entry->ticket, 0, &frame) != 0) {
+            echo_outbox_end(outgoing->outbox, END_MEMORY, 0);
+            return;
+        }
+        echo_backlog_drop(&outgoing->backlog);
+        entry = backlog_head(&outgoing->backlog);
+    }
+}
+
+void echo_outgoing_drop_oldest(struct outgoing *outgoing)
+{
+    struct entry *entry;
+
+    keep_control(outgoing);
+    entry = backlog_head(&outgoing->backlog);
+    if (entry == NULL)
+        return;
+    take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
+    outgoing->head_gap += entry->events;
+    count_dropped(outgoing, entry->events);
+    echo_backlog_drop(&outgoing->backlog);
+}
+
+static void clear_stream(struct outgoing *outgoing)
+{
+    struct entry *entry;
+
+    while (backlog_head(&outgoing->ahead) != NULL)
+        echo_backlog_drop(&outgoing->ahead);
+    while ((entry = backlog_head(&outgoing->backlog)) != NULL) {
+        take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
+        count_dropped(outgoing, entry->events);
+        echo_backlog_drop(&outgoing->backlog);
+    }
+    leave_circle(outgoing);
+}
+
+void echo_outbox_clear(struct outbox *outbox)
+{
+    while (outbox->turn != NULL)
+        clear_stream(outbox->turn);
+    while (backlog_head(&outbox->control) != NULL)
+        echo_backlog_drop(&outbox->control);
+    outbox->control_bytes = 0;
+}
+
+void echo_outgoing_release(struct outgoing *outgoing)
+{
+    if (outgoing->next == NULL)
+        echo_outgoing_free(outgoing);
+    else
+        outgoing->is_orphan = 1;
+}
+
+/* --- whose turn it is --- */
+
+/* The backlog that the outgoing's next frame is in. A gap at the head becomes a frame of its own. */
+static struct backlog *source_of(struct outgoing *outgoing)
+{
+    add_gap(outgoing, &outgoing->ahead, &outgoing->head_gap);
+    return outgoing->ahead.first != NULL ? &outgoing->ahead : &outgoing->backlog;
+}
+
+/* Of the older head: a gap gets its ticket late, and must not hold back the events behind it. */
+static uint64_t ticket_of(const struct outgoing *outgoing)
+{
+    const struct entry *ahead = backlog_head(&outgoing->ahead), *entry = backlog_head(&outgoing->backlog);
+
+    if (ahead == NULL || entry == NULL)
+        return ahead != NULL ? ahead->ticket : entry->ticket;
+    return ahead->ticket < entry->ticket ? ahead->ticket : entry->ticket;
+}
+
+/* NULL: a control frame of the link is next, or nothing. */
+static struct outgoing *stream_in_turn(struct outbox *outbox)
+{
+    const struct entry *fence = backlog_head(&outbox->control);
+
+    if (fence == NULL)
+        return outbox->turn;
+    for (unsigned i = 0; i < outbox->in_circle; i++, outbox->turn = outbox->turn->next)
+        if (ticket_of(outbox->turn) < fence->ticket)
+            return outbox->turn;
+    return NULL;
+}
+
+/* To staging, or to `large`. 0: there is no room for it yet. */
+static int move_first(struct outbox *outbox, struct backlog *backlog)
+{
+    struct entry *entry = backlog_head(backlog);
+    size_t size = entry->size, counted = control_bytes_of(entry->events, stream_of(entry), size);
+
+    if (size > STAGING_BYTES) {
+        if (outbox->staged > 0 || outbox->large != NULL)
+            return 0;
+        outbox->large = echo_backlog_take(backlog);
+    } else {
+        if (size > STAGING_BYTES - outbox->staged)
+            return 0;
+        memcpy(outbox->staging + outbox->staged, entry->frame, size);
+        outbox->staged += size;
+        outbox->due_at = ticks_now(); /* it has waited: whatever delay its source or another's has, it is over */
+        outbox->staged_delay = 0;
+        echo_backlog_drop(backlog);
+    }
+    outbox->control_bytes -= counted;
+    outbox->sent_frames++;
+    return 1;
+}
+
+static int move_one(struct outbox *outbox)
+{
+    struct outgoing *outgoing = stream_in_turn(outbox);
+
+    if (outgoing == NULL)
+        return outbox->control.first != NULL && move_first(outbox, &outbox->control);
+    if (!move_first(outbox, source_of(outgoing)))
+        return 0;
+    outbox->turn = outgoing->next;
+    if (outgoing->ahead.first == NULL && outgoing->backlog.first == NULL)
+        add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
+    if (outgoing->ahead.first == NULL && outgoing->backlog.first == NULL)
+        leave_circle(outgoing);
+    return 1;
+}
+
+void echo_outbox_refill(struct outbox *outbox)
+{
+    while (outbox->end == END_NOT && has_backlog(outbox) && move_one(outbox))
+        continue;
+}

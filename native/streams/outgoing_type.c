@@ -1,0 +1,208 @@
+/* The type OutgoingStream: one source's way over one link. */
+#include "streams/outlets.h"
+#include "streams/outgoing.h"
+
+#include <stdlib.h>
+#include <structmember.h>
+
+static PyObject *outgoing_send(PyObject *self, PyObject *args)
+{
+    struct outgoing_stream *stream = stream_of(self);
+    struct outbox *outbox = stream->outgoing->outbox;
+    struct frame frame;
+    unsigned int kind;
+    Py_buffer payload;
+    int status = -1;
+
+    if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
+        return NULL;
+    frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
+    if (echo_link_check(stream->link) == 0 && echo_frame_check(kind, payload.len) == 0) {
+        echo_submission_begin();
+        outbox_lock(outbox);
+        status = echo_outgoing_control(stream->outgoing, &frame);
+        echo_outbox_unlock(outbox);
+        if (status != 0)
+            echo_link_raise_end(stream->link);
+    }
+    PyBuffer_Release(&payload);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *outgoing_close(PyObject *self, PyObject *ignored)
+{
+    struct outbox *outbox = stream_of(self)->outgoing->outbox;
+
+    (void)ignored;
+    if (!is_inherited(stream_of(self)->link)) {
+        outbox_lock(outbox);
+        echo_outgoing_close(stream_of(self)->outgoing);
+        echo_outbox_unlock(outbox);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *outgoing_get_link(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef((PyObject *)stream_of(self)->link);
+}
+
+static PyObject *outgoing_get_stream(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromUnsignedLong(stream_of(self)->outgoing->stream);
+}
+
+/* In a forked child: nothing. */
+#define DEFINE_GETTER(name, expression)                                                                 \
+    static PyObject *outgoing_get_##name(PyObject *self, void *ignored)                                         \
+    {                                                                                                        \
+        struct outgoing *outgoing = stream_of(self)->outgoing;                                                            \
+        unsigned long long value = 0;                                                                        \
+                                                                                                             \
+        (void)ignored;                                                                                       \
+        if (!is_inherited(stream_of(self)->link)) {                                                           \
+            outbox_lock(outgoing->outbox);                                                                       \
+            value = expression;                                                                              \
+            echo_outbox_unlock(outgoing->outbox);                                                                \
+        }                                                                                                    \
+        return PyLong_FromUnsignedLongLong(value);                                                           \
+    }
+DEFINE_GETTER(events, outgoing->events)
+DEFINE_GETTER(dropped, outgoing->dropped)
+DEFINE_GETTER(queued_events, outgoing->backlog.events)
+DEFINE_GETTER(queued_bytes, outgoing->ahead.bytes + outgoing->backlog.bytes)
+#undef DEFINE_GETTER
+
+/* Of an Outlet or None: its tally, or NULL. -1 with TypeError. */
+static int find_tally(const struct module_state *state, PyObject *outlet, struct tally **tally)
+{
+    *tally = NULL;
+    if (outlet == Py_None)
+        return 0;
+    if (!PyObject_TypeCheck(outlet, state->outlet_type)) {
+        PyErr_Format(PyExc_TypeError, "Expected an Outlet or None, got %R", outlet);
+        return -1;
+    }
+    *tally = ((struct outlet *)(void *)outlet)->tally;
+    return 0;
+}
+
+static int check_settings(unsigned int stream, long long max_events, Py_ssize_t max_bytes, int policy,
+                          long long delay_ns)
+{
+    if (stream >= FIRST_STREAM && max_events >= 0 && max_bytes >= 0 && policy >= POLICY_BLOCK &&
+        policy <= POLICY_ERROR && delay_ns >= 0)
+        return 0;
+    PyErr_Format(
+        PyExc_ValueError,
+        "Expected stream from %d on, max_events, max_bytes and delay_ns from 0 on, policy from %d to %d",
+        FIRST_STREAM, POLICY_BLOCK, POLICY_ERROR);
+    return -1;
+}
+
+/* Takes the outgoing over. */
+static PyObject *outgoing_over(PyTypeObject *type, PyObject *link, struct outgoing *outgoing, PyObject *name)
+{
+    struct outgoing_stream *stream = (struct outgoing_stream *)(void *)PyType_GenericAlloc(type, 0);
+
+    if (stream == NULL) {
+        echo_outgoing_free(outgoing);
+        return NULL;
+    }
+    stream->link = link_of(Py_NewRef(link));
+    stream->outgoing = outgoing;
+    stream->name = Py_NewRef(name);
+    return (PyObject *)stream;
+}
+
+static PyObject *outgoing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"",       "",           "",         "",            "max_events", "max_bytes",
+                            "policy", "timeout_ns", "delay_ns", "max_payload", NULL};
+    const struct module_state *state = echo_state_of(type);
+    long long max_events = -1, timeout_ns = -1, delay_ns = 0;
+    unsigned int stream, max_payload = UINT32_MAX;
+    struct outgoing *outgoing;
+    PyObject *link, *name, *outlet = Py_None;
+    struct tally *tally;
+    Py_ssize_t max_bytes = -1;
+    int policy = -1;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IU|O$LniLLI:OutgoingStream", names, state->link_type, &link,
+                                     &stream, &name, &outlet, &max_events, &max_bytes, &policy, &timeout_ns,
+                                     &delay_ns, &max_payload) ||
+        check_settings(stream, max_events, max_bytes, policy, delay_ns) != 0 ||
+        find_tally(state, outlet, &tally) != 0 ||
+        echo_link_check(link_of(link)) != 0)
+        return NULL;
+    outgoing = echo_outgoing_new(&link_of(link)->outbox, &(struct outgoing){.stream = stream,
+                                                           .policy = (enum policy)policy,
+                                                           .max_events = (uint64_t)max_events,
+                                                           .max_bytes = (size_t)max_bytes,
+                                                           .timeout_ns = timeout_ns,
+                                                           .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
+                                                           .delay = echo_ticks_of(delay_ns),
+                                                           .tally = tally});
+    return outgoing != NULL ? outgoing_over(type, link, outgoing, name) : PyErr_NoMemory();
+}
+
+static int outgoing_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(stream_of(self)->link);
+    return 0;
+}
+
+static void outgoing_dealloc(PyObject *self)
+{
+    struct outgoing_stream *stream = stream_of(self);
+    struct outbox *outbox = &stream->link->outbox;
+
+    PyObject_GC_UnTrack(self);
+    if (!is_inherited(stream->link)) {
+        outbox_lock(outbox);
+        echo_outgoing_release(stream->outgoing);
+        echo_outbox_unlock(outbox);
+    }
+    Py_DECREF((PyObject *)stream->link);
+    Py_DECREF(stream->name);
+    free_instance(self);
+}
+
+static PyMethodDef outgoing_methods[] = {
+    {"send", outgoing_send, METH_VARARGS,
+     PyDoc_STR("send($self, kind, payload, /)\n--\n\nA control frame behind the stream's events.")},
+    {"close", outgoing_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nDrops further events; what waits is still sent, and control frames are.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef outgoing_getters[] = {
+    {"link", outgoing_get_link, NULL, PyDoc_STR("What it leads over."), NULL},
+    {"stream", outgoing_get_stream, NULL, PyDoc_STR("The number in its frames."), NULL},
+    {"events", outgoing_get_events, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."),
+     NULL},
+    {"dropped", outgoing_get_dropped, NULL, PyDoc_STR("Events that were not sent."), NULL},
+    {"queued_events", outgoing_get_queued_events, NULL, PyDoc_STR("Events in its backlog."), NULL},
+    {"queued_bytes", outgoing_get_queued_bytes, NULL, PyDoc_STR("Bytes in its backlog."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot outgoing_slots[] = {
+    {Py_tp_doc,
+     PyDoc_STR("OutgoingStream(link, stream, name, outlet=None, /, *, max_events, max_bytes, policy, timeout_ns, "
+               "delay_ns=0, max_payload=4294967295)\n--\n\n"
+               "The way of one source's events over one link; what it drops is counted by the outlet too.")},
+    {Py_tp_new, outgoing_new},
+    {Py_tp_dealloc, outgoing_dealloc},
+    {Py_tp_traverse, outgoing_traverse},
+    {Py_tp_methods, outgoing_methods},
+    {Py_tp_getset, outgoing_getters},
+    {0, NULL}};
+
+PyType_Spec echo_link_outgoing_spec = {
+    .name = "echo_core._c.links.OutgoingStream",
+    .basicsize = sizeof(struct outgoing_stream),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = outgoing_slots,
+};
