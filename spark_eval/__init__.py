@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from echo_core.spark_eval.columns.columns import decode_column, encode_column
+    from echo_core.spark_eval.columns.dataframes import decode_column, encode_column
     from echo_core.spark_eval.runtime.cluster import cluster
     from echo_core.spark_eval.runtime.session import session
 
@@ -23,8 +23,8 @@ __all__ = ["cluster", "decode_column", "encode_column", "session"]
 
 _MODULE_BY_NAME = {
     "cluster": "runtime.cluster",
-    "decode_column": "columns.columns",
-    "encode_column": "columns.columns",
+    "decode_column": "columns.dataframes",
+    "encode_column": "columns.dataframes",
     "session": "runtime.session",
 }
 

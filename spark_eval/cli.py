@@ -24,7 +24,10 @@ COMMANDS = {
     "cluster": "start a Spark cluster on this machine, and run a command beside it",
 }
 
-_MODULES = {"cluster": "runtime.cluster"}  # those that are not called as their command
+_MODULES = {
+    "cluster": "runtime.cluster",
+    "compare": "comparison",
+}  # those that are not called as their command
 
 _PROGRAM = "python -m echo_core.spark_eval"
 

@@ -43,7 +43,7 @@ State = Literal["ok", "note", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One line of the report: `wrong` keeps Spark from running, a `note` does not."""
 
     state: State
@@ -52,7 +52,7 @@ class Finding:
     advice: str = ""
 
 
-def report(environment: Mapping[str, str] | None = None) -> list[Finding]:
+def report(environment: Mapping[str, str] | None = None) -> list[Diagnosis]:
     """Everything that can be told without starting Spark."""
     given = os.environ if environment is None else environment
     return [_python(), *_java(list(candidates(given))), *_packages(), *_machine(), *_variables(given)]
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(_is_wrong(findings))
 
 
-def attempt(master: str | None = None) -> list[Finding]:
+def attempt(master: str | None = None) -> list[Diagnosis]:
     """Start a session, run a job that imports echo_core on an executor, and tell what was found there."""
     begun = time.monotonic()
     try:
@@ -87,10 +87,10 @@ def attempt(master: str | None = None) -> list[Finding]:
             seen = sorted(set(context.parallelize(range(8), 8).map(_executor).collect()))
     except Exception as error:  # noqa: BLE001 - whatever Spark raises is the finding
         first_line = str(error).strip().partition("\n")[0]
-        return [Finding("wrong", "job", f"{type(error).__name__}: {first_line}", advice_on(str(error)))]
+        return [Diagnosis("wrong", "job", f"{type(error).__name__}: {first_line}", advice_on(str(error)))]
     where = master or default_master()
-    ran = Finding("ok", "job", f"ran on {where}, {span(time.monotonic() - begun)} from start to stop")
-    return [ran, *(Finding("ok", "executor", line) for line in seen)]
+    ran = Diagnosis("ok", "job", f"ran on {where}, {span(time.monotonic() - begun)} from start to stop")
+    return [ran, *(Diagnosis("ok", "executor", line) for line in seen)]
 
 
 def _executor(_: int) -> str:
@@ -109,20 +109,20 @@ def advice_on(error: str) -> str:
     return ""
 
 
-def _is_wrong(findings: list[Finding]) -> bool:
+def _is_wrong(findings: list[Diagnosis]) -> bool:
     return any(finding.state == "wrong" for finding in findings)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: Diagnosis) -> str:
     line = f"  {finding.state:5}  {finding.subject:12} {finding.text}"
     return f"{line}\n{'':22}-> {finding.advice}" if finding.advice else line
 
 
-def _python() -> Finding:
-    return Finding("ok", "Python", f"{platform.python_version()} at {sys.executable}")
+def _python() -> Diagnosis:
+    return Diagnosis("ok", "Python", f"{platform.python_version()} at {sys.executable}")
 
 
-def _java(found: list[Java]) -> Iterator[Finding]:
+def _java(found: list[Java]) -> Iterator[Diagnosis]:
     """The Java that is taken, and what is wrong with those that would have come before it."""
     chosen = next((java for java in found if not java.problem), None)
     before = found[: found.index(chosen)] if chosen else found
@@ -130,18 +130,18 @@ def _java(found: list[Java]) -> Iterator[Finding]:
         if chosen is None or java.home is not None:
             text = f"{java.origin}: {java.problem}"
             advice = "unset JAVA_HOME, or set it to a Java that works" if java.home else ""
-            yield Finding("note", "Java", text, advice if java.origin == "JAVA_HOME" else "")
+            yield Diagnosis("note", "Java", text, advice if java.origin == "JAVA_HOME" else "")
     if chosen is None:
-        yield Finding("wrong", "Java", f"no Java of version {OLDEST} or newer", ADVICE)
+        yield Diagnosis("wrong", "Java", f"no Java of version {OLDEST} or newer", ADVICE)
         return
-    yield Finding("ok", "Java", f"{chosen.version} at {chosen.home} (from {chosen.origin})")
-    yield Finding("ok", "launcher", f"{launcher(chosen)} (what Spark is given as its JAVA_HOME)")
+    yield Diagnosis("ok", "Java", f"{chosen.version} at {chosen.home} (from {chosen.origin})")
+    yield Diagnosis("ok", "launcher", f"{launcher(chosen)} (what Spark is given as its JAVA_HOME)")
     if chosen.major not in TRIED:
         tried = ", ".join(map(str, TRIED))
-        yield Finding("note", "Java", f"{chosen.major} was not tried with Spark 4.3; {tried} were")
+        yield Diagnosis("note", "Java", f"{chosen.major} was not tried with Spark 4.3; {tried} were")
 
 
-def _packages() -> Iterator[Finding]:
+def _packages() -> Iterator[Diagnosis]:
     for requirement, purpose in REQUIREMENTS.items():
         match = _REQUIREMENT.fullmatch(requirement)
         assert match is not None
@@ -151,13 +151,13 @@ def _packages() -> Iterator[Finding]:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             text = f"not installed; {purpose} needs it" if purpose else "not installed"
-            yield Finding(state, name, text, f"run `pip install '{requirement}'`")
+            yield Diagnosis(state, name, text, f"run `pip install '{requirement}'`")
             continue
         if in_range(version, match["least"], match["below"]):
-            yield Finding("ok", name, version)
+            yield Diagnosis("ok", name, version)
         else:
             text = f"{version}; expected {requirement.removeprefix(name)}"
-            yield Finding(state, name, text, f"run `pip install '{requirement}'`")
+            yield Diagnosis(state, name, text, f"run `pip install '{requirement}'`")
 
 
 def in_range(version: str, least: str, below: str | None) -> bool:
@@ -170,22 +170,22 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[Diagnosis]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     advice = "" if cores > 1 else "figures of `compare` will be noisy: it wants a core that stays free"
-    yield Finding("ok" if cores > 1 else "note", "cores", str(cores), advice)
+    yield Diagnosis("ok" if cores > 1 else "note", "cores", str(cores), advice)
 
 
-def _variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+def _variables(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Variables that change what is run, or what is printed."""
     for name in _NOISY:
         if environment.get(name):
             text = f"{environment[name]!r}: Java says so on the first line"
-            yield Finding("note", name, text, f"unset {name} for a quiet start")
+            yield Diagnosis("note", name, text, f"unset {name} for a quiet start")
     named = environment.get("SPARK_HOME")
     home = wheel_home() if named and _is_installed("pyspark") else None
     if named and home is not None and os.path.realpath(named) != os.path.realpath(home):
-        yield Finding("note", "SPARK_HOME", f"{named} is not used: the Spark of this Python is {home}")
+        yield Diagnosis("note", "SPARK_HOME", f"{named} is not used: the Spark of this Python is {home}")
 
 
 def _is_installed(name: str) -> bool:

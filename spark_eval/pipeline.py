@@ -83,7 +83,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class EncodeStep:
+class EncodeMessages:
     """What `mapInArrow` calls: numbers of messages to messages."""
 
     codec: str
@@ -106,7 +106,7 @@ class EncodeStep:
 
 
 @dataclass(frozen=True)
-class DecodeStep:
+class DecodeMessages:
     """What `mapInArrow` calls: messages to a row for each particle."""
 
     codec: str
@@ -138,8 +138,10 @@ def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sampl
     context = spark.sparkContext
     encode_ns, decode_ns, payload = (context.accumulator(0) for _ in range(3))
     numbers: Any = spark.range(0, size.messages, 1, size.partitions)
-    encoded = numbers.mapInArrow(EncodeStep(codec, size.per_message, encode_ns, payload), "message binary")
-    rows = _decoded(encoded.repartition(size.partitions), DecodeStep(codec, decode_ns))
+    encoded = numbers.mapInArrow(
+        EncodeMessages(codec, size.per_message, encode_ns, payload), "message binary"
+    )
+    rows = _decoded(encoded.repartition(size.partitions), DecodeMessages(codec, decode_ns))
     group = f"pipeline-{time.monotonic_ns()}"
     context.setJobGroup(group, codec)
     begun = time.perf_counter()
@@ -163,9 +165,9 @@ def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sampl
     )
 
 
-def _decoded(messages: Any, step: DecodeStep) -> DataFrame:
+def _decoded(messages: Any, step: DecodeMessages) -> DataFrame:
     schema = importlib.import_module("echo_core.spark_eval.columns.schema")
-    shapes = importlib.import_module("echo_core.spark_eval.measure.shapes")
+    shapes = importlib.import_module("echo_core.spark_eval.measure.workloads")
     rows: DataFrame = messages.mapInArrow(step, schema.struct_type(shapes.Particle))
     return rows
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.columns import decoding_of
+from echo_core.spark_eval.columns.dataframes import decoding_of
 from echo_core.spark_eval.columns.schema import arrow_schema
-from echo_core.spark_eval.measure.shapes import Particle
+from echo_core.spark_eval.measure.workloads import Particle
 
 Columns = dict[str, np.ndarray[Any, Any]]
 Rows = list[Any]

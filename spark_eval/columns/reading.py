@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.schema import Node, arrow_type, form, has_parts, kind
+from echo_core.spark_eval.columns.schema import TypeNode, arrow_type, form, has_parts, kind
 
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
 
@@ -65,7 +65,7 @@ class Places:
         return Places(int(mask.sum()), irregular=self.each[mask], base=base)
 
 
-class Memory:
+class ByteBlock:
     """A block of bytes, and values gathered from it."""
 
     def __init__(self, data: Numbers) -> None:
@@ -120,11 +120,11 @@ def offsets_of(counts: Numbers) -> Any:
     return offsets
 
 
-class Reader:
+class ColumnReader:
     """Records of one format to Arrow arrays."""
 
     def __init__(self, format_: echo.Format) -> None:
-        self._record: Node = format_.record
+        self._record: TypeNode = format_.record
         self._word = f"u{format_.pointer_size}"
         self._pointer_size = format_.pointer_size
 
@@ -132,9 +132,11 @@ class Reader:
         """The struct array of so many records: side by side, or from `starts` on."""
         size = self._record.size
         at = Places(count, 0, size) if starts is None else Places(count, irregular=starts, base=starts)
-        return self._value(self._record, Memory(data), at, self._record.name, {})
+        return self._value(self._record, ByteBlock(data), at, self._record.name, {})
 
-    def _value(self, node: Node, memory: Memory, at: Places, path: str, counts: Mapping[str, Numbers]) -> Any:
+    def _value(
+        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
+    ) -> Any:
         match form(node):
             case "Record":
                 return self._struct(node, memory, at, path)
@@ -154,7 +156,7 @@ class Reader:
             case _:
                 return _scalar(node, memory, at, path)
 
-    def _struct(self, node: Node, memory: Memory, at: Places, path: str) -> Any:
+    def _struct(self, node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
         counting = _counting(node)
         counts = {
             field.name: memory.numbers(at.moved(field.offset), f"{_CODES[kind(field.type)]}{field.type.size}")
@@ -170,7 +172,7 @@ class Reader:
         return pa.StructArray.from_arrays(columns, fields=list(arrow_type(node)))
 
     def _optional(
-        self, node: Node, memory: Memory, at: Places, path: str, counts: Mapping[str, Numbers]
+        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
     ) -> Any:
         element = node.element
         if form(element) in ("Text", "Blob", "Sequence"):
@@ -182,7 +184,7 @@ class Reader:
         there = {name: numbers[present] for name, numbers in counts.items()}
         return expanded(self._value(element, memory, at.where(present), path, there), present)
 
-    def _array(self, node: Node, memory: Memory, at: Places, path: str) -> Any:
+    def _array(self, node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
         number = math.prod(node.shape)
         step = node.element.size
         if at.irregular is None and at.step == number * step:
@@ -194,7 +196,7 @@ class Reader:
         return _nested(node, self._value(node.element, memory, inner, path, {}), dimensions)
 
     def _sequence(
-        self, node: Node, memory: Memory, at: Places, path: str, counts: Mapping[str, Numbers]
+        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
     ) -> Any:
         dimensions: list[Numbers] = []
         words = 0
@@ -212,25 +214,31 @@ class Reader:
         return _nested(node, elements, dimensions)
 
     def _elements(
-        self, node: Node, memory: Memory, base: Numbers | None, starts: Numbers, numbers: Numbers, path: str
+        self,
+        node: TypeNode,
+        memory: ByteBlock,
+        base: Numbers | None,
+        starts: Numbers,
+        numbers: Numbers,
+        path: str,
     ) -> Any:
         total = int(numbers.sum())
         if has_parts(node):
             places = Places(total, 0, 0, spread(starts, numbers, node.size), _repeated(base, numbers))
         elif total * node.size >= _LONG_RUN * len(starts):
-            memory, places = Memory(memory.runs(starts, numbers * node.size)), Places(total, 0, node.size)
+            memory, places = ByteBlock(memory.runs(starts, numbers * node.size)), Places(total, 0, node.size)
         else:
             places = Places(total, irregular=spread(starts, numbers, node.size))
         return self._value(node, memory, places, path, {})
 
-    def _words(self, memory: Memory, at: Places, index: int) -> Numbers:
+    def _words(self, memory: ByteBlock, at: Places, index: int) -> Numbers:
         return memory.numbers(at.moved(index * self._pointer_size), self._word).astype(np.int64)
 
-    def _starts(self, memory: Memory, at: Places) -> Numbers:
+    def _starts(self, memory: ByteBlock, at: Places) -> Numbers:
         assert at.base is not None
         return at.base + self._words(memory, at, 0)
 
-    def _text(self, memory: Memory, at: Places, path: str) -> Any:
+    def _text(self, memory: ByteBlock, at: Places, path: str) -> Any:
         starts = self._starts(memory, at)
         sizes = memory.nuls[np.searchsorted(memory.nuls, starts)] - starts if at.count else starts
         return string(memory.runs(starts, sizes), sizes, path)
@@ -240,13 +248,13 @@ def _repeated(base: Numbers | None, number: int | Numbers) -> Numbers | None:
     return None if base is None else np.repeat(base, number)
 
 
-def _counting(record: Node) -> set[str]:
+def _counting(record: TypeNode) -> set[str]:
     """The fields of a record that hold lengths of others."""
     types = [f.type.element if form(f.type) == "Nullable" else f.type for f in record.fields]
     return {n for t in types if form(t) == "Sequence" for n in t.shape if isinstance(n, str)}
 
 
-def _nested(node: Node, elements: Any, dimensions: list[Numbers]) -> Any:
+def _nested(node: TypeNode, elements: Any, dimensions: list[Numbers]) -> Any:
     """The elements in lists in lists: as deep as there are dimensions."""
     lists_of = [np.ones(len(dimensions[0]), np.int64)]  # how many lists each value has, at each level
     for lengths in dimensions:
@@ -268,7 +276,7 @@ def expanded(values: Any, present: Numbers) -> Any:
     return values.take(pa.array(indices, pa.int64(), mask=~present))
 
 
-def _scalar(node: Node, memory: Memory, at: Places, path: str) -> Any:
+def _scalar(node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
     match kind(node):
         case "CHARS":
             return _chars(memory.rows(at, node.size), path)
@@ -282,7 +290,7 @@ def _scalar(node: Node, memory: Memory, at: Places, path: str) -> Any:
             return _number(node, memory.numbers(at, f"{_CODES[other]}{node.size}"))
 
 
-def _number(node: Node, numbers: Numbers) -> Any:
+def _number(node: TypeNode, numbers: Numbers) -> Any:
     type_ = arrow_type(node)
     match kind(node), node.size:
         case "UINT", 8:
@@ -339,7 +347,7 @@ def _uuids(rows: Numbers) -> Any:
     return binary(text.ravel(), np.full(len(rows), 36), pa.string())
 
 
-def names_of(node: Node, numbers: Numbers, path: str) -> Any:
+def names_of(node: TypeNode, numbers: Numbers, path: str) -> Any:
     """The members' names, or WireError for a number that has none."""
     members = sorted(node.members, key=lambda member: member[1])
     known = np.array([number for _, number in members], np.int64)

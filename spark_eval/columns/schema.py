@@ -27,7 +27,7 @@ from typing import Any
 
 import echo_core as echo
 
-Node = Any  # a field's type: Scalar, Enumeration, Text, Blob, Array, Sequence, Nullable or Record
+TypeNode = Any  # a field's type: Scalar, Enumeration, Text, Blob, Array, Sequence, Nullable or Record
 
 _SIGNED = {1: ("int8", "ByteType"), 2: ("int16", "ShortType"), 4: ("int32", "IntegerType")}
 _SIGNED[8] = ("int64", "LongType")
@@ -46,21 +46,21 @@ _BY_FORM = {
 }
 
 
-def form(node: Node) -> str:
+def form(node: TypeNode) -> str:
     """What a type is called: "Scalar", "Record", ..."""
     return type(node).__name__
 
 
-def kind(node: Node) -> str:
+def kind(node: TypeNode) -> str:
     """What the bits of a scalar mean: "INT", "CHARS", ...; nothing for other types."""
     return node.kind.name if form(node) == "Scalar" else ""
 
 
-def is_nullable(node: Node) -> bool:
+def is_nullable(node: TypeNode) -> bool:
     return form(node) == "Nullable"
 
 
-def has_parts(node: Node) -> bool:
+def has_parts(node: TypeNode) -> bool:
     """Whether a value reaches beyond its own size, into the variable parts of its record."""
     match form(node):
         case "Text" | "Blob" | "Sequence":
@@ -74,7 +74,7 @@ def has_parts(node: Node) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def arrow_type(node: Node) -> Any:
+def arrow_type(node: TypeNode) -> Any:
     """The Arrow type of a field's values."""
     pa = importlib.import_module("pyarrow")
     match form(node):
@@ -97,7 +97,7 @@ def _arrow_fields(fields: tuple[echo.Field, ...]) -> Iterator[Any]:
         yield pa.field(member.name, arrow_type(member.type), is_nullable(member.type))
 
 
-def _arrow_leaf(pa: Any, node: Node) -> Any:
+def _arrow_leaf(pa: Any, node: TypeNode) -> Any:
     match kind(node), getattr(node, "size", 0):
         case "UINT", 8:
             return pa.decimal128(20, 0)
@@ -112,7 +112,7 @@ def _arrow_leaf(pa: Any, node: Node) -> Any:
             return getattr(pa, _names_of(node)[0])()
 
 
-def _names_of(node: Node) -> tuple[str, str]:
+def _names_of(node: TypeNode) -> tuple[str, str]:
     """What Arrow and Spark call a type that has no parameters."""
     match kind(node):
         case "INT":
@@ -127,7 +127,7 @@ def _names_of(node: Node) -> tuple[str, str]:
             return _BY_KIND[other]
 
 
-def spark_type(node: Node) -> Any:
+def spark_type(node: TypeNode) -> Any:
     """The Spark type of a field's values."""
     types = importlib.import_module("pyspark.sql.types")
     match form(node):
@@ -146,7 +146,7 @@ def spark_type(node: Node) -> Any:
             return _spark_leaf(types, node)
 
 
-def _spark_leaf(types: Any, node: Node) -> Any:
+def _spark_leaf(types: Any, node: TypeNode) -> Any:
     match kind(node), getattr(node, "size", 0):
         case "UINT", 8:
             return types.DecimalType(20, 0)

@@ -17,7 +17,7 @@ import numpy as np
 
 import echo_core as echo
 from echo_core.spark_eval.columns.reading import Numbers, spread
-from echo_core.spark_eval.columns.schema import Node, arrow_type, form, has_parts, kind
+from echo_core.spark_eval.columns.schema import TypeNode, arrow_type, form, has_parts, kind
 
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
 pc: Any = importlib.import_module("pyarrow.compute")
@@ -43,7 +43,7 @@ def _refuse(expected: str, got: object, path: str) -> NoReturn:
     raise echo.EncodeError(msg, path=path)
 
 
-def _demand_values(node: Node, array: Any, path: str) -> None:
+def _demand_values(node: TypeNode, array: Any, path: str) -> None:
     if array.null_count:
         _refuse(f"`{node}`", "null", path)
 
@@ -57,7 +57,7 @@ def _present(array: Any) -> Numbers:
 # Records of fixed size
 
 
-def _fill(node: Node, array: Any, out: Numbers, path: str) -> None:
+def _fill(node: TypeNode, array: Any, out: Numbers, path: str) -> None:
     """Writes the array's values into `out`, which is a field of many records and zero."""
     if form(node) == "Nullable":
         present = _present(array)
@@ -87,7 +87,7 @@ def _member(structs: Any, name: str, path: str) -> Any:
     return structs.field(name)
 
 
-def _elements(node: Node, array: Any, path: str) -> tuple[Any, list[Numbers]]:
+def _elements(node: TypeNode, array: Any, path: str) -> tuple[Any, list[Numbers]]:
     """The elements of lists in lists, and the lengths of the lists of each level."""
     lengths: list[Numbers] = []
     for expected in node.shape:
@@ -102,7 +102,7 @@ def _elements(node: Node, array: Any, path: str) -> tuple[Any, list[Numbers]]:
     return array, lengths
 
 
-def _cast(node: Node, array: Any, path: str) -> Any:
+def _cast(node: TypeNode, array: Any, path: str) -> Any:
     try:
         return array.cast(arrow_type(node))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -110,7 +110,7 @@ def _cast(node: Node, array: Any, path: str) -> Any:
     _refuse(f"`{node}`", said, path)
 
 
-def _leaf(node: Node, array: Any, path: str) -> Numbers:
+def _leaf(node: TypeNode, array: Any, path: str) -> Numbers:
     """The values as they lie in a record of this machine."""
     array = _cast(node, array, path)
     if form(node) == "Enumeration":
@@ -135,7 +135,7 @@ def _leaf(node: Node, array: Any, path: str) -> Numbers:
             return _bytes(node, array, path)
 
 
-def _number(node: Node, numbers: Numbers, path: str) -> Numbers:
+def _number(node: TypeNode, numbers: Numbers, path: str) -> Numbers:
     target = np.dtype(f"{kind(node)[0].lower()}{node.size}")
     with np.errstate(over="ignore", invalid="ignore"):
         made = numbers.astype(target)
@@ -145,7 +145,7 @@ def _number(node: Node, numbers: Numbers, path: str) -> Numbers:
     return made
 
 
-def _unsigned_64(node: Node, array: Any, path: str) -> Numbers:
+def _unsigned_64(node: TypeNode, array: Any, path: str) -> Numbers:
     words = np.frombuffer(array.buffers()[1] or b"", "<u8").reshape(-1, 2)
     words = words[array.offset : array.offset + len(array)]
     outside = words[:, 1] != 0
@@ -154,7 +154,7 @@ def _unsigned_64(node: Node, array: Any, path: str) -> Numbers:
     return words[:, 0].astype("=u8")
 
 
-def _nanoseconds(node: Node, array: Any, path: str) -> Numbers:
+def _nanoseconds(node: TypeNode, array: Any, path: str) -> Numbers:
     microseconds: Numbers = array.cast(pa.int64()).to_numpy()
     outside = abs(microseconds) > _MAX_MICROSECONDS
     if outside.any():
@@ -171,7 +171,7 @@ def _characters(array: Any) -> tuple[Numbers, Numbers]:
     return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]], np.diff(ends).astype(np.int64)
 
 
-def _bytes(node: Node, array: Any, path: str) -> Numbers:
+def _bytes(node: TypeNode, array: Any, path: str) -> Numbers:
     """A row of so many bytes for each: chars end where a row's zeros begin."""
     data, sizes = _characters(array)
     if kind(node) == "BYTES" and np.any(sizes != node.size):
@@ -205,7 +205,7 @@ def _uuids(array: Any, path: str) -> Numbers:
     return np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view("V16").ravel()
 
 
-def _enumeration(node: Node, array: Any, path: str) -> Numbers:
+def _enumeration(node: TypeNode, array: Any, path: str) -> Numbers:
     names = pa.array([name for name, _ in node.members], pa.string())
     indices = pc.index_in(array, value_set=names)
     if indices.null_count:
@@ -225,7 +225,7 @@ class _Objects:
     def __init__(self, format_: echo.Format) -> None:
         self._layout = format_.layout
 
-    def of(self, node: Node, array: Any, path: str) -> list[Any]:
+    def of(self, node: TypeNode, array: Any, path: str) -> list[Any]:
         if form(node) == "Nullable":
             held = iter(self.of(node.element, array.drop_null(), path))
             return [next(held) if there else None for there in _present(array).tolist()]
@@ -238,7 +238,7 @@ class _Objects:
             case _:
                 return _leaf_objects(node, array, path)
 
-    def _instances(self, node: Node, array: Any, path: str) -> list[Any]:
+    def _instances(self, node: TypeNode, array: Any, path: str) -> list[Any]:
         names = [field.name for field in node.fields]
         columns = [
             self.of(field.type, _member(array, field.name, f"{path}.{field.name}"), f"{path}.{field.name}")
@@ -248,7 +248,7 @@ class _Objects:
             return [node.python() for _ in range(len(array))]
         return [node.python(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
 
-    def _lists(self, node: Node, array: Any, path: str) -> list[Any]:
+    def _lists(self, node: TypeNode, array: Any, path: str) -> list[Any]:
         elements, lengths = _elements(node, array, path)
         element = node.element
         flat: Any
@@ -264,12 +264,12 @@ class _Objects:
         return list(_split(node, flat, lengths, path))
 
 
-def _times(node: Node, numbers: Numbers) -> Numbers:
+def _times(node: TypeNode, numbers: Numbers) -> Numbers:
     code = {"TIMESTAMP": "M8[ns]", "DURATION": "m8[ns]"}.get(kind(node))
     return numbers.view(code) if code else numbers
 
 
-def _split(node: Node, flat: Any, lengths: list[Numbers], path: str) -> Iterator[Any]:
+def _split(node: TypeNode, flat: Any, lengths: list[Numbers], path: str) -> Iterator[Any]:
     """The elements of each value in its shape."""
     shapes = _shapes(node, lengths, path)
     first = 0
@@ -287,7 +287,7 @@ def _nest(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
     return [_nest(items[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
 
 
-def _shapes(node: Node, lengths: list[Numbers], path: str) -> Iterator[tuple[int, ...]]:
+def _shapes(node: TypeNode, lengths: list[Numbers], path: str) -> Iterator[tuple[int, ...]]:
     """The dimensions of each value; the lists of one level are of one length, or there is none."""
     columns = [lengths[0]]
     lists = lengths[0].astype(np.int64)  # of the next level, for each value
@@ -303,7 +303,7 @@ def _shapes(node: Node, lengths: list[Numbers], path: str) -> Iterator[tuple[int
     return zip(*(column.tolist() for column in columns), strict=True)
 
 
-def _leaf_objects(node: Node, array: Any, path: str) -> list[Any]:
+def _leaf_objects(node: TypeNode, array: Any, path: str) -> list[Any]:
     if form(node) == "Enumeration":
         _enumeration(node, _cast(node, array, path), path)  # refuses what is not a member
         return [node.python[name] for name in _cast(node, array, path).to_pylist()]

@@ -23,7 +23,7 @@ from typing import Any
 
 from echo_core.spark_eval.measure import codecs
 from echo_core.spark_eval.measure.codecs import Cell, Function, Work
-from echo_core.spark_eval.measure.shapes import SHAPES
+from echo_core.spark_eval.measure.workloads import SHAPES
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ QUICK = Effort(blocks=2, samples=5, sample_ns=1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlannedCell:
     """A cell in its place in the plan."""
 
     block: int
@@ -63,16 +63,16 @@ def plan(
     seed: int,
     codecs: Iterable[str] | None = None,
     shapes: Iterable[str] | None = None,
-) -> list[Entry]:
+) -> list[PlannedCell]:
     """All cells of the codecs and shapes that are named, or of all that there are, in every block."""
     effort = QUICK if quick else FULL
     found = chosen(codecs, shapes or (QUICK_SHAPES if quick else SHAPES))
     generator = random.Random(seed)
-    entries: list[Entry] = []
+    entries: list[PlannedCell] = []
     for block in range(effort.blocks):
         shuffled = generator.sample(found, len(found))
         entries += [
-            Entry(block, position, cell, effort.samples, effort.sample_ns)
+            PlannedCell(block, position, cell, effort.samples, effort.sample_ns)
             for position, cell in enumerate(shuffled)
         ]
     return entries
@@ -97,12 +97,12 @@ _XML_TIMES = 8
 _COMPILE_MS = 20.0
 
 
-def seconds_of(entries: Iterable[Entry]) -> float:
+def seconds_of(entries: Iterable[PlannedCell]) -> float:
     """About how long a plan takes on a quiet machine, without the start of anything."""
     return sum(map(_entry_seconds, entries))
 
 
-def _entry_seconds(entry: Entry) -> float:
+def _entry_seconds(entry: PlannedCell) -> float:
     cell = entry.cell
     records = SHAPES[cell.shape].records
     times = _XML_TIMES if cell.codec.startswith("xml") else 1
@@ -112,7 +112,7 @@ def _entry_seconds(entry: Entry) -> float:
     return 1.5 * entry.samples * sample_s + 8 * call_s + build_ms * 1e-3
 
 
-def measure(entry: Entry) -> list[Row]:
+def measure(entry: PlannedCell) -> list[Row]:
     """The samples of one cell, as rows of the table of samples."""
     _tidy_once()
     work = codecs.build(entry.cell)
@@ -190,7 +190,7 @@ def _switches() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
-def _common(entry: Entry, work: Work, loops: int) -> Row:
+def _common(entry: PlannedCell, work: Work, loops: int) -> Row:
     cell = entry.cell
     return {
         "block": entry.block,

@@ -8,8 +8,8 @@ from itertools import groupby
 from echo_core.spark_eval.report import plots
 from echo_core.spark_eval.report.document import Figure
 from echo_core.spark_eval.report.headline import DOING, by_rival, what, wire_sizes
-from echo_core.spark_eval.report.statistics import CellSummary, Key
 from echo_core.spark_eval.report.study import OPERATIONS, SAME, Study
+from echo_core.spark_eval.report.summaries import CellSummary, Key
 from echo_core.spark_eval.report.units import duration, size, times
 
 BYTES_SHAPES = ("single", "batch-100", "wide", "story")

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from echo_core.spark_eval.report.document import Section
-from echo_core.spark_eval.report.statistics import Key, Ratio, middle
 from echo_core.spark_eval.report.study import SAME, Study, codec_order, ordered_place
+from echo_core.spark_eval.report.summaries import Key, Ratio, middle
 from echo_core.spark_eval.report.units import counted, size, times
 
 DOING = {"encode": "Encoding", "decode": "Decoding"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from echo_core.spark_eval.report import canvas, palette
-from echo_core.spark_eval.report.axes import log_axis, name_groups, name_rows, round_size, round_times
-from echo_core.spark_eval.report.statistics import Range
+from echo_core.spark_eval.report.canvas import log_axis, name_groups, name_rows, round_size, round_times
+from echo_core.spark_eval.report.summaries import Range
 from echo_core.spark_eval.report.units import round_duration, times, times_range
 
 _MARKERS = "osD^vP"

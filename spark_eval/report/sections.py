@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from echo_core.spark_eval.report import figures, full_tables, tables
+from echo_core.spark_eval.report import figures, result_tables
 from echo_core.spark_eval.report.document import Document, Number, Row, Section, Table
 from echo_core.spark_eval.report.headline import losses, sentences
-from echo_core.spark_eval.report.statistics import SPREAD_LIMIT, WALL_PER_CPU_LIMIT, Quantiles, quantiles
 from echo_core.spark_eval.report.study import Study
+from echo_core.spark_eval.report.summaries import SPREAD_LIMIT, WALL_PER_CPU_LIMIT, Quantiles, quantiles
 from echo_core.spark_eval.report.units import counted, percent
 
 
@@ -40,13 +40,15 @@ def _about(study: Study) -> Section:
 
 def _headline(study: Study) -> Section:
     first, *others = sentences(study)
-    found = [tables.summary(study)] if study.ratios else []
+    found = [result_tables.summary(study)] if study.ratios else []
     return Section("headline", "In short", paragraphs=[first], bullets=others, tables=found)
 
 
 def _environment(study: Study) -> Section:
     return Section(
-        "environment", "Environment", tables=[tables.environment(study.environment), *tables.words(study)]
+        "environment",
+        "Environment",
+        tables=[result_tables.environment(study.environment), *result_tables.words(study)],
     )
 
 
@@ -57,7 +59,7 @@ def _costs(study: Study) -> Section:
     )
     return Section(
         "cost", "Cost per record", paragraphs=[text],
-        figures=figures.cost_figures(study), tables=tables.costs(study),
+        figures=figures.cost_figures(study), tables=result_tables.costs(study),
     )  # fmt: skip
 
 
@@ -65,7 +67,7 @@ def _bytes(study: Study) -> Section:
     text = "What one record takes of the encoded event, with headers shared by the records of a batch."
     return Section(
         "bytes", "Bytes on the wire", paragraphs=[text],
-        figures=figures.bytes_figures(study), tables=[tables.wire(study)],
+        figures=figures.bytes_figures(study), tables=[result_tables.wire(study)],
     )  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def _senders(study: Study) -> Section:
     )
     return Section(
         "senders", "The cost of heterogeneity", paragraphs=[text],
-        figures=figures.sender_figures(study), tables=tables.senders(study),
+        figures=figures.sender_figures(study), tables=result_tables.senders(study),
     )  # fmt: skip
 
 
@@ -85,7 +87,7 @@ def _ratios(study: Study) -> Section:
     text = "Both sides of a ratio were measured in the same block; the range is over the blocks."
     return Section(
         "ratios", "Ratios to each rival", paragraphs=[text],
-        figures=figures.ratio_figures(study), tables=tables.ratios(study),
+        figures=figures.ratio_figures(study), tables=result_tables.ratios(study),
     )  # fmt: skip
 
 
@@ -93,7 +95,7 @@ def _targets(study: Study) -> Section:
     text = "Columns spare the making of one object for each record. A codec stands where it was measured."
     return Section(
         "targets", "Objects and columns", paragraphs=[text],
-        figures=figures.target_figures(study), tables=tables.targets(study),
+        figures=figures.target_figures(study), tables=result_tables.targets(study),
     )  # fmt: skip
 
 
@@ -102,7 +104,7 @@ def _setup(study: Study) -> Section:
         "Schemas are read and machine code is compiled once in a process, before the first event. A process "
         "that meets a format again pays nothing, so the dearest of a cell's builds is the one that tells."
     )
-    return Section("setup", "Set-up", paragraphs=[text], tables=[full_tables.setup(study)])
+    return Section("setup", "Set-up", paragraphs=[text], tables=[result_tables.setup(study)])
 
 
 def _noise(study: Study) -> Section:
@@ -144,5 +146,5 @@ def _everything(study: Study) -> Section:
     text = "Every cell and every comparison; the samples themselves are in samples.parquet."
     return Section(
         "everything", "All figures", paragraphs=[text],
-        tables=[full_tables.cells(study), full_tables.all_ratios(study)], folded=True,
+        tables=[result_tables.cells(study), result_tables.all_ratios(study)], folded=True,
     )  # fmt: skip

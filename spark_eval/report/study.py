@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echo_core.spark_eval.report import palette
-from echo_core.spark_eval.report.statistics import CellSummary, Key, Ratio, ratios, summarise
+from echo_core.spark_eval.report.summaries import CellSummary, Key, Ratio, ratios, summarise
 
 REFERENCES = {"objects": "echo dataclass", "columns": "echo columns"}
 OPERATIONS = ("encode", "decode")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from echo_core.spark_eval.report.statistics import Range
+from echo_core.spark_eval.report.summaries import Range
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 TO = "\N{EN DASH}"

@@ -43,7 +43,7 @@ class ClusterError(echo.EchoError):
 
 
 @dataclass(slots=True)
-class Member:
+class ClusterProcess:
     """A process of the cluster, which leads the session that its own children are in."""
 
     name: str
@@ -63,7 +63,7 @@ class Cluster:
     folder: Path  # logs, configuration, and what the executors write
     environment: dict[str, str]  # what a program needs to use it, also one that knows nothing of echo_core
     master_url: str = ""
-    members: list[Member] = field(default_factory=list["Member"])
+    members: list[ClusterProcess] = field(default_factory=list["ClusterProcess"])
 
     def lost(self) -> list[str]:
         """The names of the processes that ended by themselves, or that somebody ended."""
@@ -118,7 +118,7 @@ def _start_master(made: Cluster, port: int) -> None:
 
 
 def _start_workers(made: Cluster, workers: int, cores: int, memory: str) -> None:
-    started: list[Member] = []
+    started: list[ClusterProcess] = []
     for number in range(workers):
         name = f"worker-{number}"
         limits = ("--cores", str(cores), "--memory", memory, "--work-dir", str(made.folder / name))
@@ -128,7 +128,7 @@ def _start_workers(made: Cluster, workers: int, cores: int, memory: str) -> None
         _await(worker, _WORKER_IS_UP)
 
 
-def _launch(made: Cluster, name: str, *command: str) -> Member:
+def _launch(made: Cluster, name: str, *command: str) -> ClusterProcess:
     """Start a class of Spark's; the member is noted at once, so that it is stopped whatever comes."""
     home = made.environment.get("SPARK_HOME") or os.environ["SPARK_HOME"]
     leashed = (sys.executable, "-I", "-S", leash.__file__, str(os.getpid()))
@@ -143,7 +143,7 @@ def _launch(made: Cluster, name: str, *command: str) -> Member:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    member = Member(name, process, log)
+    member = ClusterProcess(name, process, log)
     made.members.append(member)
     return member
 
@@ -161,7 +161,7 @@ def _of_daemon(variables: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **variables, **daemon}
 
 
-def _await(member: Member, line: str) -> None:
+def _await(member: ClusterProcess, line: str) -> None:
     """Wait for the line in the log that says that the process is ready."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while line not in member.log.read_text(errors="replace"):
@@ -195,7 +195,7 @@ def _write_configuration(made: Cluster, memory: str) -> None:
     (folder / "spark-defaults.conf").write_text(text)
 
 
-def _stop(members: Sequence[Member]) -> None:
+def _stop(members: Sequence[ClusterProcess]) -> None:
     """Ask first, so that workers end their executors; then see to it that nothing is left."""
     for member in reversed(members):
         with suppress(ProcessLookupError):

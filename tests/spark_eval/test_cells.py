@@ -10,17 +10,17 @@ from itertools import groupby
 
 import pytest
 
-from echo_core.spark_eval.compare import COLUMNS
+from echo_core.spark_eval.comparison import COLUMNS
 from echo_core.spark_eval.measure import cells, codecs
-from echo_core.spark_eval.measure.cells import Entry
+from echo_core.spark_eval.measure.cells import PlannedCell
 from echo_core.spark_eval.measure.codecs import Cell, Work
-from echo_core.spark_eval.measure.shapes import SHAPES
+from echo_core.spark_eval.measure.workloads import SHAPES
 
 SINGLE = Cell("echo dataclass", "decode", "single", "extra", "objects")
 
 
-def entry(cell: Cell = SINGLE) -> Entry:
-    return Entry(block=1, position=2, cell=cell, samples=3, sample_ns=50_000)
+def entry(cell: Cell = SINGLE) -> PlannedCell:
+    return PlannedCell(block=1, position=2, cell=cell, samples=3, sample_ns=50_000)
 
 
 def test_every_block_has_every_cell_in_an_order_of_its_own() -> None:

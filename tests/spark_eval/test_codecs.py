@@ -12,7 +12,7 @@ import pytest
 from echo_core.spark_eval.measure import codecs
 from echo_core.spark_eval.measure.codecs import CODECS, Cell, Work
 from echo_core.spark_eval.measure.codecs.members import check_columns, check_object, columns_of, members
-from echo_core.spark_eval.measure.shapes import SHAPES, Batch, Particle, instance
+from echo_core.spark_eval.measure.workloads import SHAPES, Batch, Particle, instance
 
 CELLS = [cell for name in CODECS for shape in SHAPES.values() for cell in codecs.cells(CODECS[name], shape)]
 

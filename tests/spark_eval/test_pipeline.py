@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("msgpack")
 
 from echo_core.spark_eval.columns.schema import arrow_schema  # noqa: E402
-from echo_core.spark_eval.measure.shapes import Particle  # noqa: E402
+from echo_core.spark_eval.measure.workloads import Particle  # noqa: E402
 from echo_core.spark_eval.pipeline import (  # noqa: E402 - needs all three
     PipelineError,
     Sample,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_core.spark_eval.report import canvas, palette, plots, svg
-from echo_core.spark_eval.report.statistics import Range
+from echo_core.spark_eval.report.summaries import Range
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra `spark`")
 

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from echo_core.spark_eval.measure import codecs, shapes
+from echo_core.spark_eval.measure import codecs, workloads
 from echo_core.spark_eval.report import folder as report
-from echo_core.spark_eval.report import glossary
+from echo_core.spark_eval.report import result_tables
 from echo_core.spark_eval.report.units import duration, size, times
 from tests.spark_eval import synthetic
 
@@ -132,9 +132,9 @@ def test_page_has_the_parts_in_order(page: _Reader) -> None:
 
 def test_every_name_of_a_comparison_is_explained() -> None:
     """A codec, shape or sender that is added brings its line."""
-    assert {*codecs.CODECS} == {*glossary.CODECS}
-    assert {*shapes.SHAPES} == {*glossary.SHAPES}
-    assert {*shapes.SENDERS} == {*glossary.SENDERS}
+    assert {*codecs.CODECS} == {*result_tables.CODEC_WORDS}
+    assert {*workloads.SHAPES} == {*result_tables.SHAPE_WORDS}
+    assert {*workloads.SENDERS} == {*result_tables.SENDER_WORDS}
 
 
 def test_page_needs_nothing_but_itself(page: _Reader, folder: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.spark_eval.report.statistics import Range
+from echo_core.spark_eval.report.summaries import Range
 from echo_core.spark_eval.report.units import duration, percent, round_duration, size, times, times_range
 
 

@@ -8,20 +8,28 @@ from collections.abc import Callable
 
 from echo_core.spark_eval.measure.codecs.arrow import ARROW
 from echo_core.spark_eval.measure.codecs.binary import BINARY
-from echo_core.spark_eval.measure.codecs.codec import Cell, Codec, Costs, Function, Operation, Target, Work
+from echo_core.spark_eval.measure.codecs.codec import (
+    Cell,
+    Costs,
+    Function,
+    MeasuredCodec,
+    Operation,
+    Target,
+    Work,
+)
 from echo_core.spark_eval.measure.codecs.members import check_columns, check_object, columns_of
 from echo_core.spark_eval.measure.codecs.ours import OURS
 from echo_core.spark_eval.measure.codecs.protobuf import Protobuf
 from echo_core.spark_eval.measure.codecs.typed import TYPED
 from echo_core.spark_eval.measure.codecs.xml import XML
-from echo_core.spark_eval.measure.shapes import SHAPES, Particle, Sender, Shape
+from echo_core.spark_eval.measure.workloads import SHAPES, EventShape, Particle, Sender
 
 __all__ = [
     "CODECS",
     "Cell",
-    "Codec",
     "Costs",
     "Function",
+    "MeasuredCodec",
     "Operation",
     "Target",
     "Work",
@@ -30,8 +38,8 @@ __all__ = [
     "installed",
 ]
 
-_ALL: tuple[Codec, ...] = (*OURS, *BINARY, *TYPED, Protobuf(), *ARROW, *XML)
-CODECS: dict[str, Codec] = {codec.name: codec for codec in _ALL}
+_ALL: tuple[MeasuredCodec, ...] = (*OURS, *BINARY, *TYPED, Protobuf("protobuf"), *ARROW, *XML)
+CODECS: dict[str, MeasuredCodec] = {codec.name: codec for codec in _ALL}
 _PACKAGES = {
     "msgpack map": "msgpack",
     "msgpack array": "msgpack",
@@ -55,7 +63,7 @@ def _is_there(package: str) -> bool:
         return False
 
 
-def cells(codec: Codec, shape: Shape) -> list[Cell]:
+def cells(codec: MeasuredCodec, shape: EventShape) -> list[Cell]:
     """What there is to measure. Encoding has the sender "same" alone."""
     if codec.for_batches_only and not shape.is_batch:
         return []
@@ -94,7 +102,7 @@ def build(cell: Cell) -> Work:
 
 
 def _made(
-    make: Callable[[Shape, Sender, Target, Costs], Function], shape: Shape, cell: Cell
+    make: Callable[[EventShape, Sender, Target, Costs], Function], shape: EventShape, cell: Cell
 ) -> tuple[Function, Costs]:
     costs = Costs()
     begun = time.perf_counter_ns()
@@ -103,7 +111,7 @@ def _made(
     return function, costs
 
 
-def _check_of(shape: Shape, target: Target) -> Callable[[object], None]:
+def _check_of(shape: EventShape, target: Target) -> Callable[[object], None]:
     values = shape.values()
     if target == "objects":
         return lambda found: check_object(found, values, shape.cls)

@@ -13,21 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.spark_eval.measure.codecs.binary import plain_source
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
-    BOTH_TARGETS,
-    NAMED,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
+from echo_core.spark_eval.measure.codecs.handwritten import compiled, writer
 from echo_core.spark_eval.measure.codecs.members import dtypes, members
-from echo_core.spark_eval.measure.codecs.sources import compiled, writer
-from echo_core.spark_eval.measure.shapes import STEP, Batch, Particle, Sender, Shape, hints
+from echo_core.spark_eval.measure.workloads import STEP, Batch, EventShape, Particle, Sender, hints
 
-Array = np.ndarray[Any, Any]
+Column = np.ndarray[Any, Any]
 
 
 def _arrow() -> Any:
@@ -68,37 +64,27 @@ def _array(values: Any, type_: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(MeasuredCodec):
     """A message of a record batch, and back by numpy."""
-
-    name: str = "arrow ipc"
-    senders: tuple[Sender, ...] = NAMED
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = True
 
     def load(self) -> None:
         importlib.import_module("pyarrow.ipc")
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, sender, target)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         cls = shape.sender_class(sender)
         if target == "columns" and sender == "same":
             pack = _packer(cls)
             return lambda columns: pack(columns.values(), {"step": STEP, "count": len(columns["id"])})
         return _of_objects(cls)
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         schema = _schema(shape.sender_class(sender))
         read = importlib.import_module("pyarrow.ipc").read_record_batch
         at = {name: schema.get_field_index(name) for name in members(Batch)}
         struct = schema.field(at["particles"]).type.value_type
         fields = [(name, struct.get_field_index(name), it) for name, it in dtypes(Particle).items()]
 
-        def columns(data: Any) -> dict[str, Array]:
+        def columns(data: Any) -> dict[str, Column]:
             found = read(data, schema).column(at["particles"]).flatten()
             return {name: _numpy(found.field(i), dtype) for name, i, dtype in fields}
 
@@ -112,9 +98,9 @@ class Arrow:
         return objects if target == "objects" else columns
 
 
-def _numpy(column: Any, dtype: np.dtype[Any]) -> Array:
+def _numpy(column: Any, dtype: np.dtype[Any]) -> Column:
     if dtype.kind != "S":
-        found: Array = column.to_numpy(zero_copy_only=False)
+        found: Column = column.to_numpy(zero_copy_only=False)
         return found
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
 
@@ -158,4 +144,4 @@ def _of_objects(cls: type[Any]) -> Function:
     return lambda it: pack(zip(*map(row, it.particles), strict=True), header(it))
 
 
-ARROW: tuple[Arrow, ...] = (Arrow(),)
+ARROW = (Arrow("arrow ipc", for_batches_only=True),)

@@ -15,17 +15,13 @@ import numpy as np
 
 import echo_core as echo
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
-    BOTH_TARGETS,
-    NAMED,
     POSITIONAL,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
-from echo_core.spark_eval.measure.codecs.members import columns_of, members
-from echo_core.spark_eval.measure.codecs.sources import (
+from echo_core.spark_eval.measure.codecs.handwritten import (
     Style,
     batch_objects,
     batch_of_columns,
@@ -34,14 +30,8 @@ from echo_core.spark_eval.measure.codecs.sources import (
     row_columns,
     writer,
 )
-from echo_core.spark_eval.measure.shapes import Particle, Sender, Shape, hints, instance
-
-
-def plain_source(shape: Shape, sender: Sender, target: Target, *, positional: bool = False) -> Any:
-    """What a rival encodes: the sender's event, or the columns of a batch."""
-    if target == "columns" and sender == "same":
-        return columns_of(shape.values(), Particle)
-    return instance(shape.sender_class(sender, positional=positional), shape.values())
+from echo_core.spark_eval.measure.codecs.members import members
+from echo_core.spark_eval.measure.workloads import EventShape, Particle, Sender, hints, instance
 
 
 def _msgpack() -> tuple[Function, Function]:
@@ -58,16 +48,11 @@ def _pickle() -> tuple[Function, Function]:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class Values(MeasuredCodec):
     """Codecs of Python's own values: an event becomes a row of them, or a dict by field name."""
 
-    name: str
     functions: Callable[[], tuple[Function, Function]]
     style: Style
-    senders: tuple[Sender, ...]
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    for_batches_only: bool = False
 
     @property
     def is_positional(self) -> bool:
@@ -76,10 +61,7 @@ class Values:
     def load(self) -> None:
         self.functions()
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, sender, target, positional=self.is_positional)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         dump, _ = self.functions()
         if target == "columns" and sender == "same":
             message = batch_of_columns(Particle, self.style)
@@ -87,7 +69,7 @@ class Values:
             message = writer(shape.sender_class(sender, positional=self.is_positional), self.style)
         return lambda it: dump(message(it))
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         _, load = self.functions()
         if target == "objects":
             read = reader(shape.cls, self.style, is_cut=self.is_positional and sender == "extra")
@@ -100,28 +82,18 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Pickle:
+class Pickle(MeasuredCodec):
     """Instances as they are. A class with slots cannot take a field that it does not have: no "extra"."""
 
-    name: str = "pickle"
-    senders: tuple[Sender, ...] = ("same", "reordered")
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = False
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
+        return MeasuredCodec.source(self, shape, "same", "objects" if sender != "same" else target)
 
-    def load(self) -> None:
-        pass
-
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, "same", "objects" if sender != "same" else target)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         if sender == "reordered":
             return _dump_reordered
         return _dump_columns if target == "columns" else _dump
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         if target == "objects":
             return pickle.loads
         columns = column_maker(Particle, "x.{}")
@@ -150,30 +122,20 @@ def _dump_columns(columns: Any) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class PickledArray:
+class PickledArray(MeasuredCodec):
     """What numpy's users pickle: a batch with an array of records, which is one block of memory."""
 
-    name: str = "pickle numpy"
-    senders: tuple[Sender, ...] = NAMED
-    targets: tuple[Target, ...] = ("columns",)
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = True
-
-    def load(self) -> None:
-        pass
-
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
         batch = shape.sender_class(sender)
         event = instance(batch, shape.values())
         (cls,) = typing.get_args(hints(batch)["particles"])
         row = writer(cls, "row")
         return event.step, event.count, np.array(list(map(row, event.particles)), echo.format_of(cls).dtype)
 
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         return _dump
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         names = list(members(Particle))
 
         def fields(data: Any) -> dict[str, Any]:
@@ -184,9 +146,9 @@ class PickledArray:
 
 
 BINARY: tuple[Values | Pickle | PickledArray, ...] = (
-    Values("msgpack map", _msgpack, "map", NAMED),
-    Values("msgpack array", _msgpack, "row", POSITIONAL),
-    Pickle(),
-    Values("pickle of rows", _pickle, "row", POSITIONAL),
-    PickledArray(),
+    Values("msgpack map", _msgpack, "map"),
+    Values("msgpack array", _msgpack, "row", senders=POSITIONAL),
+    Pickle("pickle", senders=("same", "reordered")),
+    Values("pickle of rows", _pickle, "row", senders=POSITIONAL),
+    PickledArray("pickle numpy", targets=("columns",), for_batches_only=True),
 )

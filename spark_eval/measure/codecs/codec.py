@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
 
-from echo_core.spark_eval.measure.shapes import Sender, Shape
+from echo_core.spark_eval.measure.codecs.members import columns_of
+from echo_core.spark_eval.measure.workloads import EventShape, Particle, Sender, instance
 
 Operation = Literal["encode", "decode"]
 Target = Literal["objects", "columns"]
@@ -59,45 +61,45 @@ class Work:
         return self.function(self.argument)
 
 
-class Codec(Protocol):
-    """Encoders and decoders of one kind.
-
-    A target "objects" is an instance of the receiver's class; "columns" is a dict with a numpy array for each
-    field of a batch's particles, text as numpy's bytes. `is_positional` says that fields are told apart by
-    where they stand, so that senders may only have more at the end.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def targets(self) -> tuple[Target, ...]: ...
-    @property
-    def senders(self) -> tuple[Sender, ...]: ...
-    @property
-    def operations(self) -> tuple[Operation, ...]: ...
-    @property
-    def is_positional(self) -> bool: ...
-    @property
-    def for_batches_only(self) -> bool: ...
-
-    def load(self) -> None:
-        """Imports what it needs, which is no part of any cost."""
-        ...
-
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        """What `encoder`'s function takes."""
-        ...
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
-        """From the sender's events to bytes; the cost of setting it up is that of the sender."""
-        ...
-
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
-        """From the sender's bytes to the target."""
-        ...
-
-
 NAMED: tuple[Sender, ...] = ("same", "extra", "reordered")
 POSITIONAL: tuple[Sender, ...] = ("same", "extra")
 BOTH_TARGETS: tuple[Target, ...] = ("objects", "columns")
 BOTH_OPERATIONS: tuple[Operation, ...] = ("encode", "decode")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCodec(abc.ABC):
+    """Encoders and decoders of one kind.
+
+    A target "objects" is an instance of the receiver's class; "columns" is a dict with a numpy array for each
+    field of a batch's particles, text as numpy's bytes.
+    """
+
+    name: str
+    _: KW_ONLY
+    senders: tuple[Sender, ...] = NAMED
+    targets: tuple[Target, ...] = BOTH_TARGETS
+    operations: tuple[Operation, ...] = BOTH_OPERATIONS
+    for_batches_only: bool = False
+
+    @property
+    def is_positional(self) -> bool:
+        """Fields are told apart by where they stand, so senders may only have more at the end."""
+        return False
+
+    def load(self) -> None:  # noqa: B027 - most need no more than Python brings
+        """Imports what it needs, which is no part of any cost."""
+
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
+        """What `encoder`'s function takes: the sender's event, or the columns of a batch."""
+        if target == "columns" and sender == "same":
+            return columns_of(shape.values(), Particle)
+        return instance(shape.sender_class(sender, positional=self.is_positional), shape.values())
+
+    @abc.abstractmethod
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
+        """From the sender's events to bytes; the cost of setting it up is that of the sender."""
+
+    @abc.abstractmethod
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
+        """From the sender's bytes to the target."""

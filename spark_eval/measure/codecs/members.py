@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.measure.shapes import Values, hints
+from echo_core.spark_eval.measure.workloads import Values, hints
 
 What = Literal["bool", "int", "float", "text", "numbers", "list", "record"]
 SCALARS: dict[Any, What] = {bool: "bool", int: "int", float: "float", str: "text", np.ndarray: "numbers"}
@@ -19,17 +19,17 @@ NUMBERS = "f4"  # the one kind of number that the events' arrays hold
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MemberKind:
     """`item` is what a list holds, `cls` the class of a record; `is_single` is a float of 32 bits."""
 
     what: What
     is_optional: bool = False
     is_single: bool = False
-    item: Kind | None = None
+    item: MemberKind | None = None
     cls: type[Any] | None = None
 
     @property
-    def element(self) -> Kind:
+    def element(self) -> MemberKind:
         assert self.item is not None
         return self.item
 
@@ -43,7 +43,7 @@ class Kind:
         return self.what == "list" and self.element.what == "record"
 
 
-Members = dict[str, Kind]
+Members = dict[str, MemberKind]
 
 
 _known: dict[type[Any], Members] = {}
@@ -56,17 +56,17 @@ def members(cls: type[Any]) -> Members:
     return _known[cls]
 
 
-def kind_of(hint: Any) -> Kind:
+def kind_of(hint: Any) -> MemberKind:
     """The kind that an annotation stands for."""
     if typing.get_origin(hint) is types.UnionType:
         value = next(it for it in typing.get_args(hint) if it is not types.NoneType)
         return dataclasses.replace(kind_of(value), is_optional=True)
     if typing.get_origin(hint) is list:
-        return Kind("list", item=kind_of(typing.get_args(hint)[0]))
+        return MemberKind("list", item=kind_of(typing.get_args(hint)[0]))
     if dataclasses.is_dataclass(hint):
-        return Kind("record", cls=typing.cast("type[Any]", hint))
+        return MemberKind("record", cls=typing.cast("type[Any]", hint))
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    return Kind(SCALARS[bare], is_single=hint == echo.Float32)
+    return MemberKind(SCALARS[bare], is_single=hint == echo.Float32)
 
 
 def dtypes(cls: type[Any]) -> dict[str, np.dtype[Any]]:
@@ -81,7 +81,7 @@ def check_object(found: Any, values: Values, cls: type[Any], path: str = "") -> 
         _check_value(getattr(found, name), values[name], kind, f"{path}.{name}")
 
 
-def _check_value(found: Any, expected: Any, kind: Kind, path: str) -> None:
+def _check_value(found: Any, expected: Any, kind: MemberKind, path: str) -> None:
     if kind.what == "list":
         _demand(len(found) == len(expected), found, expected, path)
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):

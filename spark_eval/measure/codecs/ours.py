@@ -10,22 +10,21 @@ import numpy as np
 
 import echo_core as echo
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
+from echo_core.spark_eval.measure.codecs.handwritten import writer
 from echo_core.spark_eval.measure.codecs.members import columns_of
-from echo_core.spark_eval.measure.codecs.sources import writer
-from echo_core.spark_eval.measure.shapes import (
+from echo_core.spark_eval.measure.workloads import (
     SENDERS,
     STEP,
     BatchArray,
     BatchRecords,
+    EventShape,
     Particle,
     Sender,
-    Shape,
     instance,
 )
 
@@ -46,30 +45,24 @@ def _sender_format(cls: type[Any], sender: Sender) -> echo.Format:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(MeasuredCodec):
     """Events of a class. `is_event` for `@echo.event`; with `is_read` every field is read after decoding."""
 
-    name: str
     is_event: bool = False
     is_read: bool = False
-    senders: tuple[Sender, ...] = SENDERS
-    targets: tuple[Target, ...] = ("objects",)
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = False
 
     def load(self) -> None:
         _load()
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
         return instance(self._sender_class(shape, sender), shape.values())
 
-    def _sender_class(self, shape: Shape, sender: Sender) -> type[Any]:
+    def _sender_class(self, shape: EventShape, sender: Sender) -> type[Any]:
         if self.is_event and sender == "same":
             return shape.event_class
         return shape.sender_class(sender)
 
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         cls = self._sender_class(shape, sender)
         if (
             sender == "big-endian"
@@ -79,7 +72,7 @@ class Objects:
         with costs.compiling():
             return echo.encoder(cls, tier="compiled")
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         format_ = _sender_format(self._sender_class(shape, sender), sender)
         cls = shape.event_class if self.is_event else shape.cls
         with costs.compiling():
@@ -97,30 +90,24 @@ def _then_read(decode: Function, read: Function) -> Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrays:
+class Arrays(MeasuredCodec):
     """Batches whose particles are a numpy array of records: its fields, or contiguous columns of their own.
 
     What is encoded is the event with its array ("echo array"), or columns that are put into one first.
     """
 
-    name: str
     is_contiguous: bool
-    senders: tuple[Sender, ...] = SENDERS
-    targets: tuple[Target, ...] = ("columns",)
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = True
 
     def load(self) -> None:
         _load()
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
         if sender != "same":
             return instance(shape.sender_class(sender), shape.values())
         columns = columns_of(shape.values(), Particle)
         return columns if self.is_contiguous else _event_of(columns, echo.format_of(Particle).dtype)
 
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         if sender != "same":
             return Objects(self.name).encoder(shape, sender, target, costs)
         dtype = echo.format_of(Particle).dtype
@@ -128,7 +115,7 @@ class Arrays:
             encode: Function = echo.encoder(BatchRecords, tier="compiled")
         return (lambda columns: encode(_event_of(columns, dtype))) if self.is_contiguous else encode
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         format_ = _sender_format(BatchRecords if sender == "same" else shape.sender_class(sender), sender)
         with costs.compiling():
             decode: Function = echo.decoder(BatchArray, sender=format_, tier="compiled")
@@ -152,9 +139,16 @@ def _event_of(columns: dict[str, Any], dtype: np.dtype[Any]) -> BatchRecords:
 
 
 OURS: tuple[Objects | Arrays, ...] = (
-    Objects("echo dataclass"),
-    Objects("echo event", is_event=True),
-    Objects("echo event, read", is_event=True, is_read=True, operations=("decode",)),
-    Arrays("echo array", is_contiguous=False),
-    Arrays("echo columns", is_contiguous=True),
+    Objects("echo dataclass", senders=SENDERS, targets=("objects",)),
+    Objects("echo event", is_event=True, senders=SENDERS, targets=("objects",)),
+    Objects(
+        "echo event, read",
+        is_event=True,
+        is_read=True,
+        senders=SENDERS,
+        targets=("objects",),
+        operations=("decode",),
+    ),
+    Arrays("echo array", False, senders=SENDERS, targets=("columns",), for_batches_only=True),
+    Arrays("echo columns", True, senders=SENDERS, targets=("columns",), for_batches_only=True),
 )

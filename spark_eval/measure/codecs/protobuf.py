@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.spark_eval.measure.codecs.binary import plain_source
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
-    BOTH_TARGETS,
-    NAMED,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
-from echo_core.spark_eval.measure.codecs.members import NUMBERS, Kind, members
-from echo_core.spark_eval.measure.codecs.sources import column_maker, column_rows, compiled
-from echo_core.spark_eval.measure.shapes import MORE, STEP, Batch, Particle, Sender, Shape
+from echo_core.spark_eval.measure.codecs.handwritten import column_maker, column_rows, compiled
+from echo_core.spark_eval.measure.codecs.members import NUMBERS, MemberKind, members
+from echo_core.spark_eval.measure.workloads import MORE, STEP, Batch, EventShape, Particle, Sender
 
 PACKAGE = "spark_eval"
 MODULES = ("descriptor_pb2", "descriptor_pool", "message_factory")
@@ -57,7 +53,7 @@ def _declare(file: Any, cls: type[Any], receiver: type[Any], found: list[type[An
     found.append(cls)
 
 
-def _declare_field(message: Any, name: str, number: int, kind: Kind) -> None:
+def _declare_field(message: Any, name: str, number: int, kind: MemberKind) -> None:
     item = kind.element if kind.what == "list" else kind
     kinds = _module("descriptor_pb2").FieldDescriptorProto
     is_many = kind.what in ("list", "numbers")
@@ -71,7 +67,7 @@ def _declare_field(message: Any, name: str, number: int, kind: Kind) -> None:
         message.oneof_decl.add(name=f"_{name}")
 
 
-def _type(kinds: Any, kind: Kind) -> Any:
+def _type(kinds: Any, kind: MemberKind) -> Any:
     if kind.what == "float":
         return kinds.TYPE_FLOAT if kind.is_single else kinds.TYPE_DOUBLE
     return {
@@ -83,7 +79,7 @@ def _type(kinds: Any, kind: Kind) -> Any:
     }[kind.what]
 
 
-def _written(kind: Kind, it: str, depth: int) -> str:
+def _written(kind: MemberKind, it: str, depth: int) -> str:
     """The expression that makes a message of an instance."""
     if kind.what == "record":
         its = members(kind.record).items()
@@ -96,12 +92,12 @@ def _written(kind: Kind, it: str, depth: int) -> str:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _MessageReaderText:
     """The expression that makes an instance of a message."""
 
     names: dict[str, Any] = field(default_factory=lambda: {"array": np.array, "list": list})
 
-    def read(self, kind: Kind, it: str, depth: int) -> str:
+    def read(self, kind: MemberKind, it: str, depth: int) -> str:
         if kind.what == "record":
             self.names[kind.record.__name__] = kind.record
             parts = [self._field(k, it, name, depth) for name, k in members(kind.record).items()]
@@ -109,7 +105,7 @@ class _Reading:
         each = f"x{depth}"
         return f"[{self.read(kind.element, each, depth + 1)} for {each} in {it}]"
 
-    def _field(self, kind: Kind, it: str, name: str, depth: int) -> str:
+    def _field(self, kind: MemberKind, it: str, name: str, depth: int) -> str:
         value = f"{it}.{name}"
         if kind.is_optional:
             return f"({value} if {it}.HasField({name!r}) else None)"
@@ -121,40 +117,30 @@ class _Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Protobuf:
+class Protobuf(MeasuredCodec):
     """Reordered fields keep their numbers, and so their place among the bytes."""
-
-    name: str = "protobuf"
-    senders: tuple[Sender, ...] = NAMED
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = False
 
     def load(self) -> None:
         for name in MODULES:
             _module(name)
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, sender, target)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         cls = shape.sender_class(sender)
         made = message_classes(cls, shape.cls)
         names = {it.__name__: message for it, message in made.items()}
         if target == "columns" and sender == "same":
             message = _of_columns(made)
         else:
-            message = compiled(_written(Kind("record", cls=cls), "it", 0), names)
+            message = compiled(_written(MemberKind("record", cls=cls), "it", 0), names)
         return lambda it: message(it).SerializeToString()
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         parse: Function = message_classes(shape.cls, shape.cls)[shape.cls].FromString
         if target == "columns":
             columns = column_maker(Particle, "x.{}")
             return lambda data: columns(parse(data).particles)
-        reading = _Reading()
-        read = compiled(reading.read(Kind("record", cls=shape.cls), "it", 0), reading.names)
+        reading = _MessageReaderText()
+        read = compiled(reading.read(MemberKind("record", cls=shape.cls), "it", 0), reading.names)
         return lambda data: read(parse(data))
 
 

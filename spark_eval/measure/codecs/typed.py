@@ -10,20 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.spark_eval.measure.codecs.binary import plain_source
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
-    BOTH_TARGETS,
-    NAMED,
     POSITIONAL,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
+from echo_core.spark_eval.measure.codecs.handwritten import batch_of_columns, column_maker, compiled
 from echo_core.spark_eval.measure.codecs.members import NUMBERS, members
-from echo_core.spark_eval.measure.codecs.sources import batch_of_columns, column_maker, compiled
-from echo_core.spark_eval.measure.shapes import Particle, Sender, Shape, hints
+from echo_core.spark_eval.measure.workloads import EventShape, Particle, Sender, hints
 
 
 def _msgspec() -> Any:
@@ -70,15 +66,10 @@ def _struct_maker(cls: type[Any]) -> Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Msgspec:
+class Msgspec(MeasuredCodec):
     """Typed decoders of either class."""
 
-    name: str
     is_struct: bool
-    senders: tuple[Sender, ...]
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    for_batches_only: bool = False
 
     @property
     def is_positional(self) -> bool:
@@ -87,19 +78,19 @@ class Msgspec:
     def load(self) -> None:
         _msgspec()
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        given: Any = plain_source(shape, sender, target, positional=self.is_positional)
+    def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
+        given: Any = MeasuredCodec.source(self, shape, sender, target)
         is_event = self.is_struct and not (target == "columns" and sender == "same")
         return _struct_maker(given.__class__)(given) if is_event else given
 
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         encode: Function = _msgspec().msgpack.Encoder(enc_hook=_bytes_of).encode
         if target != "columns" or sender != "same":
             return encode
         message = batch_of_columns(Particle, "row" if self.is_struct else "map")
         return lambda columns: encode(message(columns))
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         cls = _struct(shape.cls) if self.is_struct else shape.cls
         decode: Function = _msgspec().msgpack.Decoder(cls, dec_hook=_numbers_of).decode
         if target == "objects":
@@ -109,6 +100,6 @@ class Msgspec:
 
 
 TYPED: tuple[Msgspec, ...] = (
-    Msgspec("msgspec", is_struct=False, senders=NAMED),
+    Msgspec("msgspec", is_struct=False),
     Msgspec("msgspec struct", is_struct=True, senders=POSITIONAL),
 )

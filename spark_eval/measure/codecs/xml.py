@@ -13,19 +13,15 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from echo_core.spark_eval.measure.codecs.binary import plain_source
 from echo_core.spark_eval.measure.codecs.codec import (
-    BOTH_OPERATIONS,
-    BOTH_TARGETS,
-    NAMED,
     Costs,
     Function,
-    Operation,
+    MeasuredCodec,
     Target,
 )
-from echo_core.spark_eval.measure.codecs.members import NUMBERS, Kind, dtypes, members
-from echo_core.spark_eval.measure.codecs.sources import batch_objects, compiled
-from echo_core.spark_eval.measure.shapes import Particle, Sender, Shape
+from echo_core.spark_eval.measure.codecs.handwritten import batch_objects, compiled
+from echo_core.spark_eval.measure.codecs.members import NUMBERS, MemberKind, dtypes, members
+from echo_core.spark_eval.measure.workloads import EventShape, Particle, Sender
 
 ROOT = "event"
 ITEM = "item"
@@ -56,16 +52,10 @@ FROM_TEXT: dict[str, Callable[[str], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trees:
+class Trees(MeasuredCodec):
     """Elements by a module that has ElementTree's functions. What is None has no element."""
 
-    name: str
     module: str
-    senders: tuple[Sender, ...] = NAMED
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = False
 
     def load(self) -> None:
         self._etree()
@@ -73,17 +63,14 @@ class Trees:
     def _etree(self) -> Any:
         return importlib.import_module(self.module)
 
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, sender, target)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         etree = self._etree()
         element, text = _element_writer(etree, shape.sender_class(sender), ROOT), etree.tostring
         if target == "columns" and sender == "same":
             return lambda columns: text(element(batch_objects(columns)))
         return lambda it: text(element(it))
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         parse = self._etree().fromstring
         if target == "columns":
             columns = _columns_of_texts()
@@ -114,7 +101,7 @@ def _element_writer(etree: Any, cls: type[Any], tag: str) -> Function:
     return write
 
 
-def _item_writer(etree: Any, kind: Kind) -> Function:
+def _item_writer(etree: Any, kind: MemberKind) -> Function:
     if kind.what == "record":
         return _element_writer(etree, kind.record, ITEM)
 
@@ -138,7 +125,7 @@ def _element_reader(cls: type[Any]) -> Function:
     return lambda element: build({child.tag: child.text for child in element})
 
 
-def _from_text(required: str, optional: str, read: str, kind: Kind) -> str:
+def _from_text(required: str, optional: str, read: str, kind: MemberKind) -> str:
     """The expression of a value, from that of its text. An element without text stands for empty text."""
     if kind.what == "text":
         return optional if kind.is_optional else f"({required} or '')"
@@ -158,7 +145,7 @@ def _reader_of_lists(cls: type[Any]) -> Function:
     return read
 
 
-def _child_reader(kind: Kind) -> Function:
+def _child_reader(kind: MemberKind) -> Function:
     if kind.what != "list":
         from_text = FROM_TEXT[kind.what]
         return lambda child: from_text(child.text or "")
@@ -181,30 +168,17 @@ def _columns_of_texts() -> Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Expat:
+class Expat(MeasuredCodec):
     """Attributes: an element for each record, named by its list, and a handler that builds objects."""
 
-    name: str = "xml expat"
-    senders: tuple[Sender, ...] = NAMED
-    targets: tuple[Target, ...] = BOTH_TARGETS
-    operations: tuple[Operation, ...] = BOTH_OPERATIONS
-    is_positional: bool = False
-    for_batches_only: bool = False
-
-    def load(self) -> None:
-        pass
-
-    def source(self, shape: Shape, sender: Sender, target: Target) -> Any:
-        return plain_source(shape, sender, target)
-
-    def encoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         names = {"escape": _escape, "optional": _optional, "numbers": _numbers_to_text, "join": "".join}
-        write = compiled(_written(Kind("record", cls=shape.sender_class(sender)), "it", ROOT, 0), names)
+        write = compiled(_written(MemberKind("record", cls=shape.sender_class(sender)), "it", ROOT, 0), names)
         if target == "columns" and sender == "same":
             return lambda columns: write(batch_objects(columns)).encode()
         return lambda it: write(it).encode()
 
-    def decoder(self, shape: Shape, sender: Sender, target: Target, costs: Costs) -> Function:
+    def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         if target == "columns":
             columns = _columns_of_texts()
             return lambda data: columns(_attributes(data, "particles"))
@@ -219,7 +193,7 @@ def _optional(name: str, value: Any) -> str:
     return "" if value is None else f' {name}="{_escape(value) if isinstance(value, str) else repr(value)}"'
 
 
-def _written(kind: Kind, it: str, tag: str, depth: int) -> str:
+def _written(kind: MemberKind, it: str, tag: str, depth: int) -> str:
     """The expression of a record's text, by the operator `%`, which is as fast as an f-string."""
     if kind.what == "text":
         return f"'<{tag} v=\"%s\"/>' % escape({it})"
@@ -316,6 +290,6 @@ def _parse(data: bytes, start: Callable[[str, dict[str, str]], None]) -> None:
 
 XML: tuple[Trees | Expat, ...] = (
     Trees("xml etree", "xml.etree.ElementTree"),
-    Expat(),
+    Expat("xml expat"),
     Trees("xml lxml", "lxml.etree"),
 )

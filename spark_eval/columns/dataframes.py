@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.reading import ALIGNMENT, Numbers, Reader, expanded
+from echo_core.spark_eval.columns.reading import ALIGNMENT, ColumnReader, Numbers, expanded
 from echo_core.spark_eval.columns.schema import format_for, struct_type
 from echo_core.spark_eval.columns.writing import encoder_of
 
@@ -138,13 +138,13 @@ class Decoding:
         return _decoder(self)(events)
 
 
-class _Decoder:
+class _StructDecoder:
     """The routines of a Decoding, made once in each process."""
 
     def __init__(self, decoding: Decoding) -> None:
         receiver = decoding.receiver_format
         self._sender = echo.Format.from_metadata(decoding.sender)
-        self._reader = Reader(receiver)
+        self._reader = ColumnReader(receiver)
         self._size = receiver.size_bytes
         self._is_fixed = self._sender.is_fixed and receiver.is_fixed and decoding.cls is None
         self._is_same = self._sender == receiver
@@ -181,7 +181,7 @@ class _Decoder:
         return self._reader.read(records, None, len(ends) - 1)
 
 
-_decoder = functools.lru_cache(maxsize=64)(_Decoder)
+_decoder = functools.lru_cache(maxsize=64)(_StructDecoder)
 
 
 def layout_of(events: Any) -> tuple[Numbers, Numbers]:

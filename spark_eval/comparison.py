@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import itertools
 import json
 import os
+import platform
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 import echo_core as echo
 from echo_core.spark_eval.console import Progress, demand_writable, say, span
 from echo_core.spark_eval.measure import cells, codecs
-from echo_core.spark_eval.measure.cells import Entry, Row
-from echo_core.spark_eval.measure.environment import environment
-from echo_core.spark_eval.measure.shapes import SHAPES
+from echo_core.spark_eval.measure.cells import PlannedCell, Row
+from echo_core.spark_eval.measure.workloads import SHAPES
 from echo_core.spark_eval.report import folder as report
 from echo_core.spark_eval.report.headline import sentences
 from echo_core.spark_eval.runtime.session import MASTER_VARIABLE, session
@@ -43,6 +44,20 @@ CONF = {
     "spark.python.worker.reuse": "true",
     "spark.executorEnv.ECHO_CACHE": "0",  # what is compiled is compiled anew, and its cost is seen
 }
+
+
+PACKAGES = (
+    "echo-core",
+    "numpy",
+    "llvmlite",
+    "msgpack",
+    "msgspec",
+    "protobuf",
+    "lxml",
+    "pyarrow",
+    "pandas",
+    "pyspark",
+)
 
 
 class CompareError(echo.EchoError):
@@ -101,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def planned(arguments: argparse.Namespace) -> list[Entry]:
+def planned(arguments: argparse.Namespace) -> list[PlannedCell]:
     """The plan for what was asked for; CompareError where that is unknown, or nothing."""
     _demand_known("codecs", arguments.codecs, codecs.installed())
     _demand_known("shapes", arguments.shapes, list(SHAPES))
@@ -121,7 +136,7 @@ def _demand_known(what: str, asked: list[str] | None, known: list[str]) -> None:
         raise CompareError(msg)
 
 
-def estimate(entries: list[Entry]) -> str:
+def estimate(entries: list[PlannedCell]) -> str:
     """How much there is to do, and how long that will take."""
     work_s = cells.seconds_of(entries)
     seconds = START_S + work_s * (1 + TASK_COST_S / TASK_S)
@@ -132,9 +147,9 @@ def estimate(entries: list[Entry]) -> str:
     )
 
 
-def tasks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def tasks(entries: Iterable[PlannedCell]) -> Iterator[list[PlannedCell]]:
     """The plan in its order, a few cells at a time."""
-    group: list[Entry] = []
+    group: list[PlannedCell] = []
     for entry in entries:
         group.append(entry)
         if cells.seconds_of(group) >= TASK_S:
@@ -144,12 +159,12 @@ def tasks(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield group
 
 
-def measure_all(entries: Iterable[Entry]) -> list[Row]:
+def measure_all(entries: Iterable[PlannedCell]) -> list[Row]:
     """What a task does."""
     return list(itertools.chain.from_iterable(map(cells.measure, entries)))
 
 
-def measured(spark: SparkSession, entries: list[Entry]) -> list[Row]:
+def measured(spark: SparkSession, entries: list[PlannedCell]) -> list[Row]:
     """The rows of all cells; the next task is started when the one before has ended."""
     rows: list[Row] = []
     with Progress(len(entries), "compare") as progress:
@@ -160,7 +175,7 @@ def measured(spark: SparkSession, entries: list[Entry]) -> list[Row]:
     return rows
 
 
-def facts_of(spark: SparkSession, entries: list[Entry], *, quick: bool) -> dict[str, Any]:
+def facts_of(spark: SparkSession, entries: list[PlannedCell], *, quick: bool) -> dict[str, Any]:
     """What was measured, when, and on what: the executor's machine and packages."""
     context: Any = spark.sparkContext
     of_executor: dict[str, Any] = context.parallelize([0], 1).map(_environment).collect()[0]
@@ -178,7 +193,39 @@ def facts_of(spark: SparkSession, entries: list[Entry], *, quick: bool) -> dict[
 
 
 def _environment(_: int) -> dict[str, Any]:
-    return environment()
+    """Of this process, which is an executor's."""
+    return {"machine": _machine(), "python": platform.python_version(), "packages": _packages()}
+
+
+def _machine() -> dict[str, Any]:
+    """The processor, and what there is of it."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "os": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()
+
+
+def _packages() -> dict[str, str]:
+    """The versions of what takes part, as far as it is installed."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def write(rows: list[Row], facts: dict[str, Any], folder: Path) -> None:

@@ -192,7 +192,7 @@ for _cls in (Particle, Batch, Odd, Line, Chapter, Story, Wide):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class EventShape:
     """An event class with its values. `records` is how many records an event counts for."""
 
     name: str
@@ -312,13 +312,13 @@ def _story() -> Values:
     }
 
 
-SHAPES: dict[str, Shape] = {
+SHAPES: dict[str, EventShape] = {
     shape.name: shape
     for shape in (
-        Shape("single", 1, Particle, lambda: _particle(7)),
-        *(Shape(f"batch-{n}", n, Batch, _batch(n)) for n in (1, 10, 100, 1000)),
-        Shape("odd", 1, Odd, _odd),
-        Shape("wide", 1, Wide, _wide),
-        Shape("story", 1, Story, _story),
+        EventShape("single", 1, Particle, lambda: _particle(7)),
+        *(EventShape(f"batch-{n}", n, Batch, _batch(n)) for n in (1, 10, 100, 1000)),
+        EventShape("odd", 1, Odd, _odd),
+        EventShape("wide", 1, Wide, _wide),
+        EventShape("story", 1, Story, _story),
     )
 }

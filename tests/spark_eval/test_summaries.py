@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.spark_eval.report.statistics import (
+from echo_core.spark_eval.report.summaries import (
     CellSummary,
     Key,
     Range,

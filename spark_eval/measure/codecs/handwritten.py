@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from echo_core.spark_eval.measure.codecs.members import NUMBERS, Kind, dtypes, members
-from echo_core.spark_eval.measure.shapes import STEP, Batch, Particle
+from echo_core.spark_eval.measure.codecs.members import NUMBERS, MemberKind, dtypes, members
+from echo_core.spark_eval.measure.workloads import STEP, Batch, Particle
 
 Style = Literal["row", "map"]
 Function = Callable[[Any], Any]
@@ -28,10 +28,10 @@ def compiled(text: str, names: dict[str, Any]) -> Function:
 
 def writer(cls: type[Any], style: Style) -> Function:
     """From an event to its values: tuples or dicts, with arrays as bytes."""
-    return compiled(_written(Kind("record", cls=cls), "it", style, 0), {})
+    return compiled(_written(MemberKind("record", cls=cls), "it", style, 0), {})
 
 
-def _written(kind: Kind, it: str, style: Style, depth: int) -> str:
+def _written(kind: MemberKind, it: str, style: Style, depth: int) -> str:
     if kind.what == "record":
         parts = {name: _written(k, f"{it}.{name}", style, depth) for name, k in members(kind.record).items()}
         if style == "row":
@@ -44,14 +44,14 @@ def _written(kind: Kind, it: str, style: Style, depth: int) -> str:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _RowReaderText:
     """`width` cuts what a sender has at the end of each record beyond the class's own fields."""
 
     style: Style
     is_cut: bool
     names: dict[str, Any] = field(default_factory=lambda: {"frombuffer": np.frombuffer})
 
-    def read(self, kind: Kind, it: str, depth: int) -> str:
+    def read(self, kind: MemberKind, it: str, depth: int) -> str:
         if kind.what == "record":
             return self._record(kind.record, it, depth)
         if kind.holds_records:
@@ -73,8 +73,8 @@ class _Reading:
 
 def reader(cls: type[Any], style: Style, *, is_cut: bool = False) -> Function:
     """From such values to an event; `is_cut` where a sender's rows have more at their end."""
-    reading = _Reading(style, is_cut)
-    return compiled(reading.read(Kind("record", cls=cls), "it", 0), reading.names)
+    reading = _RowReaderText(style, is_cut)
+    return compiled(reading.read(MemberKind("record", cls=cls), "it", 0), reading.names)
 
 
 def column_maker(cls: type[Any], access: str) -> Function:

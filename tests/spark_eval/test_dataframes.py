@@ -20,7 +20,7 @@ from tests.spark_eval.events import Channel, Fixed, Quality, Varying, comparable
 pa: Any = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from echo_core.spark_eval.columns.columns import (  # noqa: E402 - needs both
+from echo_core.spark_eval.columns.dataframes import (  # noqa: E402 - needs both
     DecodeStep,
     EncodeStep,
     bounded,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.spark_eval.measure import shapes
-from echo_core.spark_eval.measure.shapes import MORE, SENDERS, SHAPES, Particle, Sender, hints, instance
+from echo_core.spark_eval.measure import workloads
+from echo_core.spark_eval.measure.workloads import MORE, SENDERS, SHAPES, Particle, Sender, hints, instance
 
 ALL = pytest.mark.parametrize("name", SHAPES)
 
@@ -27,7 +27,7 @@ def test_every_class_is_found_by_its_name(name: str, sender: Sender, positional:
     """An executor unpickles events by the names of their classes."""
     shape = SHAPES[name]
     for cls in (shape.cls, shape.event_class, shape.sender_class(sender, positional=positional)):
-        assert getattr(shapes, cls.__name__) is cls
+        assert getattr(workloads, cls.__name__) is cls
         assert pickle.loads(pickle.dumps(cls)) is cls
 
 
@@ -84,4 +84,4 @@ def test_a_particle_is_what_the_benchmarks_encode() -> None:
     format_ = echo.format_of(Particle)
     assert format_.size_bytes == 96
     assert len(hints(Particle)) == 16
-    assert len(hints(shapes.Wide)) == 200
+    assert len(hints(workloads.Wide)) == 200

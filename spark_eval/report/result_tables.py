@@ -1,17 +1,59 @@
-"""The tables of the report; every number keeps the value that it was rounded from."""
+"""The tables of the report; every number keeps the value that it was rounded from.
+
+First those beside the figures, then those that hold everything: set-up, every cell, every comparison. The
+words explain the names of codecs, shapes and senders to readers who have not seen the code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from echo_core.spark_eval.report import glossary, palette
+from echo_core.spark_eval.report import palette
 from echo_core.spark_eval.report.document import Number, Row, Table, Value
 from echo_core.spark_eval.report.figures import sender_cells, target_pairs, target_shape
 from echo_core.spark_eval.report.headline import DOING, by_rival, what, wire_sizes
-from echo_core.spark_eval.report.statistics import CellSummary, Key, Range, Ratio, middle
-from echo_core.spark_eval.report.study import OPERATIONS, SAME, Study
-from echo_core.spark_eval.report.units import TIMES, UNKNOWN, duration, size, times, times_range
+from echo_core.spark_eval.report.study import OPERATIONS, SAME, Study, codec_order, ordered_place
+from echo_core.spark_eval.report.summaries import CellSummary, Key, Range, Ratio, middle
+from echo_core.spark_eval.report.units import TIMES, UNKNOWN, duration, percent, size, times, times_range
+
+CODEC_WORDS = {
+    "echo dataclass": "plain dataclasses; decoding makes every object",
+    "echo event": "`@echo.event` records; decoding makes a record that reads a field when it is asked for",
+    "echo event, read": "`@echo.event` records, every field read once after decoding",
+    "echo array": "a numpy array of records; its columns are views of the fields",
+    "echo columns": "a contiguous numpy array for each field, gathered into records before encoding",
+    "xml etree": "elements, by xml.etree.ElementTree",
+    "xml lxml": "elements, by lxml",
+    "xml expat": "attributes, read by a handler of expat",
+    "msgpack map": "msgpack, a dict with field names for every record",
+    "msgpack array": "msgpack, a row without names for every record",
+    "pickle": "pickle of the instances as they are",
+    "pickle of rows": "pickle of rows without names",
+    "pickle numpy": "pickle of an event with a numpy array of records",
+    "msgspec": "msgspec's msgpack with field names, into the dataclass itself",
+    "msgspec struct": "msgspec's msgpack without names, into structs of its own",
+    "protobuf": "protobuf messages, and instances made of them",
+    "arrow ipc": "an Arrow record batch of one row, the particles a list column",
+}
+
+SHAPE_WORDS = {
+    "single": "one record of 16 fields, 96 bytes",
+    "batch-1": "an event with a list of 1 such record",
+    "batch-10": "an event with a list of 10 such records",
+    "batch-100": "an event with a list of 100 such records",
+    "batch-1000": "an event with a list of 1,000 such records",
+    "odd": "one record of kinds that machines lay out differently",
+    "wide": "one record of 200 fields",
+    "story": "one record with strings, optional fields and nested lists",
+}
+
+SENDER_WORDS = {
+    "same": "the reader's own layout",
+    "big-endian": "a machine of the other byte order",
+    "reordered": "the same fields in the opposite order",
+    "extra": "fields that the reader does not know",
+}
 
 
 def _is_ours(codec: str) -> bool:
@@ -45,9 +87,9 @@ def _words(name: str, caption: str, known: Mapping[str, str], met: Iterable[str]
 def words(study: Study) -> list[Table]:
     """What the names of this run stand for."""
     return [
-        _words("codecs", "The codecs.", glossary.CODECS, study.codecs()),
-        _words("shapes", "The shapes of events.", glossary.SHAPES, study.shapes()),
-        _words("senders", "The senders.", glossary.SENDERS, study.senders()),
+        _words("codecs", "The codecs.", CODEC_WORDS, study.codecs()),
+        _words("shapes", "The shapes of events.", SHAPE_WORDS, study.shapes()),
+        _words("senders", "The senders.", SENDER_WORDS, study.senders()),
     ]
 
 
@@ -201,3 +243,79 @@ def targets(study: Study) -> list[Table]:
 
 def _plain_cost(value: float | None) -> Value:
     return UNKNOWN if value is None else Number(value, duration(value))
+
+
+def setup(study: Study) -> Table:
+    """The dearest build of any of a codec's cells, and the median of their dearest builds."""
+    rows = [_setup_row(study, codec, operation) for codec in study.codecs() for operation in OPERATIONS]
+    header = ("codec", "schema, median", "schema, largest", "compilation, median", "compilation, largest")
+    caption = "Set-up of a cell in its dearest block; paid once in a process, and in no other figure here."
+    return Table("setup", caption, header, [row for row in rows if row.values])
+
+
+def _setup_row(study: Study, codec: str, operation: str) -> Row:
+    cells = [study.cells[key] for key in study.keys(codec=codec, operation=operation)]
+    values: list[Value] = []
+    for builds in ([c.setup_ns.high for c in cells], [c.compile_ns.high for c in cells]):
+        if builds:
+            middle = sorted(builds)[len(builds) // 2]
+            values += [_build(middle), _build(max(builds))]
+    return Row(f"{codec}, {operation}", values, _is_ours(codec))
+
+
+def _build(nanoseconds: float) -> Value:
+    return Number(nanoseconds, duration(nanoseconds)) if nanoseconds else UNKNOWN
+
+
+CELL_HEADER = (
+    "cell", "records", "bytes", "wall", "cpu", "wall/cpu", "spread wall", "spread cpu", "schema",
+    "compilation", "samples", "disturbed", "noisy",
+)  # fmt: skip
+
+
+def cells(study: Study) -> Table:
+    caption = "Every cell: medians per record, spread of the blocks' medians, set-up in the median block."
+    rows = [_cell_row(cell) for cell in sorted(study.cells.values(), key=lambda cell: study_order(cell.key))]
+    return Table("cells", caption, CELL_HEADER, rows)
+
+
+def study_order(key: Key) -> tuple[Any, ...]:
+    return (key.operation, key.target, ordered_place(key.shape), key.sender, codec_order(key.codec))
+
+
+def label(key: Key) -> str:
+    return f"{key.codec}, {key.operation}, {key.shape}, {key.sender}, {key.target}"
+
+
+def _cell_row(cell: CellSummary) -> Row:
+    wall, cpu = cell.wall_ns_per_record, cell.cpu_ns_per_record
+    values: list[Value] = [
+        Number(cell.records, f"{cell.records:,}"),
+        Number(cell.bytes_per_record, size(cell.bytes_per_record)),
+        Number(wall, duration(wall)),
+        Number(cpu, duration(cpu)),
+        Number(cell.wall_per_cpu, f"{cell.wall_per_cpu:.3f}"),
+        Number(cell.wall.spread, percent(cell.wall.spread)),
+        Number(cell.cpu.spread, percent(cell.cpu.spread)),
+        _build(cell.setup_ns.median),
+        _build(cell.compile_ns.median),
+        Number(cell.sample_count, str(cell.sample_count)),
+        Number(cell.disturbed_count, str(cell.disturbed_count)),
+        Number(1, "noisy", "noisy") if cell.noisy else "",
+    ]
+    return Row(label(cell.key), values, cell.key.is_ours)
+
+
+def all_ratios(study: Study) -> Table:
+    header = ("ours, rival and cell", "wall", "lowest", "highest", "cpu", "lowest", "highest")
+    rows = [
+        Row(
+            f"{ratio.ours.codec} : {label(ratio.rival)}",
+            [
+                Number(value, times(value), "rival" if value < 1 else "")
+                for value in (*ratio.wall, *ratio.cpu)
+            ],
+        )
+        for ratio in sorted(study.ratios, key=lambda ratio: (study_order(ratio.rival), ratio.ours))
+    ]
+    return Table("all-ratios", "Every comparison: time of the rival / time of ours.", header, rows)
