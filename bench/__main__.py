@@ -8,9 +8,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from bench.available import LEFT_OUT
 from bench.report import as_text
 
-# Each suite is imported when it is asked for: another one's peers need not be installed.
+# Each suite is imported when it is asked for.
 SUITES = {
     "codec": "bench.codec.suite",
     "columns": "bench.convert.columns",
@@ -36,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     rows = list(import_module(SUITES[options.suite]).measure(quick=options.quick))
     print(as_text(rows))
+    for peer, reason in LEFT_OUT.items():
+        print(f"\nThe peer {peer} was left out: {reason}")
     if options.json:
         options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=1) + "\n")
     return 0 if all(row.is_reached for row in rows) else 1

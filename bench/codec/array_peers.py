@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,8 @@ import echo_core as echo
 from bench.codec.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row
 from bench.workload import Particle
 
-pyarrow: Any = importlib.import_module("pyarrow")  # it comes without types
 
-
-def array_peers() -> list[Peer]:
-    """Both."""
-    return [_numpy(), _pyarrow()]
-
-
-def _numpy() -> Peer:
+def _numpy() -> list[Peer]:
     dtype = echo.format_of(Particle).dtype
 
     def back(given: tuple[Any, ...]) -> Any:
@@ -31,10 +25,10 @@ def _numpy() -> Peer:
     def decode_list(data: bytes) -> list[Any]:
         return list(map(back, np.frombuffer(data, dtype).tolist()))
 
-    return Peer("numpy", plain, None, (encode_list, decode_list))
+    return [Peer("numpy", plain, None, (encode_list, decode_list))]
 
 
-def arrow_schema() -> Any:
+def _arrow_schema(pyarrow: Any) -> Any:
     """The particle's columns, each of its own width."""
     widths = {
         "cell": pyarrow.int32(),
@@ -47,9 +41,10 @@ def arrow_schema() -> Any:
     return pyarrow.schema([(name, widths.get(name, wide[field_type(name)])) for name in FIELDS])
 
 
-def _pyarrow() -> Peer:
+def _pyarrow() -> list[Peer]:
     """A record batch without its schema, which both sides know."""
-    schema = arrow_schema()
+    pyarrow: Any = importlib.import_module("pyarrow")
+    schema = _arrow_schema(pyarrow)
     ipc: Any = importlib.import_module("pyarrow.ipc")
 
     def encode_list(given: list[Any]) -> Any:
@@ -61,4 +56,7 @@ def _pyarrow() -> Peer:
         batch = ipc.read_record_batch(data, schema)
         return list(map(Plain, *(column.to_pylist() for column in batch.columns)))
 
-    return Peer("pyarrow", plain, None, (encode_list, decode_list))
+    return [Peer("pyarrow", plain, None, (encode_list, decode_list))]
+
+
+ARRAY_PEERS: dict[str, Callable[[], list[Peer]]] = {"numpy": _numpy, "pyarrow": _pyarrow}

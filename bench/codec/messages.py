@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 import echo_core as echo
+from bench.available import made_by
 from bench.report import Row
 from bench.timing import medians_in_turn, seconds_each
 from bench.workload import Message
-
-msgpack: Any = importlib.import_module("msgpack")  # it comes without types
 
 Function = Callable[[Any], Any]
 
@@ -43,15 +41,6 @@ class PlainMessage:
     id: int
     name: str
     values: np.ndarray[Any, Any]
-    tags: list[str]
-
-
-class ArrayMessage(msgspec.Struct, array_like=True, gc=False):
-    """As msgspec likes it best."""
-
-    id: int
-    name: str
-    values: bytes
     tags: list[str]
 
 
@@ -89,8 +78,8 @@ def message() -> Message:
 
 
 def message_codecs() -> list[MessageCodec]:
-    """Ours and the others."""
-    return [*_ours(), *_pickles(), _msgpack(), *_msgspecs()]
+    """Ours, and the others that are installed."""
+    return made_by({"ours": _ours, "pickle": _pickles, "msgpack": _msgpack, "msgspec": _msgspecs})
 
 
 def _ours() -> list[MessageCodec]:
@@ -141,7 +130,8 @@ def _pickles() -> list[MessageCodec]:
     return [whole, MessageCodec("pickle of a tuple", _plain, encode, decode)]
 
 
-def _msgpack() -> MessageCodec:
+def _msgpack() -> list[MessageCodec]:
+    msgpack: Any = importlib.import_module("msgpack")  # it comes without types
     pack, unpack = msgpack.Packer().pack, msgpack.unpackb
 
     def encode(it: Any) -> Any:
@@ -150,11 +140,14 @@ def _msgpack() -> MessageCodec:
     def decode(data: Any) -> Any:
         return _from_row(unpack(data))
 
-    return MessageCodec("msgpack", _plain, encode, decode)
+    return [MessageCodec("msgpack", _plain, encode, decode)]
 
 
 def _msgspecs() -> list[MessageCodec]:
     """The same dataclass by hooks, which msgspec has for such types, and a struct by hand."""
+    msgspec: Any = importlib.import_module("msgspec")
+    members: list[Any] = [("id", int), ("name", str), ("values", bytes), ("tags", list[str])]
+    struct: Any = msgspec.defstruct("ArrayMessage", members, array_like=True, gc=False)
 
     def to_bytes(array: Any) -> Any:
         return array.tobytes()
@@ -165,10 +158,10 @@ def _msgspecs() -> list[MessageCodec]:
     hooked = msgspec.msgpack.Encoder(enc_hook=to_bytes).encode
     unhooked: Function = msgspec.msgpack.Decoder(PlainMessage, dec_hook=to_array).decode
     encode_struct = msgspec.msgpack.Encoder().encode
-    decode_struct = msgspec.msgpack.Decoder(ArrayMessage).decode
+    decode_struct = msgspec.msgpack.Decoder(struct).decode
 
-    def encode(it: Any) -> bytes:
-        return encode_struct(ArrayMessage(it.id, it.name, it.values.tobytes(), it.tags))
+    def encode(it: Any) -> Any:
+        return encode_struct(struct(it.id, it.name, it.values.tobytes(), it.tags))
 
     def decode(data: Any) -> Any:
         it = decode_struct(data)

@@ -1,7 +1,8 @@
 """The codecs that a Python user would take today, each at its best on the same particle.
 
 Every peer turns a particle into bytes and back into an object of its own or of the same class, alone and in
-lists of a thousand, and is checked to keep every value. Those that need no schema are here.
+lists of a thousand, and is checked to keep every value. Those that need no schema are here. A package is
+imported when its peer is made, for it need not be installed.
 """
 
 from __future__ import annotations
@@ -11,26 +12,28 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-import orjson
-import ormsgpack
-
-from bench.codec.array_peers import array_peers
+from bench.available import made_by
+from bench.codec.array_peers import ARRAY_PEERS
 from bench.codec.peer import MEMBERS, Peer, Plain, plain, row, values
-from bench.codec.schema_peers import schema_peers
+from bench.codec.schema_peers import SCHEMA_PEERS
 from bench.codec.xml_peers import xml_peers
 from bench.workload import Particle
 
-msgpack: Any = importlib.import_module("msgpack")  # it comes without types
-
-# The particle as msgspec likes it: with names, and best as an array without them.
-Named: Any = msgspec.defstruct("Named", MEMBERS)
-Array: Any = msgspec.defstruct("Array", MEMBERS, array_like=True, gc=False)
-
 
 def peers() -> list[Peer]:
-    """All of them."""
-    return [*_pickles(), *_packs(), *_msgspecs(), *schema_peers(), *xml_peers(), *array_peers()]
+    """All that are installed."""
+    return made_by(
+        {
+            "pickle": _pickles,
+            "msgpack": _msgpack,
+            "ormsgpack": _ormsgpack,
+            "orjson": _orjson,
+            "msgspec": _msgspecs,
+            **SCHEMA_PEERS,
+            "xml": xml_peers,
+            **ARRAY_PEERS,
+        }
+    )
 
 
 def _pickles() -> list[Peer]:
@@ -56,16 +59,24 @@ def _pickles() -> list[Peer]:
     return [whole, rows]
 
 
-def _packs() -> list[Peer]:
-    """The fastest that each does with a class: its values as an array, and its constructor."""
-    return [
-        _pack("msgpack", msgpack.Packer().pack, msgpack.unpackb),
-        _pack("ormsgpack", ormsgpack.packb, ormsgpack.unpackb),
-        _pack("orjson", orjson.dumps, orjson.loads),
-    ]
+def _msgpack() -> list[Peer]:
+    msgpack: Any = importlib.import_module("msgpack")
+    return [_pack("msgpack", msgpack.Packer().pack, msgpack.unpackb)]
+
+
+def _ormsgpack() -> list[Peer]:
+    ormsgpack: Any = importlib.import_module("ormsgpack")
+    return [_pack("ormsgpack", ormsgpack.packb, ormsgpack.unpackb)]
+
+
+def _orjson() -> list[Peer]:
+    orjson: Any = importlib.import_module("orjson")
+    return [_pack("orjson", orjson.dumps, orjson.loads)]
 
 
 def _pack(name: str, pack: Any, unpack: Any) -> Peer:
+    """The fastest that each does with a class: its values as an array, and its constructor."""
+
     def encode(it: Any) -> Any:
         return pack(row(it))
 
@@ -83,6 +94,9 @@ def _pack(name: str, pack: Any, unpack: Any) -> Peer:
 
 def _msgspecs() -> list[Peer]:
     """msgpack of the same dataclass, of a Struct, and of a Struct that is an array and not tracked."""
+    msgspec: Any = importlib.import_module("msgspec")
+    named: Any = msgspec.defstruct("Named", MEMBERS)
+    array: Any = msgspec.defstruct("Array", MEMBERS, array_like=True, gc=False)
     encode = msgspec.msgpack.Encoder().encode
 
     def peer(name: str, cls: Any, made: Callable[[Particle], Any]) -> Peer:
@@ -91,6 +105,6 @@ def _msgspecs() -> list[Peer]:
 
     return [
         peer("msgspec", Plain, plain),
-        peer("msgspec Struct", Named, lambda it: Named(*values(it))),
-        peer("msgspec array_like", Array, lambda it: Array(*values(it))),
+        peer("msgspec Struct", named, lambda it: named(*values(it))),
+        peer("msgspec array_like", array, lambda it: array(*values(it))),
     ]

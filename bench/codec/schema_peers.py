@@ -11,20 +11,8 @@ from typing import Any, cast
 
 from bench.codec.peer import FIELDS, SINGLE, Peer, Plain, field_type, plain, row, values
 
-# These come without types.
-construct: Any = importlib.import_module("construct")
-descriptor_pb2: Any = importlib.import_module("google.protobuf.descriptor_pb2")
-descriptor_pool: Any = importlib.import_module("google.protobuf.descriptor_pool")
-fastavro: Any = importlib.import_module("fastavro")
-message_factory: Any = importlib.import_module("google.protobuf.message_factory")
 
-
-def schema_peers() -> list[Peer]:
-    """All of them."""
-    return [_struct(), _construct(), _protobuf(), _fastavro()]
-
-
-def _struct() -> Peer:
+def _struct() -> list[Peer]:
     """By hand: what the module is told nothing of are the class and that the tag is text."""
     layout = struct.Struct("@q3d4fihB?2d16sI")
     pack, unpack, each = layout.pack, layout.unpack, layout.iter_unpack
@@ -79,11 +67,12 @@ def _struct() -> Peer:
     def decode_list(data: bytes) -> list[Any]:
         return list(map(back, each(data)))
 
-    return Peer("struct", plain, (encode, decode), (encode_list, decode_list))
+    return [Peer("struct", plain, (encode, decode), (encode_list, decode_list))]
 
 
-def _construct() -> Peer:
+def _construct() -> list[Peer]:
     """Compiled, which it does for a record but not for a range of them: those go one by one."""
+    construct: Any = importlib.import_module("construct")  # it comes without types
     kinds: dict[str, Any] = {
         "id": construct.Int64sl,
         "cell": construct.Int32sl,
@@ -110,10 +99,10 @@ def _construct() -> Peer:
     def decode_list(data: Any) -> list[Any]:
         return [decode(data[at : at + size]) for at in range(0, len(data), size)]
 
-    return Peer("construct", plain, (encode, decode), (encode_list, decode_list))
+    return [Peer("construct", plain, (encode, decode), (encode_list, decode_list))]
 
 
-def _protobuf() -> Peer:
+def _protobuf() -> list[Peer]:
     """Messages made from dataclasses and back."""
     one, many = protobuf_messages()
 
@@ -149,11 +138,14 @@ def _protobuf() -> Peer:
     def decode_list(data: Any) -> list[Any]:
         return [Plain(*values(it)) for it in many.FromString(data).particles]
 
-    return Peer("protobuf", plain, (encode, decode), (encode_list, decode_list))
+    return [Peer("protobuf", plain, (encode, decode), (encode_list, decode_list))]
 
 
 def protobuf_messages() -> tuple[Any, Any]:
     """The classes of a particle and of a list of them, without a compiler for .proto files."""
+    descriptor_pb2: Any = importlib.import_module("google.protobuf.descriptor_pb2")
+    descriptor_pool: Any = importlib.import_module("google.protobuf.descriptor_pool")
+    message_factory: Any = importlib.import_module("google.protobuf.message_factory")
     kinds = descriptor_pb2.FieldDescriptorProto
     types = {int: kinds.TYPE_SINT64, float: kinds.TYPE_DOUBLE, bool: kinds.TYPE_BOOL, str: kinds.TYPE_STRING}
     file = descriptor_pb2.FileDescriptorProto(name="particle.proto", package="bench", syntax="proto3")
@@ -176,8 +168,9 @@ def protobuf_messages() -> tuple[Any, Any]:
     return first, second
 
 
-def _fastavro() -> Peer:
+def _fastavro() -> list[Peer]:
     """Without a header, as the schema is known to both sides."""
+    fastavro: Any = importlib.import_module("fastavro")
     types = {int: "long", float: "double", bool: "boolean", str: "string"}
     fields = [{"name": it, "type": "float" if it in SINGLE else types[field_type(it)]} for it in FIELDS]
     record: dict[str, Any] = {"type": "record", "name": "Particle", "fields": fields}
@@ -204,4 +197,12 @@ def _fastavro() -> Peer:
     def decode_list(data: bytes) -> list[Any]:
         return [Plain(**it) for it in read(io.BytesIO(data), many, None)]
 
-    return Peer("fastavro", plain, (encode, decode), (encode_list, decode_list))
+    return [Peer("fastavro", plain, (encode, decode), (encode_list, decode_list))]
+
+
+SCHEMA_PEERS: dict[str, Callable[[], list[Peer]]] = {
+    "struct": _struct,
+    "construct": _construct,
+    "protobuf": _protobuf,
+    "fastavro": _fastavro,
+}

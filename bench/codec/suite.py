@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import echo_core as echo
+from bench.available import made_by
 from bench.codec import messages
 from bench.codec.peer import FIELDS, Peer, Task, values
 from bench.codec.peers import peers
@@ -84,9 +85,8 @@ def checked_tasks() -> dict[str, dict[str, Task]]:
     for peer in everyone:
         peer.check(events)
     _check_bytes(events)
-    return {peer.name: peer.tasks(events) for peer in everyone} | {
-        "protobuf, parsing alone": {DECODE_LIST: _parsing(events)}
-    }
+    parsing = made_by({"protobuf": lambda: [("protobuf, parsing alone", {DECODE_LIST: _parsing(events)})]})
+    return {peer.name: peer.tasks(events) for peer in everyone} | dict(parsing)
 
 
 def _check_bytes(events: list[Particle]) -> None:

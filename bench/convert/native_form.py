@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 
 import echo_core as echo
+from bench.available import made_by
 from bench.convert.senders import particles
 from bench.report import Row
 from bench.timing import best_in_turn, timed
 from bench.workload import Message, Particle
-
-ipc: Any = importlib.import_module("pyarrow.ipc")  # pyarrow comes without types
-pyarrow: Any = importlib.import_module("pyarrow")
 
 SMALL, LARGE = 96, 1024 * 1024
 CONSTANT = 1.5  # as much more may a large one take
@@ -124,13 +122,12 @@ def other_ways() -> dict[str, Way]:
     small, large = arrays()
     for array in (small, large):
         assert np.array_equal(_unpickled(*_pickled(array)), array)
-    batches = [_batch(array) for array in (small, large)]
-    assert all(ipc.read_record_batch(_serialized(batch), batch.schema).equals(batch) for batch in batches)
+    by_arrow = made_by({"pyarrow": lambda: [_arrow_way(small, large)]})
     return {
         "numpy: its buffer": (memoryview, small, large),
         "numpy: tobytes": (np.ndarray.tobytes, small, large),
         "pickle, out of band": (_pickled, small, large),
-        "pyarrow: a record batch of one binary column": (_serialized, *batches),
+        **dict(by_arrow),
     }
 
 
@@ -143,7 +140,15 @@ def _unpickled(data: bytes, buffers: list[pickle.PickleBuffer]) -> Any:
     return pickle.loads(data, buffers=buffers)
 
 
-def _batch(array: Any) -> Any:
+def _arrow_way(small: Any, large: Any) -> tuple[str, Way]:
+    pyarrow: Any = importlib.import_module("pyarrow")
+    ipc: Any = importlib.import_module("pyarrow.ipc")
+    batches = [_batch(pyarrow, array) for array in (small, large)]
+    assert all(ipc.read_record_batch(_serialized(batch), batch.schema).equals(batch) for batch in batches)
+    return "pyarrow: a record batch of one binary column", (_serialized, batches[0], batches[1])
+
+
+def _batch(pyarrow: Any, array: Any) -> Any:
     kind = pyarrow.binary(array.itemsize)
     column = pyarrow.Array.from_buffers(kind, len(array), [None, pyarrow.py_buffer(array)])
     return pyarrow.record_batch([column], names=["records"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bench.available import LEFT_OUT
 from bench.codec.messages import MessageCodec, message, message_codecs
 from bench.codec.peer import Peer
 from bench.codec.peers import peers
@@ -17,13 +18,22 @@ from bench.workload import particle
 PARTICLES = [particle(i) for i in range(12)]
 
 
-@pytest.mark.parametrize("peer", [*ours(), *peers()], ids=lambda peer: peer.name)
+def cases(installed: list[Any]) -> list[Any]:
+    """Those that are installed; the others are skipped, and say why."""
+    absent = [(name, pytest.mark.skip(reason=reason)) for name, reason in LEFT_OUT.items()]
+    return [
+        *(pytest.param(it, id=it.name) for it in installed),
+        *(pytest.param(None, id=name, marks=skip) for name, skip in absent),
+    ]
+
+
+@pytest.mark.parametrize("peer", cases([*ours(), *peers()]))
 def test_particles_come_back(peer: Peer) -> None:
     """Alone and in a list, and of the types that they had."""
     peer.check(PARTICLES)
 
 
-@pytest.mark.parametrize("codec", message_codecs(), ids=lambda codec: codec.name)
+@pytest.mark.parametrize("codec", cases(message_codecs()))
 def test_messages_come_back(codec: MessageCodec) -> None:
     """Numbers as an array of doubles, whatever the codec makes of them on the way."""
     codec.check(message())

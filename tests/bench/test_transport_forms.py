@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,18 @@ from bench.workload import particle
 ALONE = ("dataclass", "record")
 BATCHES = ("array", "batch", "in place")
 ENCODED = ("msgspec", "numpy", "pickle")
+NEEDS_MSGSPEC = pytest.mark.skipif(not importlib.util.find_spec("msgspec"), reason="msgspec is not installed")
+
+
+def cases(*names: str, batches: tuple[int, ...]) -> list[Any]:
+    """Each form as each batch."""
+    marks = {"msgspec": [NEEDS_MSGSPEC]}
+    return [pytest.param(name, n, marks=marks.get(name, [])) for name in names for n in batches]
+
+
 CASES = [
-    *((name, 0) for name in (*ALONE, *ENCODED, "array", "in place")),
-    *((name, n) for name in (*BATCHES, *ENCODED) for n in (1, 10)),
+    *cases(*ALONE, *ENCODED, "array", "in place", batches=(0,)),
+    *cases(*BATCHES, *ENCODED, batches=(1, 10)),
 ]
 
 
@@ -59,7 +69,7 @@ def test_a_round_trip_is_timed(name: str, n: int) -> None:
     assert min(times_ns) > 0
 
 
-@pytest.mark.parametrize(("name", "n"), [(name, n) for name, n in CASES if name in ENCODED])
+@pytest.mark.parametrize(("name", "n"), cases(*ENCODED, batches=(0, 1, 10)))
 def test_a_stream_is_counted(name: str, n: int) -> None:
     """By a loop that receives, up to the message of the end."""
     form = MAKERS[name](n)
@@ -72,7 +82,7 @@ def test_a_stream_is_counted(name: str, n: int) -> None:
     assert received == sent > 0
 
 
-@pytest.mark.parametrize("name", ENCODED)
+@pytest.mark.parametrize("name", [pytest.param("msgspec", marks=NEEDS_MSGSPEC), "numpy", "pickle"])
 def test_a_lost_message_is_found_out(name: str) -> None:
     """The next one's step is not the one expected."""
     form = MAKERS[name](10)
@@ -84,6 +94,7 @@ def test_a_lost_message_is_found_out(name: str) -> None:
         loops.sink(form)(receive, form.decode)
 
 
+@NEEDS_MSGSPEC
 def test_a_cut_batch_is_found_out() -> None:
     """By its last particle."""
     form = MAKERS["msgspec"](10)

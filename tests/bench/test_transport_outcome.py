@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from xml.etree import ElementTree
 
@@ -87,6 +88,7 @@ def test_we_may_not_fail() -> None:
         in_rounds([Contender("ours", fail, is_ours=True)], 1)
 
 
+@pytest.mark.skipif(not importlib.util.find_spec("msgspec"), reason="msgspec is not installed")
 def test_peers_are_chosen_by_name_or_transport() -> None:
     """Ours are always there, and are no peers."""
     names = [peer.name for peer in choice.chosen((), Options(peers=["tcp", "unix/numpy", "echo-tcp"]))]

@@ -25,6 +25,10 @@ CASES = [
     for peer in available()[0].values()
     for n in ((0,) if peer.form in ALONE else (0, 10) if peer.form != "batch" else (10,))
 ]
+ABSENT = [
+    pytest.param(None, 0, id=name, marks=pytest.mark.skip(reason=reason))
+    for name, reason in available()[1].items()
+]
 
 
 def tell(station: Station, *, word: str) -> tuple[int, list[str], set[int]]:
@@ -91,7 +95,7 @@ def test_placements_name_cores() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("peer", "n"), CASES)
+@pytest.mark.parametrize(("peer", "n"), [*CASES, *ABSENT])
 def test_peers_carry_every_message(peer: Peer, n: int) -> None:
     """There and back, and one way; each message is checked in the processes."""
     if peer.transport != "zmq-pubsub":

@@ -49,6 +49,7 @@ def test_command_after_two_dashes_is_only_for_cluster(capsys: pytest.CaptureFixt
 
 def test_public_names_are_there() -> None:
     """What anyone's job imports."""
+    pytest.importorskip("pyarrow", reason="needs the extra `spark`")
     for name in echo_core.spark_eval.__all__:
         assert callable(getattr(echo_core.spark_eval, name))
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

@@ -57,6 +57,8 @@ def test_without_any_java_the_report_says_what_to_do(monkeypatch: pytest.MonkeyP
 
 def test_java_home_of_the_wrong_version_is_noted_beside_the_one_that_runs(tmp_path: Path) -> None:
     """Spark runs, but not with what the user named."""
+    if problem := find_java(NO_JAVA).problem:
+        pytest.skip(problem)
     home = fake(tmp_path / "jdk", properties("/opt/jdk-11", "11.0.2"))
     noted, taken, *_ = about("Java", {"PATH": "", "JAVA_HOME": str(home)})
     assert noted == Diagnosis(
@@ -80,6 +82,7 @@ def test_variables_that_change_what_runs_are_noted() -> None:
     """Options of Java's are said on the first line; a SPARK_HOME is passed over."""
     (options,) = about("JAVA_TOOL_OPTIONS", {"JAVA_TOOL_OPTIONS": "-Dx=y"})
     assert (options.state, options.advice) == ("note", "unset JAVA_TOOL_OPTIONS for a quiet start")
+    pytest.importorskip("pyspark", reason="needs the extra `spark`")
     (home,) = about("SPARK_HOME", {"SPARK_HOME": "/opt/spark"})
     assert home.text.startswith("/opt/spark is not used: the Spark of this Python is ")
 

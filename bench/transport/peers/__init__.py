@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 from collections.abc import Mapping
 
 from bench.transport.endpoint import Peer
@@ -23,4 +24,7 @@ def available() -> tuple[Mapping[str, Peer], Mapping[str, str]]:
             missing[module] = str(error)
         else:
             peers |= {peer.name: peer for peer in found}
+    if importlib.util.find_spec("msgspec") is None:
+        missing["the form msgspec"] = "it is not installed"
+        peers = {name: peer for name, peer in peers.items() if peer.form != "msgspec"}
     return peers, missing
