@@ -1,4 +1,4 @@
-"""Events in a Spark job: a binary column becomes structs that SQL understands, and structs become events."""
+"""Events in a Spark job: decodes a binary column to structs for SQL, and encodes structs to events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from echo_core.spark_eval.runtime.java import find_java
 
 
 class Quality(enum.Enum):
-    """In Spark, its members' names."""
+    """In Spark a string: the member's name."""
 
     GOOD = 1
     SUSPECT = 2
@@ -23,7 +23,7 @@ class Quality(enum.Enum):
 
 @echo.event
 class Reading:
-    """What sensors send, some of them from big-endian machines."""
+    """Sent by sensors, some of them on big-endian machines."""
 
     sensor: echo.UInt16
     when: datetime
@@ -34,21 +34,21 @@ class Reading:
 
 @echo.event
 class Mean:
-    """What the job makes of it."""
+    """The result of the job."""
 
     sensor: echo.UInt16
     volts: float
 
 
 def problem() -> str:
-    """Why there is no Spark, or nothing."""
+    """Why Spark cannot run, or an empty text."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install echo-core[spark]"
     return find_java().problem
 
 
 def received(spark: Any) -> Any:
-    """A column of events as a queue or a table would hold them."""
+    """A binary column of events, such as one from a message queue or a table."""
     encode = echo.encoder(Reading, abi="s390x")
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     readings = [
@@ -59,7 +59,7 @@ def received(spark: Any) -> Any:
 
 
 def main() -> None:
-    """Decode, ask in SQL, encode."""
+    """Decode, query by SQL, encode."""
     if problem():
         print("skipped:", problem())
         return
