@@ -15,6 +15,7 @@ SOURCES = {
         *sorted(glob("native/streams/*.c")),
         "native/events/raw_codec.c",
     ],
+    "locks": ["native/locks/locks.c"],
     "objects": sorted(glob("native/events/objects/*.c")),
     "records": [*sorted(glob("native/events/records/*.c")), "native/events/raw_codec.c"],
     "routines": sorted(glob("native/code/routine*.c")),

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from echo_core._c import links
+from echo_core._c import links, locks
 from echo_core.errors import ChannelError, TimedOutError
 from echo_core.transports.threads import is_failure
 
@@ -34,17 +34,17 @@ class Bookkeeping:
         """In a forked child: whoever held the lock is not here."""
         self._lock = threading.RLock()
         self._asleep: set[Callable[[], None]] = set()  # what wakes them; who leaves takes out his own
-        self._changing = links.Changing(self._lock, self._asleep, self._tell)
+        self._changing = locks.Changing(self._lock, self._asleep, self._tell)
         self._turn: object | None = None  # of the one call that tells: else the order would be lost
         self._to_tell: deque[_Told] = deque()
         self.untold = 0  # what was dropped, since whoever is told takes too long
 
-    def changing(self) -> links.Changing:
+    def changing(self) -> locks.Held:
         """For `with`: holds the lock; when the outermost ends, waiters look again and components are told.
 
         Ctrl-C keeps no waiter from that; what is not told because of it is told after the next change.
         """
-        return self._changing
+        return self._changing()
 
     def tell_later(self, *told: _Told) -> None:
         """What is said at once is told whole or not at all, as all that is there to who starts to watch."""
@@ -71,7 +71,7 @@ class Bookkeeping:
 
     def _next(self, turn: object) -> _Told | None:
         """What is to be told, where it is this call's turn; who has it goes on to what others leave."""
-        with self._lock:
+        with locks.Held(self._lock):
             self._turn = self._turn or turn
             if self._turn is not turn:
                 return None
@@ -120,7 +120,7 @@ class Bookkeeping:
 
     def _is_met(self, is_met: Callable[[], bool], sleep: threading.Lock) -> bool:
         """If not, the next change ends the sleep; what is in `_asleep` is locked."""
-        with self._lock:
+        with locks.Held(self._lock):
             if is_met():
                 return True
             sleep.acquire(blocking=False)  # it is locked already, unless a change came when time was up

@@ -21,6 +21,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from echo_core._c import locks
+
 # The engine's hooks for os.fork must be registered before ours: the last registered is the first to take its
 # lock, and a job takes the engine's lock within ours.
 from echo_core.codegen.machine.engine import FORK_WAIT_S
@@ -61,7 +63,7 @@ class Background:
 
     def submit(self, job: Job) -> bool:
         """Have the job done some time later; False when the queue is full. Never waits."""
-        with self._changed:
+        with locks.Held(self._changed):
             if len(self._waiting) < self._max_waiting and self._has_thread():
                 self._waiting.append(job)
                 self._changed.notify_all()
@@ -71,12 +73,12 @@ class Background:
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until no job waits or runs; False when that took too long."""
-        with self._changed:
+        with locks.Held(self._changed):
             return self._changed.wait_for(lambda: not (self._waiting or self._running), timeout_s)
 
     def statistics(self) -> BackgroundStatistics:
         """Counts since the start; a child of a fork goes on from its parent's."""
-        with self._changed:
+        with locks.Held(self._changed):
             return BackgroundStatistics(len(self._waiting), self._done, self._failed, self._refused)
 
     def _has_thread(self) -> bool:
@@ -111,7 +113,7 @@ class Background:
 
     def before_fork(self) -> bool:
         """Let no job and no `submit` be under way; whether the job that ran has come to its end."""
-        with self._changed:
+        with locks.Held(self._changed):
             self._forks += 1
         is_between_jobs = self._turn.acquire(timeout=FORK_WAIT_S)
         self._changed.acquire()

@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
+from echo_core._c import locks
 from echo_core.errors import EchoError
 
 KEY_BYTES = 32
@@ -164,7 +165,7 @@ class Cache:
             total -= _price(entry.size)
 
     def _count(self, what: str) -> None:
-        with _lock:
+        with locks.Held(_lock):
             self._statistics = replace(self._statistics, **{what: getattr(self._statistics, what) + 1})
 
 
@@ -273,7 +274,7 @@ _default: Cache | None = None
 def default_cache() -> Cache:
     """The cache that conversions use: what `set_cache` said, else the one in the default folder."""
     global _default
-    with _lock:
+    with locks.Held(_lock):
         if _default is None:
             _default = Cache(default_folder())
         return _default
@@ -282,7 +283,7 @@ def default_cache() -> Cache:
 def set_cache(cache: Cache) -> None:
     """Use this cache from now on."""
     global _default
-    with _lock:
+    with locks.Held(_lock):
         _default = cache
 
 

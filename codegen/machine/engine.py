@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from echo_core._c import code as native_code
+from echo_core._c import locks
 from echo_core.codegen.machine import flat
 from echo_core.errors import CompileError
 
@@ -295,7 +296,7 @@ def _count(what: str) -> None:
 def _compiler() -> Generator[Any]:
     """llvmlite, for one thread at a time; what it refuses becomes a CompileError."""
     try:
-        with _lock:
+        with locks.Held(_lock):
             yield _imported()
     except RuntimeError as refused:
         msg = f"LLVM refused: {str(refused).strip()}"

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from threading import RLock
 from typing import Any, Self, final
 
 # How a full backlog is treated; the numbers of enum policy in native/links/links.h.
@@ -338,19 +337,6 @@ class Loan:
     """Bytes in a peer's pool: the buffer protocol, read-only. Given back when the last reference goes."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
-
-@final
-class Changing:
-    """Holds a lock within `with`, which can be nested. No interrupt leaves it locked, or anybody asleep.
-
-    When the outermost ends, all that is in `asleep` is taken out and called, and then `ended` is.
-    """
-
-    def __new__(
-        cls, lock: RLock, asleep: set[Callable[[], None]], ended: Callable[[], None], /
-    ) -> Changing: ...
-    def __enter__(self) -> None: ...
-    def __exit__(self, *exception: object) -> None: ...
 
 def is_dispatching() -> bool:
     """Whether this thread is handing over what it has read from a link."""

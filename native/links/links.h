@@ -324,7 +324,6 @@ extern PyType_Spec echo_link_outlet_spec;                           /* streams/o
 extern PyType_Spec echo_link_pool_spec;                             /* pools.c */
 extern PyType_Spec echo_link_block_spec;                            /* blocks.c */
 extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;     /* mappings.c */
-extern PyType_Spec echo_link_changing_spec;                         /* changing.c */
 
 /* ring_memory of the module; ring_wires.c. GIL. */
 PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);

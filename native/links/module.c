@@ -13,7 +13,6 @@
  *   Pool, Block        memory that is lent to other processes (pools.c, blocks.c)
  *   Mapping, Loan      theirs, as it is read here (mappings.c)
  *   scan               frames in bytes (core/frames.c)
- *   Changing           the lock of who is connected to whom, as `with` enters it (changing.c)
  *
  * Python's stable ABI of 3.11 only. links.h says what the parts know of each other, and which locks there
  * are.
@@ -214,8 +213,7 @@ static int module_exec(PyObject *module)
         return -1;
     if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
         add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
-        add_types(module, entries, COUNT_OF(entries), NULL) != 0 ||
-        add_type(module, &echo_link_changing_spec, NULL) != 0)
+        add_types(module, entries, COUNT_OF(entries), NULL) != 0)
         return -1;
     return 0;
 }

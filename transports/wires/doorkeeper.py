@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from echo_core._c import locks
 from echo_core.errors import EchoError
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Established, Responder
@@ -146,7 +147,7 @@ class Doorkeeper:
             _log.exception("the door of `%s`", self._name)
 
     def _clear(self) -> None:
-        with self._ordering:
+        with locks.Held(self._ordering):
             if self._is_gone:  # a thread whose start was interrupted comes when all is over
                 return
             self._is_gone = True
@@ -161,7 +162,7 @@ class Doorkeeper:
 
     def _order(self, order: Callable[[], object], about: socket.socket) -> None:
         """What only the thread may do; once it is gone there is but one thing left to do."""
-        with self._ordering:
+        with locks.Held(self._ordering):
             if self._is_gone:
                 about.close()
                 return
