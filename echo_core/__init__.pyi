@@ -3,10 +3,6 @@
 A name that is added here is public. Everything that is not here may change without notice.
 """
 
-from echo_core.backlog import Backlog as Backlog
-from echo_core.backlog import WhenFull as WhenFull
-from echo_core.channels import Channel as Channel
-from echo_core.channels import Watch as Watch
 from echo_core.codegen.batches.arrays import array_decoder as array_decoder
 from echo_core.codegen.batches.arrays import array_encoder as array_encoder
 from echo_core.codegen.batches.arrays import column_decoder as column_decoder
@@ -60,20 +56,24 @@ from echo_core.formats.declare import format_of as format_of
 from echo_core.formats.format import Format as Format
 from echo_core.formats.token import Token as Token
 from echo_core.formats.types import Field as Field
-from echo_core.nodes import Node as Node
-from echo_core.nodes import create_channel as create_channel
-from echo_core.nodes import default_node as default_node
-from echo_core.nodes import open_channel as open_channel
-from echo_core.notices import EventsLost as EventsLost
-from echo_core.notices import Notice as Notice
-from echo_core.notices import PeerJoined as PeerJoined
-from echo_core.notices import PeerLeft as PeerLeft
-from echo_core.notices import SourceClosed as SourceClosed
-from echo_core.notices import SourceOpened as SourceOpened
-from echo_core.notices import Unreachable as Unreachable
-from echo_core.places import Limits as Limits
-from echo_core.places import Transport as Transport
-from echo_core.sinks import Sink as Sink
-from echo_core.sources import Source as Source
+from echo_core.handles.channels import Channel as Channel
+from echo_core.handles.channels import Watch as Watch
+from echo_core.handles.nodes import Node as Node
+from echo_core.handles.nodes import create_channel as create_channel
+from echo_core.handles.nodes import default_node as default_node
+from echo_core.handles.nodes import open_channel as open_channel
+from echo_core.handles.sinks import Sink as Sink
+from echo_core.handles.sources import Source as Source
+from echo_core.roster.places import Limits as Limits
+from echo_core.roster.places import Transport as Transport
+from echo_core.values.backlog import Backlog as Backlog
+from echo_core.values.backlog import WhenFull as WhenFull
+from echo_core.values.notices import EventsLost as EventsLost
+from echo_core.values.notices import Notice as Notice
+from echo_core.values.notices import PeerJoined as PeerJoined
+from echo_core.values.notices import PeerLeft as PeerLeft
+from echo_core.values.notices import SourceClosed as SourceClosed
+from echo_core.values.notices import SourceOpened as SourceOpened
+from echo_core.values.notices import Unreachable as Unreachable
 
 __version__: str

@@ -1,6 +1,6 @@
-"""Sends many records at once: numpy arrays, lent in shared memory and read in place.
+"""Many records at once: a numpy array is sent as it is, lent in shared memory, and read in place.
 
-Two nodes of one process share memory as two processes of one host would.
+Two nodes of one process, which share memory as two processes of one machine do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COUNT = 1_000_000
 
 @echo.event
 class Particle:
-    """Has a fixed size, so an array of it is a numpy structured array."""
+    """A record of fixed size: an array of it is a numpy structured array."""
 
     id: int
     position: echo.Array[echo.Float32, 3]
@@ -25,7 +25,7 @@ class Particle:
 
 
 class Totals:
-    """A handler of batches. Arrays are read-only, and stay valid as long as they are referenced."""
+    """A handler of batches. What it is given is read-only, and stays what it is for as long as it is kept."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -42,7 +42,7 @@ class Totals:
 
 
 def main() -> None:
-    """Send a million records from an ordinary array, and a million from a loaned one."""
+    """A million records from an array of one's own, and a million written in place."""
     with echo.Node(transports=["shm"]) as here, echo.Node(transports=["shm"]) as there:
         channel = here.create_channel("particles", Particle)
         totals = Totals()
@@ -52,13 +52,13 @@ def main() -> None:
 
         particles = np.zeros(COUNT, echo.format_of(Particle).dtype)
         particles["mass"] = 1.0
-        source.submit_array(particles)  # copies once, into shared memory
+        source.submit_array(particles)  # copied once, to where the other side reads
 
-        loaned = source.loan(COUNT)  # lies in shared memory and holds old data: fill in every field
+        loaned = source.loan(COUNT)  # where the other side reads; as it was left, so every field is filled in
         loaned["id"] = np.arange(COUNT)
         loaned["position"] = 0.0
         loaned["mass"] = 2.0
-        source.submit_array(loaned)  # copies nothing; do not write to the array after this
+        source.submit_array(loaned)  # not copied; nothing may be written to it from here on
 
         source.flush()
         totals.is_complete.wait(10.0)

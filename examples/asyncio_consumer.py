@@ -1,6 +1,6 @@
-"""`async for` over sinks: receives events of two channels in one event loop, while other tasks run.
+"""`async for` over a sink: events of two channels, in one event loop with everything else that it does.
 
-This file also runs as the sending process, with the ids of the channels as arguments.
+Another process sends: this file again, with the ids of the channels.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import echo_core as echo
 
 @echo.event
 class Reading:
-    """The event type of both channels."""
+    """What both channels carry."""
 
     sensor: int
     value: float
 
 
 async def consume(name: str, channel: echo.Channel[Reading], count: int) -> None:
-    """Receive `count` events; the task waits only while the sink's queue is empty."""
+    """Takes so many; the loop is asked to wait only when nothing is there."""
     with channel.sink(Reading) as sink:
         total, left = 0.0, count
         async for reading in sink:
@@ -32,13 +32,13 @@ async def consume(name: str, channel: echo.Channel[Reading], count: int) -> None
 
 
 async def tick() -> None:
-    """Another task in the same event loop."""
+    """Something else that the loop does meanwhile."""
     while True:
         await asyncio.sleep(0.05)
 
 
 async def main() -> None:
-    """Consume both channels concurrently, with one timeout for everything."""
+    """Both channels at once, with one limit of time for all."""
     with (
         echo.create_channel("indoors", Reading) as indoors,
         echo.create_channel("outdoors", Reading) as outdoors,
@@ -52,7 +52,7 @@ async def main() -> None:
 
 
 def send(*channel_ids: str) -> None:
-    """Run in the sending process."""
+    """The other process."""
     for i, channel_id in enumerate(channel_ids, 1):
         with echo.open_channel(channel_id) as channel, channel.source(Reading) as source:
             source.wait_matched()

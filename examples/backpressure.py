@@ -1,6 +1,6 @@
-"""Backpressure: a slow consumer with a bounded queue, under three policies for a full queue.
+"""A consumer that is too slow: what waits is bounded, and what then happens is said beforehand.
 
-Two nodes of one process are connected by TCP.
+Two nodes of one process, joined by TCP.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ SENT = 1000
 
 @echo.event
 class Frame:
-    """Sent faster than the consumer handles it."""
+    """What is sent faster than it is used."""
 
     number: int
 
 
 def drop(backlog: echo.Backlog) -> None:
-    """The consumer queues ten events; both sides count those that were dropped."""
+    """The consumer keeps ten, and both sides know how many it did not get."""
     with echo.Node(transports=["tcp"]) as camera, echo.Node(transports=["tcp"]) as screen:
         channel = camera.create_channel("frames", Frame)
         opened = screen.open_channel(channel.id)
@@ -36,11 +36,11 @@ def drop(backlog: echo.Backlog) -> None:
         sink.close()
         print(f"{backlog.when_full}: {[frame.number for frame in sink]}, {sink.statistics().dropped} dropped")
         told.wait(10.0)
-        print(f"the source was told of {source.statistics().dropped_at_sinks} dropped events")
+        print(f"the sender has heard of {source.statistics().dropped_at_sinks}")
 
 
 def block() -> None:
-    """Nothing is lost: `submit` blocks while the queues are full, so both sides have the same rate."""
+    """Nothing is lost: the sender goes as fast as the consumer does, for it waits when the way is full."""
     backlog = echo.Backlog(events=100, when_full="block", timeout_s=10.0)
     with echo.Node(transports=["tcp"]) as camera, echo.Node(transports=["tcp"]) as screen:
         channel = camera.create_channel("frames", Frame)

@@ -10,7 +10,7 @@ import echo_core as echo
 
 @echo.event
 class Reading1:
-    """The first version."""
+    """As it was first sent."""
 
     sensor: echo.Int32
     temp: echo.Float32
@@ -18,7 +18,7 @@ class Reading1:
 
 @echo.event
 class Reading2:
-    """The version that is sent: a field was added in the middle."""
+    """What is sent today: a field was added in the middle."""
 
     sensor: echo.Int32
     site: echo.Chars[8]
@@ -27,7 +27,7 @@ class Reading2:
 
 @echo.event
 class Reading3:
-    """The next version, which one receiver uses: a field renamed and widened, one that no source sends."""
+    """What somebody expects already: one field renamed and widened, one that nobody sends yet."""
 
     sensor: echo.Int32
     temperature: float = echo.field(default=0.0, unit="degC", aliases=("temp",))
@@ -36,13 +36,13 @@ class Reading3:
 
 @echo.event
 class Report:
-    """A type that no reading converts to."""
+    """Nothing that a reading could become."""
 
     title: str
 
 
 def main() -> None:
-    """One source, a sink for each version, and an incompatible sink."""
+    """One source, a sink of every version, and one that cannot be served."""
     with echo.Node(transports=["tcp"]) as laboratory, echo.Node(transports=["tcp"]) as office:
         channel = laboratory.create_channel("readings")
         opened = office.open_channel(channel.id)
@@ -55,7 +55,7 @@ def main() -> None:
             print(sink.get(10.0))
 
         mainframe = channel.source(Reading1, abi="s390x")  # an old sender, on a big-endian machine
-        mainframe.wait_matched(2)  # not the sink of version 2, which requires a site
+        mainframe.wait_matched(2)  # version 2 demands a site
         mainframe.submit(Reading1(8, 19.0))
         print(sinks[0].get(10.0))
         print(sinks[2].get(10.0))

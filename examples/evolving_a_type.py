@@ -1,4 +1,4 @@
-"""Changes an event class while others still use older versions of it."""
+"""A class changes while others still use its older versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import echo_core as echo
 
 @echo.event
 class Reading1:
-    """The first version."""
+    """As it was first sent."""
 
     sensor: echo.Int32
     temp: echo.Float32
@@ -15,7 +15,7 @@ class Reading1:
 
 @echo.event
 class Reading2:
-    """The next version: one field renamed and widened, one added, and one added in the middle."""
+    """One field renamed and widened, one added, one more in the middle."""
 
     sensor: echo.Int32
     site: str = "unknown"
@@ -24,7 +24,7 @@ class Reading2:
 
 
 def main() -> None:
-    """Compare both versions, and decode the events of each with the other."""
+    """Each version reads the other's events; what becomes of each field is told beforehand."""
     old, new = echo.format_of(Reading1), echo.format_of(Reading2)
     print(echo.compare(old, new))
     sent = echo.encoder(Reading1)(Reading1(7, 21.5))

@@ -1,4 +1,4 @@
-"""Two processes and one channel: one creates it and sends, the other opens it by its id and receives."""
+"""Two processes and one channel: this one creates it and sends, another opens it by its id and receives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import echo_core as echo
 
 @echo.event
 class Particle:
-    """Each side declares the fields that it knows; here both declare the same."""
+    """Both sides declare what they know; here that is the same."""
 
     id: int
     temperature: echo.Float32
 
 
 def send() -> None:
-    """Create a channel, start the receiver with its id, and send ten events when the receiver is ready."""
+    """Creates a channel, starts the receiver with its id, and sends ten events when that one is ready."""
     with echo.create_channel("particles", Particle) as channel:
         receiver = subprocess.Popen([sys.executable, __file__, channel.id])
         with channel.source() as source:
@@ -28,7 +28,7 @@ def send() -> None:
 
 
 def receive(channel_id: str) -> None:
-    """Open the channel by its id, and receive ten events."""
+    """Opens the channel wherever it was created, and takes ten events from it."""
     with echo.open_channel(channel_id) as channel:
         sink = channel.sink(Particle)
         for _ in range(10):

@@ -1,6 +1,6 @@
-"""Channels are cheap: one for each of a thousand sensors, all over one link.
+"""A channel is cheap: one for each sensor, all over one link.
 
-Two nodes of one process act as two processes.
+Two nodes of one process stand for two processes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ COUNT = 1000
 
 @echo.event
 class Reading:
-    """The event type of every channel."""
+    """What every channel carries."""
 
     sensor: int
     value: float
 
 
 def main() -> None:
-    """Create and open a thousand channels, send one event on each, and look at the links."""
+    """Creates and opens a thousand, sends one event on each, and looks at the links."""
     with echo.Node(transports=["unix"]) as plant, echo.Node(transports=["unix"]) as control_room:
         begin = time.perf_counter()
         channels = [plant.create_channel(f"sensor {i}", Reading) for i in range(COUNT)]
@@ -37,12 +37,10 @@ def main() -> None:
             source.wait_matched()
         for number, source in enumerate(sources):
             source.submit(Reading(number, 0.5))
-        sources[-1].flush()  # enough for all: they share a link, which keeps the order
+        sources[-1].flush()  # all share a link, on which order is kept
 
         (link,) = plant.statistics().links
-        print(
-            f"{len(seen)} of them delivered an event, over {link.wire}: {link.channels} channels on one link"
-        )
+        print(f"{len(seen)} of them heard from, over {link.wire}: {link.channels} channels on one link")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A monitor without event classes: shows peers and sources of a channel, its event types and counts.
+"""A monitor that knows no class: who comes and goes on a channel, what flows, how much.
 
-Without arguments it monitors a channel of its own. To monitor another until Ctrl-C:
+By itself it shows a channel of its own. To watch another, until Ctrl-C:
 `python examples/monitor.py CHANNEL_ID`.
 """
 
@@ -16,7 +16,7 @@ import echo_core as echo
 
 @echo.event
 class Reading:
-    """Sent on the example's own channel; the monitor does not use this class."""
+    """For the monitor's own channel; it does not use the class."""
 
     sensor: int
     value: echo.Float32
@@ -31,13 +31,13 @@ class Alarm:
 
 
 class Monitor:
-    """Handlers for the events and the notices of a channel."""
+    """Handlers for a channel's events and for what is told of it."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def take(self, event: Any) -> None:
-        """The event's class is generated from its format, with fields, repr and equality."""
+        """An event is of a class made for its sender's format: fields, repr and equality are as ever."""
         name = type(event).__name__
         self.counts[name] += 1
         if self.counts[name] == 1:
@@ -60,7 +60,7 @@ class Monitor:
 
 
 def show_one() -> None:
-    """Send events of two types on a channel that another node monitors."""
+    """A channel with events of two types, and the monitor on another node."""
     monitor = Monitor()
     with echo.Node("plant") as plant, echo.Node("control room") as control_room:
         channel = plant.create_channel("plant")
@@ -73,7 +73,7 @@ def show_one() -> None:
 
 
 def watch(channel_id: str) -> None:
-    """Monitor a channel until Ctrl-C."""
+    """Until Ctrl-C."""
     monitor = Monitor()
     with echo.open_channel(channel_id) as channel:
         monitor.attach(channel)

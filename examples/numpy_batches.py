@@ -1,4 +1,4 @@
-"""Many records at once, as arrays and columns, without a Python object for each."""
+"""Many records at once: arrays and columns, with no Python object for each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Particle:
 
 @echo.event
 class Batch:
-    """An event with many particles."""
+    """Many of them in one event."""
 
     step: int
     particles: echo.Array[Particle, ...]
 
 
 def main() -> None:
-    """Decode a batch of a big-endian simulation to a numpy array and to columns."""
+    """A batch from a big-endian simulation becomes a numpy array, and columns."""
     particles = np.zeros(5, echo.format_of(Particle).dtype)
     particles["id"] = np.arange(5)
     particles["mass"] = 1.5

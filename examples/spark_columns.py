@@ -1,4 +1,4 @@
-"""Events in a Spark job: decodes a binary column to structs for SQL, and encodes structs to events."""
+"""Events in a Spark job: a binary column becomes structs that SQL understands, and structs become events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from echo_core.spark_eval.runtime.java import find_java
 
 
 class Quality(enum.Enum):
-    """In Spark a string: the member's name."""
+    """In Spark, its members' names."""
 
     GOOD = 1
     SUSPECT = 2
@@ -23,7 +23,7 @@ class Quality(enum.Enum):
 
 @echo.event
 class Reading:
-    """Sent by sensors, some of them on big-endian machines."""
+    """What sensors send, some of them from big-endian machines."""
 
     sensor: echo.UInt16
     when: datetime
@@ -34,21 +34,21 @@ class Reading:
 
 @echo.event
 class Mean:
-    """The result of the job."""
+    """What the job makes of it."""
 
     sensor: echo.UInt16
     volts: float
 
 
 def problem() -> str:
-    """Why Spark cannot run, or an empty text."""
+    """Why there is no Spark, or nothing."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install echo-core[spark]"
     return find_java().problem
 
 
 def received(spark: Any) -> Any:
-    """A binary column of events, such as one from a message queue or a table."""
+    """A column of events as a queue or a table would hold them."""
     encode = echo.encoder(Reading, abi="s390x")
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     readings = [
@@ -59,7 +59,7 @@ def received(spark: Any) -> Any:
 
 
 def main() -> None:
-    """Decode, query by SQL, encode."""
+    """Decode, ask in SQL, encode."""
     if problem():
         print("skipped:", problem())
         return

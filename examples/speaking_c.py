@@ -1,4 +1,4 @@
-"""Reads a C struct declaration, and its layout on several machines."""
+"""A struct of a C program, here and on the machine that it runs on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADER = """
 
 @echo.event
 class Sample:
-    """The fields that this component uses, with types of its own."""
+    """What this component makes of it."""
 
     channel: int
     label: str
@@ -28,7 +28,7 @@ class Sample:
 
 
 def main() -> None:
-    """The same declaration has another layout on each machine, and converts to the same class."""
+    """The same text is another layout on another machine, and reaches the same class."""
     for abi in ("native", "i386", "sparc"):
         theirs = echo.Format.from_c(HEADER, abi=abi)
         print(f"{abi}: {theirs.size_bytes} bytes, `volts` at {theirs.fields[2].offset}")

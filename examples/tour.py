@@ -1,6 +1,6 @@
 """A tour in one minute: declare an event, look at its layout, send it across machines and versions.
 
-This tour is about formats; `make demo` shows channels.
+Of formats alone; `make demo` shows events on their way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import echo_core as echo
 
 
 class Phase(enum.Enum):
-    """The state of matter around a particle."""
+    """What a particle is part of."""
 
     GAS = 1
     PLASMA = 2
@@ -22,7 +22,7 @@ class Phase(enum.Enum):
 
 @echo.event
 class Particle:
-    """The current version of an event class."""
+    """An event of today, as this process knows it."""
 
     id: int
     position: echo.Array[echo.Float64, 3]
@@ -33,7 +33,7 @@ class Particle:
     note: str | None = None
 
 
-# The first version, still used by a C program on a big-endian mainframe.
+# The first version, still running somewhere on a big-endian mainframe.
 PARTICLE_1 = """
     struct Particle {
         int id;
@@ -47,21 +47,21 @@ PARTICLE_1 = """
 
 
 def heading(text: str) -> None:
-    """Print a heading."""
+    """A line between two parts of the tour."""
     print(f"\n--- {text}\n")
 
 
 def declare() -> None:
-    """The format of an event class: layout, metadata, token."""
-    heading("An event class has a layout, metadata that describes it, and a token that identifies it")
+    """What the library knows of an event class."""
+    heading("An event class has a layout, metadata to tell it to others, and a token that names it")
     particle = echo.format_of(Particle)
     print(particle)
     print(f"\ntoken {particle.token}, metadata of {len(particle.metadata)} bytes")
 
 
 def encode_and_decode() -> None:
-    """An encoded event is its record as it is in memory, followed by the variable parts."""
-    heading("An event is encoded in this machine's own layout, and decoded")
+    """Bytes are the record as it lies in memory, variable parts after it."""
+    heading("An event becomes bytes in this machine's own layout, and an event again")
     position = np.array([0.5, 1.0, 1.5])
     event = Particle(7, position, 4.0e3, Phase.PLASMA, "H+", np.ones(3, np.float32))
     data = echo.encoder(Particle)(event)
@@ -70,10 +70,10 @@ def encode_and_decode() -> None:
 
 
 def meet_an_older_machine() -> None:
-    """Decode an event of another version, from another machine and another language."""
-    heading("A sender of version 1, in C, on a big-endian machine: how its fields convert")
+    """A sender that never heard of this class: another machine, another language, another version."""
+    heading("A sender of version 1, in C, on a big-endian machine: what becomes of its fields here")
     sender = echo.Format.from_c(PARTICLE_1, abi="s390x")
-    received = echo.Format.from_metadata(sender.metadata)  # all that a receiver needs, once
+    received = echo.Format.from_metadata(sender.metadata)  # all that has to cross the wire, once
     print(echo.compare(received, echo.format_of(Particle)))
 
     old_class = sender.record_class()
@@ -84,7 +84,7 @@ def meet_an_older_machine() -> None:
 
 
 def meet_a_stranger() -> None:
-    """Decode an event without a class: reflection."""
+    """A receiver without any class: reflection."""
     heading("An event of a type that was never declared here")
 
     @echo.event
@@ -102,8 +102,8 @@ def meet_a_stranger() -> None:
 
 
 def refuse() -> None:
-    """Request a decoder for an incompatible class."""
-    heading("Incompatible types are refused before the first event, with a reason for each field")
+    """What cannot work is refused before the first event, with the field and the reason."""
+    heading("What does not fit is refused before the first event, and says why")
 
     @echo.event
     class Wrong:
@@ -117,7 +117,7 @@ def refuse() -> None:
 
 
 def main() -> None:
-    """Run all parts in order."""
+    """All parts in order."""
     declare()
     encode_and_decode()
     meet_an_older_machine()

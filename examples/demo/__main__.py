@@ -1,8 +1,7 @@
 """Five processes on one channel, in ten seconds: `make demo`, or `python -m examples.demo --transport tcp`.
 
-This process is the simulation. It starts four more: consumers with an older and a newer version of
-`Particle`, a monitor without classes, and a sender with a big-endian layout. Each is a file in this folder
-with its own declarations.
+This process is the simulation. It starts an older and a newer consumer, one that knows no class, and a sender
+on a simulated big-endian machine; each is a file beside this one, and declares `Particle` as it knows it.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from examples.demo.stages import Stage, say
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOT = 100_000  # particles
-START_S = 30.0  # starting five interpreters takes a while on a busy machine
+START_S = 30.0  # on a machine that is busy, five Pythons take a while
 
 
 @echo.event
 class Particle:
-    """Version 2, which the simulation sends."""
+    """Version 2, the simulation's own."""
 
     id: int
     sent_ns: int
@@ -39,7 +38,7 @@ class Particle:
 
 @contextmanager
 def started(*components: tuple[str, ...]) -> Generator[None]:
-    """Start the other processes, wait for them at the end, and terminate them if the simulation fails."""
+    """Other processes; they end when the simulation does, and are ended if it fails."""
     processes = [
         subprocess.Popen([sys.executable, "-m", f"examples.demo.{name}", *arguments], cwd=ROOT)
         for name, *arguments in components
@@ -55,7 +54,7 @@ def started(*components: tuple[str, ...]) -> Generator[None]:
 
 
 class Simulation:
-    """Publishes events, stage by stage."""
+    """What is published, stage by stage."""
 
     def __init__(self, channel: echo.Channel[Particle], snapshots: echo.Channel[Particle]) -> None:
         self.mainframe_has_gone = threading.Event()
@@ -70,7 +69,7 @@ class Simulation:
         self.snapshots.wait_matched(1, START_S)
 
     def begin(self, stage: str) -> None:
-        """End the previous stage once its events are handled, so that all report on it, and begin another."""
+        """Ends the stage before: when all of it has been handled, everyone says what they saw."""
         self.particles.flush(30.0)
         self.snapshots.flush(30.0)
         self._announce(stages.BETWEEN)
@@ -82,7 +81,7 @@ class Simulation:
         self.stages.flush(30.0)
 
     def publish(self, seconds: float, pause_s: float) -> None:
-        """Publish particles one by one."""
+        """Particles, one by one."""
         position = np.zeros(3, np.float32)
         submit, now_ns, number = self.particles.submit, time.perf_counter_ns, 0
         end = time.perf_counter() + seconds
@@ -93,7 +92,7 @@ class Simulation:
                 time.sleep(pause_s)
 
     def publish_snapshots(self, seconds: float) -> None:
-        """Publish arrays, which are written directly to shared memory if the transport has it."""
+        """Many at once: written in place, in memory that the others read where there is such memory."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             particles = self.snapshots.loan(SNAPSHOT)
@@ -108,14 +107,14 @@ class Simulation:
         self.publish(1.5, pause_s=0.0)
         self.begin(stages.MAINFRAME)
         if not self.mainframe_has_gone.wait(10.0):
-            say("simulation", "the mainframe did not connect")
+            say("simulation", "the mainframe has not come")
         self.begin(stages.SNAPSHOTS)
         self.publish_snapshots(1.0)
         self.begin(stages.END)
 
 
 def conclude(node: echo.Node, simulation: Simulation) -> None:
-    """Print the simulation's statistics, and where to read on."""
+    """What the simulation's own books say, and where to go from here."""
     for link in node.statistics().links:
         say(
             "simulation",
@@ -131,7 +130,7 @@ def conclude(node: echo.Node, simulation: Simulation) -> None:
 
 
 def main() -> None:
-    """Create the channels, start the other processes, publish, and wait for all to end."""
+    """Creates the channels, starts the others, publishes, and waits for all to end."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description="A demo of ten seconds.")
     parser.add_argument("--transport", choices=["shm", "unix", "tcp"], default="shm")
     transport = parser.parse_args().transport
@@ -139,7 +138,7 @@ def main() -> None:
         channel = node.create_channel("particles", Particle, Stage)
         snapshots = node.create_channel("snapshots", Particle)
         print(f"--- five processes, one channel, by {transport}\n")
-        say("simulation", f"whoever has this id can open the channel: {channel.id}")
+        say("simulation", f"who has this can join: {channel.id}")
         simulation = Simulation(channel, snapshots)
         with started(
             ("older", channel.id, transport),

@@ -1,4 +1,4 @@
-"""A sender with the layout of another machine, a big-endian s390x.
+"""A sender on another machine: its records are laid out as a big-endian s390x lays them out.
 
 Run by the demo; by hand: `python -m examples.demo.mainframe CHANNEL_ID TRANSPORT`.
 """
@@ -18,7 +18,7 @@ from examples.demo.stages import Stage, say
 
 @echo.event
 class Particle:
-    """Version 2 as declared by another team: another order, a 32-bit int, and a field of its own."""
+    """Version 2 as somebody else has declared it: another order, an int of 32 bits, a field of its own."""
 
     id: echo.Int32
     temperature: echo.Float32
@@ -28,7 +28,7 @@ class Particle:
 
 
 def main(channel_id: str, transport: Any) -> None:
-    """Wait for the mainframe's stage, send one event, and exit."""
+    """Waits for its stage in a loop, sends, and leaves."""
     with echo.Node("mainframe", transports=[transport]) as node, node.open_channel(channel_id) as channel:
         source = channel.source(Particle, abi="s390x", name="mainframe")
         announced = channel.sink(Stage)

@@ -1,4 +1,4 @@
-"""A consumer without event classes: it receives all events, and learns their types from the channel.
+"""A consumer that knows no class at all: it takes whatever flows, and learns what it is from the channel.
 
 Run by the demo; by hand: `python -m examples.demo.monitor CHANNEL_ID TRANSPORT`.
 """
@@ -15,7 +15,7 @@ from examples.demo.stages import say
 
 
 class Monitor:
-    """Counts events by the name of their type. Their classes are generated from formats."""
+    """Counts events by the name of their type; each is of a class that was made for its format."""
 
     def __init__(self) -> None:
         self.stage = ""
@@ -41,7 +41,7 @@ class Monitor:
 
 
 def main(channel_id: str, transport: Any) -> None:
-    """Describe the declared types of the channel, and receive without declaring any."""
+    """Declares nothing, and describes what the channel was declared with."""
     with echo.Node("monitor", transports=[transport]) as node, node.open_channel(channel_id) as channel:
         say("monitor", f"channel `{channel.name}` carries {', '.join(map(repr, channel.types))}")
         say("monitor", channel.types[0].describe())

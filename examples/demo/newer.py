@@ -1,4 +1,4 @@
-"""A consumer with the next version of `Particle`, which the simulation does not know.
+"""A consumer of the next version of the particles, which the simulation does not know yet.
 
 Run by the demo; by hand: `python -m examples.demo.newer CHANNEL_ID TRANSPORT SNAPSHOTS_ID`.
 """
@@ -18,7 +18,7 @@ from examples.demo.stages import Figures, Stage, say
 
 @echo.event
 class Particle:
-    """Version 3: another order, a field renamed and widened, one widened, and one that no sender has."""
+    """Version 3: another order, a field renamed and widened, another widened, one that no sender has."""
 
     sent_ns: int
     id: int
@@ -40,7 +40,7 @@ class Consumer:
             say("newer", particle)
 
     def take_many(self, particles: np.ndarray[Any, Any]) -> None:
-        """Receive a structured array of version 3, whatever the sender's layout is."""
+        """A structured array of version 3, however the sender lays out its own."""
         self.figures.add(time.perf_counter_ns(), len(particles))
         self.hottest = float(particles["temp"].max())
 

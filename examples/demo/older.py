@@ -1,4 +1,4 @@
-"""A consumer with the first version of `Particle`, which has never been updated.
+"""A consumer of the first version of the particles: it has not been touched since.
 
 Run by the demo; by hand: `python -m examples.demo.older CHANNEL_ID TRANSPORT`.
 """
@@ -42,7 +42,7 @@ class Consumer:
 
 
 def main(channel_id: str, transport: Any) -> None:
-    """Open the channel, print how the fields convert, and consume until the simulation ends."""
+    """Opens the channel, says what becomes of the fields, and consumes until the simulation is over."""
     with echo.Node("older", transports=[transport]) as node, node.open_channel(channel_id) as channel:
         say("older", echo.compare(channel.types[0], echo.format_of(Particle)))
         consumer = Consumer()

@@ -1,4 +1,4 @@
-"""Shared by the processes of the demo: its stages, their measurements, and output to the screen."""
+"""What the components of the demo share: how its stages are announced, measured and written to the screen."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SNAPSHOTS = "snapshots: arrays of 100,000 particles"
 END = "what the simulation has sent"
 BETWEEN = ""
 
-# Only events of one source are ordered: the mainframe's event may arrive before its stage is announced.
+# Order is kept for each source, not among them: the mainframe may be heard before its stage is.
 QUIET = {BETWEEN, MAINFRAME}
 
 
 @echo.event
 class Stage:
-    """Announces a stage, on the channel of the particles, so that it arrives in order with them."""
+    """What begins now; on the particles' channel, so that all see it between the right particles."""
 
     name: str
 
 
 class Figures:
-    """The number of events in a stage, and their latencies."""
+    """How many events have come since the last stage, and how long each was under way."""
 
     def __init__(self) -> None:
         self.clear()
@@ -40,7 +40,7 @@ class Figures:
         self._first_s = self._last_s = time.perf_counter()
 
     def add(self, sent_ns: int, count: int = 1) -> None:
-        """Count events. Both ends read the same host's clock, so the difference is the one-way latency."""
+        """Both ends read the clock of one host, so that the difference is the way of the event alone."""
         now_ns = time.perf_counter_ns()
         if self.count == 0:
             self._first_s = now_ns / 1e9
@@ -60,21 +60,21 @@ class Figures:
         return f"{self.count:,} events, one way {p50:.0f} us (median), {p99:.0f} us (99 of 100)"
 
     def of(self, stage: str) -> str:
-        """The figures of a stage. At full load latency would only measure the queue, so the rate is shown."""
+        """What is worth telling of a stage; flat out, a latency would be that of the queue."""
         if self.count == 0:
             return "nothing"
         return self.latency if stage == PACED else self.rate
 
 
 def say(who: str, text: object) -> None:
-    """Print in one write, because several processes share the screen."""
+    """One write, for several processes share the screen."""
     lines = "\n".join(f"{who:<11}| {line}" for line in str(text).splitlines())
     sys.stdout.write(lines + "\n")
     sys.stdout.flush()
 
 
 def when_closed(channel: echo.Channel[Any], source: str, call: Callable[[], object]) -> None:
-    """Call when a source of that name is closed, or when its process ends for any reason."""
+    """Calls when a source of that name is closed, or its process has gone, by whatever means."""
 
     def notice(told: echo.Notice) -> None:
         if isinstance(told, echo.SourceClosed) and told.name == source:
@@ -90,7 +90,7 @@ def wait_until_closed(channel: echo.Channel[Any], source: str) -> None:
 
 
 def run(main: Callable[..., None], *arguments: str) -> None:
-    """Exit quietly on Ctrl-C, which reaches all processes of a terminal."""
+    """Ctrl-C reaches all processes of a terminal; each closes what it has, and says nothing."""
     try:
         main(*arguments)
     except KeyboardInterrupt:

@@ -9,11 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 import echo_core as echo
-from echo_core.peers import Peer
+from echo_core.roster.peers import Peer
+from echo_core.streams.origins import Origin
+from echo_core.streams.targets import Target
 
 LIMIT_S = 30.0
 _OF_NODES = ("echo-door-", "echo-link-", "echo-meet-", "echo-sink-")
@@ -124,4 +127,24 @@ def _beyond(one: Census, other: Census) -> Census:
 
 def peers_of(node: echo.Node) -> list[Peer]:
     """The other ends of a node's links, for a test that cuts one."""
-    return list(node._neighbours._peers.values())  # pyright: ignore[reportPrivateUsage]
+    return node._neighbours._links.peers()  # pyright: ignore[reportPrivateUsage]
+
+
+def origin_of(source: echo.Source[Any]) -> Origin:
+    """The working part of a source, for a test that looks at what components do not see."""
+    return source._origin  # pyright: ignore[reportPrivateUsage]
+
+
+def targets_of(channel: echo.Channel[Any]) -> list[Target]:
+    """The working parts of a channel's sinks."""
+    return channel._targets  # pyright: ignore[reportPrivateUsage]
+
+
+def joins_in_process(node: echo.Node) -> bool:
+    """Whether the node meets others of this process without a link."""
+    return node._home.joins_in_process  # pyright: ignore[reportPrivateUsage]
+
+
+def target_of(sink: echo.Sink[Any]) -> Target:
+    """The working part of a sink."""
+    return sink._target  # pyright: ignore[reportPrivateUsage]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import echo_core as echo
-from echo_core.channel_ids import ChannelId
+from echo_core.roster.ids import ChannelId
 from echo_core.transports.addresses import UnixAddress
 from echo_core.transports.handshake.exchange import Initiator
 from echo_core.transports.handshake.proofs import Purpose, prove

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
-from echo_core import peers
-from echo_core.channel_ids import ChannelId
+from echo_core.roster import peers
+from echo_core.roster.ids import ChannelId
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Initiator, Responder
 from echo_core.transports.handshake.words import Hello, Identity, read_words, write_words

@@ -147,7 +147,7 @@ while True:
 """,
     "open_channel": """
 import socket
-from echo_core.channel_ids import ChannelId
+from echo_core.roster.ids import ChannelId
 from echo_core.transports.addresses import TcpAddress
 listener = socket.create_server(('127.0.0.1', 0))
 import atexit; atexit.register(listener.close)

@@ -16,7 +16,15 @@ from echo_core.transports import limits
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.frames import HEADER, Kind, write_frame
 from echo_core.transports.protocol.messages import Message
-from tests.echo_core.census import Census, left_behind, resident_bytes, settled_census, until
+from tests.echo_core.census import (
+    Census,
+    left_behind,
+    origin_of,
+    resident_bytes,
+    settled_census,
+    targets_of,
+    until,
+)
 from tests.echo_core.channel_events import Other, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
@@ -125,20 +133,20 @@ def test_messages_that_are_kept_are_kept_in_bounds(victim: Victim, transport: st
         return frame(messages.Unreachable(STREAM, report))
 
     flood(victim, transport, unreachable, 20_000)
-    assert len(source.unreachable) <= 16
+    assert len(origin_of(source).unreachable) <= 16
 
 
 def test_sources_that_no_sink_can_take_are_kept_in_bounds(victim: Victim, transport: str) -> None:
     """Each is refused with a report, and closed again."""
     other = frame(messages.Format(1, echo.format_of(Other).metadata))
-    sink = next(iter(victim.channel._membership.sinks))  # pyright: ignore[reportPrivateUsage]
+    (target,) = targets_of(victim.channel)
 
     def refused(i: int) -> bytes:
         offered = frame(messages.Source(STREAM + 1, 0, 1, "other")) + frame(messages.Closed(STREAM + 1))
         return other + offered if i == 0 else offered
 
     flood(victim, transport, refused, 2000)
-    assert len(sink.refusals) <= 16
+    assert len(target.refusals) <= 16
 
 
 def test_members_that_nobody_is_cost_a_few_threads(victim: Victim, transport: str) -> None:

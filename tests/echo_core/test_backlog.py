@@ -9,8 +9,8 @@ import pytest
 
 import echo_core as echo
 from echo_core._c import links
-from echo_core.backlog import WhenFull, nanoseconds
 from echo_core.errors import ChannelError
+from echo_core.values.backlog import WhenFull, nanoseconds
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from echo_core.bookkeeping import MAX_TO_TELL, Bookkeeping
 from echo_core.errors import TimedOutError
+from echo_core.roster.bookkeeping import MAX_TO_TELL, Bookkeeping
 from echo_core.transports.threads import OwnThread
 from tests.echo_core.processes import Actor
 from tests.echo_core.test_conformance import LIMIT_S
@@ -201,7 +201,7 @@ def test_a_forked_child_has_books_that_nobody_holds() -> None:
 
 _FORKED = """
 from functools import partial
-from echo_core.bookkeeping import books
+from echo_core.roster.bookkeeping import books
 
 is_held, may_go_on = threading.Event(), threading.Event()
 
@@ -238,7 +238,7 @@ change("parent")
 _INTERRUPTED = """
 import gc, queue, signal
 from functools import partial
-from echo_core.bookkeeping import Bookkeeping
+from echo_core.roster.bookkeeping import Bookkeeping
 
 gc.disable()  # a collection would swallow an interrupt
 sys.setswitchinterval(1e-5)  # so that who is woken sleeps again before the interrupt
@@ -298,7 +298,7 @@ say("in order")
 _INTERRUPTED_TELLING = """
 import gc, signal
 from functools import partial
-from echo_core.bookkeeping import Bookkeeping
+from echo_core.roster.bookkeeping import Bookkeeping
 
 gc.disable()
 
@@ -343,7 +343,7 @@ def test_an_interrupt_leaves_the_books_in_order() -> None:
 
 _KEPT_OUT = """
 import signal
-from echo_core.bookkeeping import books
+from echo_core.roster.bookkeeping import books
 
 is_held, may_go_on = threading.Event(), threading.Event()
 

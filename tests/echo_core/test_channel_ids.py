@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.channel_ids import ChannelId
 from echo_core.errors import ChannelError
+from echo_core.roster.ids import ChannelId
 from echo_core.transports.addresses import TcpAddress, UnixAddress
 from tests.echo_core.conftest import MakeNode
 

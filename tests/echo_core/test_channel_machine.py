@@ -125,7 +125,7 @@ class Channels(RuleBasedStateMachine):
             self.handles[channel, node] = self.nodes[node].open_channel(self.ids[channel])
 
     def _creator_is_there(self, channel: int) -> bool:
-        from echo_core.channel_ids import ChannelId
+        from echo_core.roster.ids import ChannelId
 
         creator = ChannelId.parse(self.ids[channel]).node
         return any(on == channel and self.nodes[node].id == creator for on, node in self.handles)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.channel_ids import ChannelId
+from echo_core.roster.ids import ChannelId
 from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.bookkeeping import books
+from echo_core.roster.bookkeeping import books
+from tests.echo_core.census import joins_in_process
 from tests.echo_core.channel_events import Other, Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 
@@ -213,7 +214,7 @@ def test_who_starts_to_watch_is_told_who_is_there(pair: Pair) -> None:
     after: list[echo.Notice] = []
     here.watch(after.append)
     assert before == told == after
-    is_linked = not pair[0].joins_in_process
+    is_linked = not joins_in_process(pair[0])
     assert [isinstance(notice, echo.PeerJoined) for notice in told] == [False, *[True] * is_linked, False]
     assert _opened(told) == ["ours", "theirs"]
     here.source(Plain, name="third")

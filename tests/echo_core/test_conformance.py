@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.backlog import WhenFull
+from echo_core.values.backlog import WhenFull
+from tests.echo_core.census import joins_in_process
 from tests.echo_core.channel_events import (
     Other,
     Plain,
@@ -260,7 +261,7 @@ def test_a_type_that_the_channel_was_not_declared_with_is_refused_at_once(pair: 
 
 
 def test_a_wrong_key_is_refused(pair: Pair) -> None:
-    from echo_core.channel_ids import ChannelId
+    from echo_core.roster.ids import ChannelId
 
     created = pair[0].create_channel("secret")
     real = ChannelId.parse(created.id)
@@ -399,7 +400,7 @@ def test_departures_are_noticed(pair: Pair) -> None:
     came = {opened.name: opened.peer for opened in notices.of(echo.SourceOpened)}
     assert [(told.name, told.peer) for told in closed] == [(name, came[name]) for name in ("first", "second")]
     _until(lambda: ours.sinks == 1)  # the one that is here
-    if pair[0].joins_in_process:
+    if joins_in_process(pair[0]):
         assert not notices.of(echo.PeerLeft)
     else:
         [left] = notices.wait_for(echo.PeerLeft)
@@ -564,6 +565,6 @@ def lost_by(notices: list[Any]) -> int:
 
 def _until(is_met: Callable[[], bool]) -> None:
     """What another thread will do soon; the condition is looked at whenever the books change."""
-    from echo_core.bookkeeping import books
+    from echo_core.roster.bookkeeping import books
 
     books.wait_for(is_met, LIMIT_S, lambda: "the other side to be told")

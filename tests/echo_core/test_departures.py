@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
-from echo_core.channel_ids import ChannelId
+from echo_core.roster.ids import ChannelId
 from echo_core.transports.handshake.exchange import Responder
 from echo_core.transports.handshake.words import Feature
 from echo_core.transports.protocol import messages

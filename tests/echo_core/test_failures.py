@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from tests.echo_core.census import target_of
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import Actor
@@ -64,7 +65,7 @@ def test_a_full_queue_before_a_thread_is_reported_and_ends_the_sink(make_node: M
     [(failed, error)] = told.wait(1)
     assert failed is sink
     assert isinstance(error, echo.BacklogError)
-    sink.join(LIMIT_S)
+    target_of(sink).join(LIMIT_S)
     assert sink.is_closed
     assert source.sinks == 0
 

@@ -13,9 +13,10 @@ from itertools import repeat
 import pytest
 
 import echo_core as echo
-from echo_core.bookkeeping import books
+from echo_core.roster.bookkeeping import books
+from echo_core.streams.origins import Origin
 from echo_core.transports.protocol import messages
-from tests.echo_core.census import peers_of, until
+from tests.echo_core.census import origin_of, peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
@@ -131,7 +132,8 @@ def test_what_a_submit_that_waited_has_not_sent_counts_as_dropped(ends: str, mak
     """Also on a link that was lost while it waited for room on another, before it has come to that."""
     channel = make_node(transports=("unix",)).create_channel("slow", Reading1)
     source = channel.source(Reading1, backlog=echo.Backlog(events=10, timeout_s=LIMIT_S))
-    outlet, may_end = source.outlet, threading.Event()
+    origin, may_end = origin_of(source), threading.Event()
+    outlet = origin.outlet
 
     def submit() -> None:
         with suppress(echo.ClosedError):
@@ -144,7 +146,7 @@ def test_what_a_submit_that_waited_has_not_sent_counts_as_dropped(ends: str, mak
             source.wait_matched(sinks)
         with ThreadPoolExecutor(2) as pool:
             reading, submitting = pool.submit(lost.expect_end), pool.submit(submit)
-            until(lambda: source.routes[0].queued_events == 10 and _is_putting(source), "a submit to wait")
+            until(lambda: origin.streams[0].queued_events == 10 and _is_putting(origin), "a submit to wait")
             lost.connection.shutdown(socket.SHUT_RDWR)
             until(lambda: source.sinks == 1, "the link to be lost")
             may_end.set()
@@ -157,10 +159,10 @@ def test_what_a_submit_that_waited_has_not_sent_counts_as_dropped(ends: str, mak
     assert source.statistics().dropped == channel.statistics().dropped == outlet.dropped
 
 
-def _is_putting(source: echo.Source[Reading1]) -> bool:
-    """Whether an event is on its way, which the first route has not yet accepted."""
-    first = source.routes[0]
-    return first.events + first.dropped < source.outlet.sequence
+def _is_putting(origin: Origin) -> bool:
+    """Whether an event is on its way, which the first stream has not yet accepted."""
+    first = origin.streams[0]
+    return first.events + first.dropped < origin.outlet.sequence
 
 
 def test_a_flush_says_that_a_link_was_lost_with_events(make_node: MakeNode) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from tests.echo_core.census import joins_in_process, origin_of
 from tests.echo_core.channel_events import Other, Plain, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector, opened
@@ -68,7 +69,7 @@ def test_a_source_forgets_sinks_of_who_has_left(pair: Pair) -> None:
     notices = Collector()
     here.watch(notices)
     there.close()
-    if not pair[0].joins_in_process:
+    if not joins_in_process(pair[0]):
         while not any(isinstance(notice, echo.PeerLeft) for notice in notices.events):
             notices.wait(len(notices.events) + 1)
     with pytest.raises(echo.TimedOutError):
@@ -115,7 +116,7 @@ def test_a_source_is_told_the_reasons_of_sinks_that_stay(pair: Pair) -> None:
     _hear_all(pair)
     with pytest.raises(echo.IncompatibleError, match=r"Story\.title"):
         source.wait_matched(1, 0.0)
-    assert not [text for _, text in source.unreachable if "Other" in text]
+    assert not [text for _, text in origin_of(source).unreachable if "Other" in text]
 
 
 def test_a_source_learns_who_refuses_it_when_the_last_one_that_took_it_is_gone(pair: Pair) -> None:

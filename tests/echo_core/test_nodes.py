@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.bookkeeping import books
-from echo_core.channel_ids import ChannelId
-from echo_core.places import Transport
+from echo_core.roster.bookkeeping import books
+from echo_core.roster.ids import ChannelId
+from echo_core.roster.places import Transport
 from echo_core.transports import limits
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from echo_core.transports.wires import sockets

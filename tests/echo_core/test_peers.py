@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core import peers
 from echo_core._c import links
-from echo_core.channel_ids import ChannelId
+from echo_core.roster import hearing, peers
+from echo_core.roster.ids import ChannelId
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, prove
 from echo_core.transports.handshake.words import Feature
@@ -44,7 +44,7 @@ def test_a_thread_that_ends_in_the_midst_leaves_no_dead_link(
         raise GeneratorExit
 
     with monkeypatch.context() as patched:
-        patched.setattr(peers.Peer, "_follow", leave)
+        patched.setattr(hearing, "_follow", leave)
         source.close()
         until(lambda: not there.statistics().links and not here.statistics().links)
     assert sink.sources == 0

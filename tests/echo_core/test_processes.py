@@ -167,7 +167,7 @@ def _until_gone(actor: Actor, node: echo.Node, way: str) -> None:
     """The process, and where a ring does not say so itself, what the node knows of it."""
     assert actor.end()[0] == (-signal.SIGKILL if way == "is killed" else 0)
     (peer,) = peers_of(node)
-    if peer.wire_name == "shm":
+    if peer.connection.wire.name == "shm":
         until(lambda: not peer.link.is_open, "the end of the process to be noticed")
 
 

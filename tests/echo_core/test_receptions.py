@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core import receptions
 from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
-from echo_core.receptions import Receptions, Wanted
+from echo_core.streams import receptions
+from echo_core.streams.receptions import Receptions, Wanted
 from tests.echo_core.channel_events import Other, Plain, Reading1, Reading2
 from tests.echo_core.conftest import MakeNode
 

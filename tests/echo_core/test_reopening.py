@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
-from echo_core.channel_ids import ChannelId
-from echo_core.places import Transport
+from echo_core.roster.ids import ChannelId
+from echo_core.roster.places import Transport
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode

@@ -15,7 +15,8 @@ import pytest
 
 import echo_core as echo
 from echo_core.codegen.machine import background
-from tests.echo_core.census import until
+from echo_core.streams.origins import Origin
+from tests.echo_core.census import joins_in_process, origin_of, until
 from tests.echo_core.channel_events import Plain, Reading1, Reading2, Story, plain, story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.test_conformance import LIMIT_S, Collector, Pair, opened
@@ -46,7 +47,7 @@ def test_each_sink_counts_what_was_decoded_for_it(
     second = there.sink(cls, Collector())
     source.wait_matched(2)
     submit(source, [make(i) for i in range(5)])
-    is_linked = not pair[0].joins_in_process
+    is_linked = not joins_in_process(pair[0])
     assert [sum(tiers(sink)) for sink in (first, second)] == [10 * is_linked, 5 * is_linked]
 
 
@@ -57,7 +58,7 @@ def test_large_events_are_counted_like_others(pair: Pair) -> None:
     source = here.source(Story)
     source.wait_matched()
     submit(source, [Story(i, "", bytes(200_000), np.zeros(0, "f4"), []) for i in range(5)])
-    assert sum(tiers(sink)) == (0 if pair[0].joins_in_process else 5)
+    assert sum(tiers(sink)) == (0 if joins_in_process(pair[0]) else 5)
 
 
 def test_what_was_decoded_is_still_counted_when_its_source_has_left(pair: Pair) -> None:
@@ -185,7 +186,7 @@ def test_a_channel_counts_what_its_sources_and_sinks_have_also_when_they_are_clo
     full.close()
     sent, received = here.statistics(), there.statistics()
     assert (sent.sources, received.sinks) == (0, 0)
-    encoded = 0 if pair[0].joins_in_process else 60
+    encoded = 0 if joins_in_process(pair[0]) else 60
     assert (sent.submitted_events, sent.submitted_bytes) == (60, encoded * size_bytes)
     assert (sent.received_events, sent.queued_events, sent.queued_bytes) == (0, 0, 0)
     assert (sent.dropped, sent.dropped_at_sinks) == (0, 50)
@@ -200,7 +201,7 @@ def test_a_sink_at_the_end_of_a_link_counts_once_for_each_source(pair: Pair) -> 
     for _ in range(3):
         here.source(Plain).wait_matched()
     told = here.statistics()
-    assert (told.peers, told.remote_sinks) == ((0, 0) if pair[0].joins_in_process else (1, 3))
+    assert (told.peers, told.remote_sinks) == ((0, 0) if joins_in_process(pair[0]) else (1, 3))
 
 
 def test_a_channel_counts_what_is_dropped_after_its_source_was_closed(make_node: MakeNode) -> None:
@@ -229,13 +230,13 @@ def test_sources_that_are_closed_are_let_go_of(make_node: MakeNode) -> None:
     here, there = (make_node(transports=["unix"]) for _ in range(2))
     channel = here.create_channel("test", Plain)
     there.open_channel(channel.id).sink(Plain, Collector())
-    held: list[weakref.ref[echo.Source[Plain]]] = []
+    held: list[weakref.ref[Origin]] = []
 
     def send() -> None:
         with channel.source() as source:
             source.wait_matched()
             submit(source, [Plain(1, 0.0)])
-            held.append(weakref.ref(source))
+            held.append(weakref.ref(origin_of(source)))
 
     for _ in range(4):
         send()

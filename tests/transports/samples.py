@@ -6,10 +6,11 @@ from echo_core.transports.handshake.exchange import Established, Handshake, Init
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.joining import Declaration
+from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import Message
-from echo_core.transports.protocol.notices import Notice
+from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
 
 CHANNEL = bytes(range(16))
 KEY = bytes(range(100, 116))
@@ -92,7 +93,7 @@ def established() -> tuple[Established, Established]:
 
 
 class Pair:
-    """Two sides of one link, and what each was told."""
+    """Two sides of one link, and what each has heard."""
 
     def __init__(self, near: Declaration | None = None, far: Declaration | None = None) -> None:
         self.declarations: list[dict[bytes, Declaration]] = [
@@ -108,10 +109,10 @@ class Pair:
         self.near_frames: list[tuple[int, bytes]] = []  # that near has received
         self.far_frames: list[tuple[int, bytes]] = []
 
-    def exchange(self) -> tuple[list[Notice], list[Notice]]:
-        """All that is to be sent arrives; what near and far were told."""
-        near: list[Notice] = []
-        far: list[Notice] = []
+    def exchange(self) -> tuple[list[Heard], list[Heard]]:
+        """All that is to be sent arrives; what near and far have heard."""
+        near: list[Heard] = []
+        far: list[Heard] = []
         while True:
             to_far, to_near = self.near.take_frames(), self.far.take_frames()
             if not to_far and not to_near:
@@ -129,33 +130,68 @@ class Pair:
         self.exchange()
         return self
 
-    def offered(self) -> int:
-        """The stream of a source that far has offered and near has attached to."""
-        stream = self.far.offer(CHANNEL, b"type", "source")
+    @property
+    def near_channel(self) -> ChannelOnLink:
+        return on_link(self.near)
+
+    @property
+    def far_channel(self) -> ChannelOnLink:
+        return on_link(self.far)
+
+    def offer(self) -> tuple[OwnStream, PeerStream]:
+        """A source that far has offered, as both sides have it."""
+        own = self.far.offer(self.far_channel, b"type", "source")
+        (heard,) = self.exchange()[0]
+        assert isinstance(heard.about, PeerStream)
+        return own, heard.about
+
+    def attached(self) -> tuple[OwnStream, PeerStream]:
+        """The same, with a sink at near, and started."""
+        own, peers = self.offer()
+        self.near.attach(peers, 1)
         self.exchange()
-        self.near.attach(stream, 1)
+        self.far.start(own, 0)
         self.exchange()
-        self.far.start(stream, 0)
-        self.exchange()
-        return stream
+        return own, peers
+
+
+def on_link(protocol: LinkProtocol, channel_id: bytes = CHANNEL) -> ChannelOnLink:
+    channel = protocol.channel(channel_id)
+    assert channel is not None
+    return channel
+
+
+def is_shared(protocol: LinkProtocol, channel_id: bytes = CHANNEL) -> bool:
+    channel = protocol.channel(channel_id)
+    return channel is not None and channel.is_shared
+
+
+def said(heard: list[Heard]) -> list[Message]:
+    """Without what it was about."""
+    return [message for message, _ in heard]
+
+
+def types_of(heard: list[Heard]) -> list[type[Message]]:
+    return [type(message) for message, _ in heard]
 
 
 def session() -> list[tuple[int, bytes]]:
     """What far has received in a session with a bit of everything; near is the initiator."""
     pair = Pair(near=Declaration(KEY, "particles", (b"type", b"other")))
     pair.shared()
-    theirs = pair.offered()
-    mine = pair.near.offer(CHANNEL, b"type", "mine")
-    pair.near.tell_member(CHANNEL, bytes(16), ("tcp://127.0.0.1:1",))
-    pair.exchange()
-    pair.far.attach(mine, 3)
+    _, theirs = pair.attached()
+    mine = pair.near.offer(pair.near_channel, b"type", "mine")
+    pair.near.tell_member(pair.near_channel, bytes(16), ("tcp://127.0.0.1:1",))
+    offered, _ = pair.exchange()[1]
+    assert isinstance(offered.about, PeerStream)
+    pair.far.attach(offered.about, 3)
     pair.exchange()
     pair.near.start(mine, 10)
     pair.near.report_dropped(theirs, 2)
     pair.near.report_unreachable(theirs, "no")
     pair.near.flush()
     pair.near.close(mine)
-    pair.near.leave(CHANNEL)
+    pair.near.leave(pair.near_channel)
     pair.near.bye(1, "closing")
     pair.exchange()
     return pair.far_frames

@@ -1,7 +1,7 @@
 """Nodes that talk over simulated connections: seeded, with a virtual clock, checked against a small model.
 
 A connection delivers bytes in pieces of any size and ends at any byte. A node here does what a real one does
-with handshakes, notices and commands, in as few lines as can be; what it checks is stated where it asserts.
+with handshakes, messages and commands, in as few lines as can be; what it checks is stated where it asserts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from echo_core.errors import EchoError, LinkError, RefusedError
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Handshake, Initiator, Responder, duplicate
 from echo_core.transports.handshake.words import Identity
-from echo_core.transports.protocol import notices
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.frames import FIRST_STREAM, Kind, scan, write_frame
-from echo_core.transports.protocol.joining import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import Farewell, Gap, Refusal, encode
+from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
+from tests.transports.samples import is_shared
 
 Named = tuple[bytes, str]  # a source: its channel, its name
 
@@ -47,11 +50,11 @@ class Endpoint:
         self.budget = -1  # bytes that this side may still send; -1: any number
         self.sent = 0
         self.error: EchoError | None = None
-        self.streams: dict[Named, int] = {}  # own sources
-        self.attached: dict[int, int] = {}
-        self.offered: dict[int, Named] = {}  # the peer's sources
-        self.wanted: dict[int, int] = {}  # sinks that the peer was told of
-        self.expected: dict[int, int] = {}  # the number of the next event
+        self.streams: dict[Named, OwnStream] = {}  # own sources
+        self.attached: dict[OwnStream, int] = {}
+        self.offered: dict[PeerStream, Named] = {}  # the peer's sources
+        self.wanted: dict[PeerStream, int] = {}  # sinks that the peer was told of
+        self.expected: dict[int, int] = {}  # by the number of a stream: the number of its next event
         self.ever_offered: set[int] = set()
 
     # --- bytes ---
@@ -115,8 +118,8 @@ class Endpoint:
 
     def _take_frame(self, protocol: LinkProtocol, stream: int, payload: bytes) -> None:
         if stream < FIRST_STREAM:
-            for notice in protocol.receive(stream, payload):
-                self.node.told(self, protocol, notice)
+            for heard in protocol.receive(stream, payload):
+                self.node.hear(self, protocol, heard)
             self.pump()
             return
         assert stream in self.ever_offered, "events of a source that was never offered"
@@ -187,45 +190,47 @@ class Node:
         if self.links.get(endpoint.peer_id) is endpoint:
             del self.links[endpoint.peer_id]
 
-    def told(self, endpoint: Endpoint, protocol: LinkProtocol, notice: notices.Notice) -> None:
-        match notice:
-            case notices.ChannelShared(channel_id):
-                assert channel_id in self.channels, "shared without having been joined"
+    def hear(self, endpoint: Endpoint, protocol: LinkProtocol, heard: Heard) -> None:
+        match heard:
+            case (messages.Join() | messages.Joined(), ChannelOnLink() as channel):
+                assert channel.channel_id in self.channels, "shared without having been joined"
+                assert protocol.channel(channel.channel_id) is channel
                 for named in self.sources:
-                    if named[0] == channel_id:
-                        endpoint.streams[named] = protocol.offer(
-                            channel_id, b"format " + channel_id, named[1]
-                        )
-            case notices.ChannelLeft(channel_id):
-                self._forget(endpoint, channel_id)
-            case notices.SourceOffered(channel_id, stream, metadata, name):
-                assert metadata == b"format " + channel_id
+                    if named[0] == channel.channel_id:
+                        self._offer(endpoint, protocol, channel, named)
+            case (messages.Leave(), ChannelOnLink() as channel):
+                self._forget(endpoint, channel.channel_id)
+            case (messages.Source(), PeerStream() as stream):
+                assert stream.metadata == b"format " + stream.channel.channel_id
                 assert stream not in endpoint.offered
-                endpoint.offered[stream] = (channel_id, name)
-                endpoint.ever_offered.add(stream)
-                endpoint.expected.pop(stream, None)
-                self._attach(endpoint, stream, self.sinks[channel_id])
-            case notices.SinksAttached(stream, sinks):
-                named = next(n for n, s in endpoint.streams.items() if s == stream)
-                if sinks and not endpoint.attached.get(stream):
-                    protocol.start(stream, self.sources[named])
-                endpoint.attached[stream] = sinks
-            case notices.StreamStarted(stream, sequence):
-                endpoint.expected[stream] = sequence
-            case notices.StreamGap(stream, events):
-                endpoint.expected[stream] += events
-            case notices.StreamClosed(stream):
-                del endpoint.offered[stream]
-                endpoint.wanted.pop(stream, None)
-                endpoint.expected.pop(stream, None)
-            case notices.FlushAsked(number):
+                endpoint.offered[stream] = (stream.channel.channel_id, stream.name)
+                endpoint.ever_offered.add(stream.number)
+                endpoint.expected.pop(stream.number, None)
+                self._attach(endpoint, stream, self.sinks[stream.channel.channel_id])
+            case (messages.Attach(_, sinks), OwnStream() as own):
+                named = next(n for n, s in endpoint.streams.items() if s is own)
+                if sinks and not endpoint.attached.get(own):
+                    protocol.start(own, self.sources[named])
+                endpoint.attached[own] = sinks
+            case (messages.Started(_, sequence), PeerStream() as stream):
+                endpoint.expected[stream.number] = sequence
+            case (messages.Gap(_, events), PeerStream() as stream):
+                endpoint.expected[stream.number] += events
+            case (messages.Closed(), PeerStream() as stream):
+                self._forget_stream(endpoint, stream)
+            case (messages.Flush(number), None):
                 protocol.answer_flush(number)
-            case notices.PeerSaidBye():
+            case (messages.Bye(), None):
                 endpoint.end(None)
             case _:
                 pass
 
-    def _attach(self, endpoint: Endpoint, stream: int, sinks: int) -> None:
+    def _offer(
+        self, endpoint: Endpoint, protocol: LinkProtocol, channel: ChannelOnLink, named: Named
+    ) -> None:
+        endpoint.streams[named] = protocol.offer(channel, b"format " + named[0], named[1])
+
+    def _attach(self, endpoint: Endpoint, stream: PeerStream, sinks: int) -> None:
         if endpoint.wanted.get(stream, 0) != sinks and endpoint.protocol is not None:
             endpoint.wanted[stream] = sinks
             endpoint.protocol.attach(stream, sinks)
@@ -235,11 +240,14 @@ class Node:
             if named[0] == channel_id:
                 del endpoint.streams[named]
                 endpoint.attached.pop(stream, None)
-        for stream, named in list(endpoint.offered.items()):
+        for theirs, named in list(endpoint.offered.items()):
             if named[0] == channel_id:
-                del endpoint.offered[stream]
-                endpoint.wanted.pop(stream, None)
-                endpoint.expected.pop(stream, None)
+                self._forget_stream(endpoint, theirs)
+
+    def _forget_stream(self, endpoint: Endpoint, stream: PeerStream) -> None:
+        del endpoint.offered[stream]
+        endpoint.wanted.pop(stream, None)
+        endpoint.expected.pop(stream.number, None)
 
     def _each(self) -> list[tuple[Endpoint, LinkProtocol]]:
         return [(e, e.protocol) for e in self.links.values() if e.protocol is not None]
@@ -259,15 +267,18 @@ class Node:
             self.sinks[channel_id] = 0
             for endpoint, protocol in self._each():
                 self._forget(endpoint, channel_id)
-                protocol.leave(channel_id)
+                channel = protocol.channel(channel_id)
+                if channel is not None:
+                    protocol.leave(channel)
                 endpoint.pump()
 
     def add_source(self, named: Named) -> None:
         if named[0] in self.channels and named not in self.sources:
             self.sources[named] = 0
             for endpoint, protocol in self._each():
-                if protocol.is_shared(named[0]):
-                    endpoint.streams[named] = protocol.offer(named[0], b"format " + named[0], named[1])
+                channel = protocol.channel(named[0])
+                if channel is not None and channel.is_shared:
+                    self._offer(endpoint, protocol, channel, named)
                     endpoint.pump()
 
     def close_source(self, named: Named) -> None:
@@ -294,12 +305,12 @@ class Node:
             return
         self.sources[named] = number + 1
         for endpoint, _ in self._each():
-            stream = endpoint.streams.get(named, 0)
-            if endpoint.attached.get(stream):
+            stream = endpoint.streams.get(named)
+            if stream is not None and endpoint.attached.get(stream):
                 if is_dropped:
-                    endpoint.write(write_frame(Kind.GAP, encode(Gap(stream, 1))))
+                    endpoint.write(write_frame(Kind.GAP, encode(Gap(stream.number, 1))))
                 else:
-                    endpoint.write(write_frame(stream, number.to_bytes(8, "little")))
+                    endpoint.write(write_frame(stream.number, number.to_bytes(8, "little")))
 
     def flush(self) -> None:
         for endpoint, protocol in self._each():
@@ -406,14 +417,16 @@ def _check_pair(a: Node, b: Node) -> None:
     assert link.protocol is not None
     for channel_id in a.channels.keys() | b.channels.keys():
         is_common = channel_id in a.channels and channel_id in b.channels
-        assert link.protocol.is_shared(channel_id) == is_common
+        assert is_shared(link.protocol, channel_id) == is_common
     common = a.channels.keys() & b.channels.keys()
     assert set(link.streams) == {named for named in a.sources if named[0] in common}
-    assert {stream: named for named, stream in link.streams.items()} == back.offered
+    theirs = {(named, stream.number): stream for stream, named in back.offered.items()}
+    assert theirs.keys() == {(named, stream.number) for named, stream in link.streams.items()}
     for named, stream in link.streams.items():
-        assert link.attached.get(stream, 0) == back.wanted.get(stream, 0) == b.sinks[named[0]]
+        wanted = back.wanted.get(theirs[named, stream.number], 0)
+        assert link.attached.get(stream, 0) == wanted == b.sinks[named[0]]
         if b.sinks[named[0]]:
-            assert back.expected[stream] == a.sources[named], "an event is missing at the end"
+            assert back.expected[stream.number] == a.sources[named], "an event is missing at the end"
 
 
 def is_ordinary(error: EchoError | None) -> bool:

@@ -11,12 +11,24 @@ import pytest
 
 from echo_core.transports import limits
 from echo_core.transports.handshake.words import Step
-from echo_core.transports.protocol import notices
+from echo_core.transports.protocol import joining, messages
+from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.frames import Kind, scan, write_frame
-from echo_core.transports.protocol.joining import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import MESSAGES_BY_KIND, Farewell, Refusal, encode
-from tests.transports.samples import CHANNEL, FAR, KEY, MESSAGES, established, feed, handshake, responder
+from echo_core.transports.protocol.streams import PeerStream
+from tests.transports.samples import (
+    CHANNEL,
+    FAR,
+    KEY,
+    MESSAGES,
+    established,
+    feed,
+    handshake,
+    on_link,
+    responder,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "link-protocol.md").read_text(encoding="utf-8")
 
@@ -56,6 +68,11 @@ def test_every_number_has_its_row() -> None:
         assert f"\n| {refusal.value} | {refusal.name} |" in PAGE
     for farewell in Farewell:
         assert f"{farewell.value} {farewell.name} (" in PAGE
+
+
+def test_the_states_of_a_channel_in_the_page_are_the_table_that_is_executed() -> None:
+    """Where this fails, put what joining.printed() returns in the page."""
+    assert f"\n\n{joining.printed()}\n" in PAGE
 
 
 @pytest.mark.parametrize(
@@ -124,7 +141,10 @@ def test_a_peer_that_was_written_from_the_page_is_understood() -> None:
     )
     alias = struct.pack("<I", 0)
     join = framed(3, alias + CHANNEL + proof(b"echo join", secret + CHANNEL + alias))
-    assert received(link, join) == [notices.ChannelShared(CHANNEL)]
+    ((heard, channel),) = received(link, join)
+    assert isinstance(heard, messages.Join)
+    assert channel is on_link(link)
+    assert on_link(link).is_shared
     answer = b"".join(framed(kind, payload) for kind, payload in link.take_frames())
     joined = framed(4, alias + proof(b"echo joined", secret + CHANNEL + alias))
     format_ = framed(9, struct.pack("<II", 0, 4) + b"type")
@@ -134,13 +154,14 @@ def test_a_peer_that_was_written_from_the_page_is_understood() -> None:
     offer = framed(6, alias + text("") + struct.pack("<I", 0))
     offer += framed(9, struct.pack("<II", 0, 5) + b"other")
     offer += framed(10, struct.pack("<III", 64, 0, 0) + text("source"))
-    assert received(link, offer) == [
-        notices.ChannelDeclared(CHANNEL, "", ()),
-        notices.SourceOffered(CHANNEL, 64, b"other", "source"),
-    ]
+    declared_by_it, (source, stream) = received(link, offer)
+    assert declared_by_it == (messages.Declared(0, "", ()), channel)
+    assert source == messages.Source(64, 0, 0, "source")
+    assert isinstance(stream, PeerStream)
+    assert (stream.number, stream.metadata, stream.name) == (64, b"other", "source")
 
 
-def received(link: LinkProtocol, data: bytes) -> list[notices.Notice]:
+def received(link: LinkProtocol, data: bytes) -> list[Heard]:
     frames, used = scan(data, limits.MAX_CONTROL_BYTES)
     assert used == len(data)
-    return [notice for kind, payload in frames for notice in link.receive(kind, payload)]
+    return [heard for kind, payload in frames for heard in link.receive(kind, payload)]

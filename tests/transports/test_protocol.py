@@ -1,4 +1,4 @@
-"""One link: what may be said when, who is told what, and that a peer can break nothing but the link."""
+"""One link: what may be said when, what the node hears, and that a peer can break nothing but the link."""
 
 from __future__ import annotations
 
@@ -10,25 +10,37 @@ import pytest
 from echo_core.errors import ClosedError, EchoError, EncodeError, LinkError, WireError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, prove
-from echo_core.transports.protocol import messages, notices
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.frames import FIRST_STREAM, Kind
-from echo_core.transports.protocol.joining import Declaration
 from echo_core.transports.protocol.link import LinkProtocol, cut
+from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
-from echo_core.transports.protocol.notices import Notice
-from tests.transports.samples import CHANNEL, KEY, OTHER_KEY, SECRET, Pair, session
+from echo_core.transports.protocol.streams import PeerStream
+from tests.transports.samples import (
+    CHANNEL,
+    KEY,
+    OTHER_KEY,
+    SECRET,
+    Pair,
+    is_shared,
+    on_link,
+    said,
+    session,
+    types_of,
+)
 
 OTHER = bytes(range(50, 66))
 
 
-def tell(protocol: LinkProtocol, message: Message) -> list[Notice]:
+def tell(protocol: LinkProtocol, message: Message) -> list[Heard]:
     return protocol.receive(message.kind, encode(message))
 
 
 def join(alias: int, channel_id: bytes = CHANNEL, key: bytes = KEY) -> messages.Join:
     """A JOIN as a peer with this key would make it."""
-    said = (SECRET, channel_id, alias.to_bytes(4, "little"))
-    return messages.Join(alias, channel_id, prove(Purpose.JOIN, key, *said))
+    proven = (SECRET, channel_id, alias.to_bytes(4, "little"))
+    return messages.Join(alias, channel_id, prove(Purpose.JOIN, key, *proven))
 
 
 def kinds(frames: list[tuple[int, bytes]]) -> list[int]:
@@ -36,7 +48,7 @@ def kinds(frames: list[tuple[int, bytes]]) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------------
-# What each side is told
+# What each side hears
 
 
 def test_a_channel_is_shared_when_both_have_proven_it() -> None:
@@ -44,51 +56,62 @@ def test_a_channel_is_shared_when_both_have_proven_it() -> None:
     pair = Pair()
     pair.near.join(CHANNEL)
     near, far = pair.exchange()
-    assert near == [
-        notices.ChannelShared(CHANNEL),
-        notices.ChannelDeclared(CHANNEL, "particles", (b"type",)),
-    ]
-    assert far == [notices.ChannelShared(CHANNEL), notices.ChannelDeclared(CHANNEL, "", ())]
-    assert pair.near.is_shared(CHANNEL)
-    assert pair.far.is_shared(CHANNEL)
+    assert types_of(near) == [messages.Joined, messages.Declared]
+    assert types_of(far) == [messages.Join, messages.Declared]
+    assert {about for _, about in near} == {pair.near_channel}
+    assert {about for _, about in far} == {pair.far_channel}
+    for channel in (pair.near_channel, pair.far_channel):
+        assert channel.channel_id == CHANNEL
+        assert channel.is_shared
+        assert channel.is_declared
+    assert (pair.near_channel.name, pair.near_channel.types) == ("particles", (b"type",))
+    assert (pair.far_channel.name, pair.far_channel.types) == ("", ())
 
 
 def test_the_life_of_a_stream() -> None:
     """Offered, attached to, started, with gaps and drops, closed."""
     pair = Pair().shared()
-    stream = pair.far.offer(CHANNEL, b"type", "source")
-    assert pair.exchange()[0] == [notices.SourceOffered(CHANNEL, stream, b"type", "source")]
-    pair.near.attach(stream, 2)
-    assert pair.exchange()[1] == [notices.SinksAttached(stream, 2)]
-    pair.far.start(stream, 41)
-    assert pair.exchange()[0] == [notices.StreamStarted(stream, 41)]
-    assert tell(pair.near, messages.Gap(stream, 3)) == [notices.StreamGap(stream, 3)]
-    pair.near.report_dropped(stream, 5)
-    pair.near.report_unreachable(stream, "why")
+    own = pair.far.offer(pair.far_channel, b"type", "source")
+    ((offered, theirs),) = pair.exchange()[0]
+    number = own.number
+    assert offered == messages.Source(number, 0, 0, "source")
+    assert isinstance(theirs, PeerStream)
+    assert (theirs.number, theirs.channel) == (number, pair.near_channel)
+    assert (theirs.metadata, theirs.name) == (b"type", "source")
+    pair.near.attach(theirs, 2)
+    assert pair.exchange()[1] == [(messages.Attach(number, 2), own)]
+    pair.far.start(own, 41)
+    assert pair.exchange()[0] == [(messages.Started(number, 41), theirs)]
+    assert tell(pair.near, messages.Gap(number, 3)) == [(messages.Gap(number, 3), theirs)]
+    pair.near.report_dropped(theirs, 5)
+    pair.near.report_unreachable(theirs, "why")
     assert pair.exchange()[1] == [
-        notices.SinkDropped(stream, 5),
-        notices.SinkUnreachable(stream, "why"),
+        (messages.Dropped(number, 5), own),
+        (messages.Unreachable(number, "why"), own),
     ]
-    pair.far.close(stream)
-    assert pair.exchange() == ([notices.StreamClosed(stream)], [notices.SourceReleased(stream)])
+    pair.far.close(own)
+    assert pair.exchange() == (
+        [(messages.Closed(number), theirs)],
+        [(messages.Released(number), own)],
+    )
 
 
 def test_a_flush_is_answered_by_number() -> None:
     """In whatever order."""
     pair = Pair()
     first, second = pair.near.flush(), pair.near.flush()
-    assert pair.exchange()[1] == [notices.FlushAsked(first), notices.FlushAsked(second)]
+    assert pair.exchange()[1] == [(messages.Flush(first), None), (messages.Flush(second), None)]
     pair.far.answer_flush(second)
     pair.far.answer_flush(first)
-    assert pair.exchange()[0] == [notices.FlushAnswered(second), notices.FlushAnswered(first)]
+    assert pair.exchange()[0] == [(messages.Flushed(second), None), (messages.Flushed(first), None)]
 
 
 def test_members_are_told_of() -> None:
     """And that they are gone."""
     pair = Pair().shared()
     for addresses in (("tcp://127.0.0.1:1", "udp://later"), ()):
-        pair.near.tell_member(CHANNEL, OTHER, addresses)
-        assert pair.exchange()[1] == [notices.MemberTold(CHANNEL, OTHER, addresses)]
+        pair.near.tell_member(pair.near_channel, OTHER, addresses)
+        assert pair.exchange()[1] == [(messages.Member(0, OTHER, addresses), pair.far_channel)]
 
 
 def test_a_format_is_sent_once() -> None:
@@ -99,26 +122,28 @@ def test_a_format_is_sent_once() -> None:
     pair.near.join(OTHER)
     pair.exchange()
     for _ in range(3):
-        pair.far.offer(CHANNEL, b"type", "")
+        pair.far.offer(pair.far_channel, b"type", "")
     near, _ = pair.exchange()
     assert kinds(pair.near_frames).count(Kind.FORMAT) == 2
-    assert all(notice.metadata == b"type" for notice in near if isinstance(notice, notices.SourceOffered))
+    assert types_of(near) == [messages.Source] * 3
+    assert all(isinstance(stream, PeerStream) and stream.metadata == b"type" for _, stream in near)
 
 
 def test_a_stream_number_is_used_again_once_it_is_released() -> None:
     """Tables by number stay as small as the number of streams."""
     pair = Pair().shared()
-    first, second = pair.far.offer(CHANNEL, b"type", "1"), pair.far.offer(CHANNEL, b"type", "2")
-    assert (first, second) == (FIRST_STREAM, FIRST_STREAM + 1)
+    channel = pair.far_channel
+    first, second = pair.far.offer(channel, b"type", "1"), pair.far.offer(channel, b"type", "2")
+    assert (first.number, second.number) == (FIRST_STREAM, FIRST_STREAM + 1)
     pair.far.close(first)
-    assert pair.far.offer(CHANNEL, b"type", "3") == FIRST_STREAM + 2
+    assert pair.far.offer(channel, b"type", "3").number == FIRST_STREAM + 2
     pair.exchange()
-    assert pair.far.offer(CHANNEL, b"type", "4") == first
-    pair.far.leave(CHANNEL)
+    assert pair.far.offer(channel, b"type", "4").number == first.number
+    pair.far.leave(channel)
     pair.exchange()
     pair.far.join(CHANNEL)
     pair.exchange()
-    assert pair.far.offer(CHANNEL, b"type", "5") == first
+    assert pair.far.offer(channel, b"type", "5").number == first.number
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -126,29 +151,34 @@ def test_a_stream_number_is_used_again_once_it_is_released() -> None:
 
 
 def test_an_unknown_channel_is_refused() -> None:
-    """To the one that joins; the other is not told."""
+    """To the one that joins; the other does not hear of it."""
     pair = Pair()
     pair.declarations[0][OTHER] = Declaration(KEY)
-    pair.near.join(OTHER)
+    channel = pair.near.join(OTHER)
     near, far = pair.exchange()
     assert far == []
-    (refused,) = near
-    assert isinstance(refused, notices.JoinRefused)
-    assert refused.code == Refusal.UNKNOWN_CHANNEL
-    assert not pair.near.is_shared(OTHER)
+    ((refused, about),) = near
+    assert about is channel
+    assert refused is channel.refusal
+    assert channel.refusal is not None
+    assert channel.refusal.code == Refusal.UNKNOWN_CHANNEL
+    assert pair.near.channel(OTHER) is None
+    assert not channel.is_shared
 
 
 def test_a_wrong_key_is_refused_on_a_link_too() -> None:
     """And another attempt may follow."""
     pair = Pair(near=Declaration(OTHER_KEY))
-    pair.near.join(CHANNEL)
-    (refused,), far = pair.exchange()
-    assert isinstance(refused, notices.JoinRefused)
+    channel = pair.near.join(CHANNEL)
+    ((refused, _),), far = pair.exchange()
+    assert isinstance(refused, messages.Refused)
     assert refused.code == Refusal.WRONG_KEY
     assert far == []
     pair.declarations[0][CHANNEL] = Declaration(KEY)
-    pair.near.join(CHANNEL)
-    assert notices.ChannelShared(CHANNEL) in pair.exchange()[0]
+    assert pair.near.join(CHANNEL) is channel
+    assert channel.refusal is None
+    assert messages.Joined in types_of(pair.exchange()[0])
+    assert channel.is_shared
 
 
 def test_whoever_takes_a_join_proves_the_key_as_well() -> None:
@@ -159,7 +189,7 @@ def test_whoever_takes_a_join_proves_the_key_as_well() -> None:
     for proof in (bytes(32), payload[-32:]):
         with pytest.raises(WireError, match="proof"):
             tell(pair.near, messages.Joined(0, proof))
-    assert not pair.near.is_shared(CHANNEL)
+    assert not is_shared(pair.near)
 
 
 def test_a_proof_of_another_link_or_alias_is_none() -> None:
@@ -173,106 +203,123 @@ def test_a_proof_of_another_link_or_alias_is_none() -> None:
 
 
 def test_both_join_at_once() -> None:
-    """The initiator's JOIN counts, and each is told once."""
+    """The initiator's JOIN counts, and each hears of it once."""
     pair = Pair()
-    pair.near.join(CHANNEL)
-    pair.far.join(CHANNEL)
+    channels = pair.near.join(CHANNEL), pair.far.join(CHANNEL)
     near, far = pair.exchange()
-    assert near.count(notices.ChannelShared(CHANNEL)) == 1
-    assert far.count(notices.ChannelShared(CHANNEL)) == 1
-    assert notices.ChannelDeclared(CHANNEL, "particles", (b"type",)) in near
+    assert types_of(near) == [messages.Joined, messages.Declared]
+    assert types_of(far) == [messages.Join, messages.Declared]
+    assert channels == (pair.near_channel, pair.far_channel)
+    assert pair.near_channel.alias == pair.far_channel.alias == 0
+    assert pair.near_channel.is_shared
+    assert pair.far_channel.is_shared
+    assert pair.near_channel.types == (b"type",)
 
 
 def test_both_join_at_once_with_different_keys() -> None:
-    """Both are told that it came to nothing."""
+    """Both hear that it came to nothing."""
     pair = Pair(near=Declaration(OTHER_KEY))
-    pair.near.join(CHANNEL)
-    pair.far.join(CHANNEL)
-    for told in pair.exchange():
-        (refused,) = told
-        assert isinstance(refused, notices.JoinRefused)
+    channels = pair.near.join(CHANNEL), pair.far.join(CHANNEL)
+    for heard, channel in zip(pair.exchange(), channels, strict=True):
+        ((refused, about),) = heard
+        assert about is channel
+        assert isinstance(refused, messages.Refused)
         assert refused.code == Refusal.WRONG_KEY
+        assert channel.refusal is refused
 
 
 def test_a_responder_that_wants_the_channel_again_hears_of_a_refusal() -> None:
     """It had left before the answer, and joined anew, when the initiator's JOIN came."""
     pair = Pair(near=Declaration(OTHER_KEY))
-    pair.far.join(CHANNEL)
-    pair.far.leave(CHANNEL)
-    pair.far.join(CHANNEL)
+    channel = pair.far.join(CHANNEL)
+    pair.far.leave(channel)
+    assert pair.far.join(CHANNEL) is channel
     pair.near.join(CHANNEL)
     _, far = pair.exchange()
-    assert [type(notice) for notice in far] == [notices.JoinRefused]
+    assert types_of(far) == [messages.Refused]
+    assert channel.refusal is not None
 
 
 def test_leaving_closes_what_was_on_the_channel() -> None:
-    """The one that stays is told of each stream; the one that leaves is told nothing more."""
+    """The one that stays hears of each stream; the one that leaves hears nothing more."""
     pair = Pair().shared()
-    stream = pair.near.offer(CHANNEL, b"type", "")
-    pair.offered()
-    pair.near.leave(CHANNEL)
-    pair.far.offer(CHANNEL, b"type", "crosses")
-    pair.far.tell_member(CHANNEL, OTHER, ("unix:@x",))
+    near, far = pair.near_channel, pair.far_channel
+    stream = pair.near.offer(near, b"type", "")
+    ((_, theirs),) = pair.exchange()[1]
+    pair.attached()
+    pair.near.leave(near)
+    pair.far.offer(far, b"type", "crosses")
+    pair.far.tell_member(far, OTHER, ("unix:@x",))
     assert pair.exchange() == (
         [],
-        [notices.StreamClosed(stream), notices.ChannelLeft(CHANNEL)],
+        [(messages.Closed(stream.number), theirs), (messages.Leave(0), far)],
     )
-    assert not pair.near.is_shared(CHANNEL)
-    assert not pair.far.is_shared(CHANNEL)
+    for side, channel in ((pair.near, near), (pair.far, far)):
+        assert side.channel(CHANNEL) is None
+        assert not channel.is_shared
+        assert not channel.is_declared
+        assert [*channel.own_streams, *channel.peer_streams, *channel.members] == []
 
 
 def test_both_leave_at_once() -> None:
     """And can join again, on the same link."""
     pair = Pair().shared()
-    pair.near.leave(CHANNEL)
-    pair.far.leave(CHANNEL)
+    pair.near.leave(pair.near_channel)
+    pair.far.leave(pair.far_channel)
     assert pair.exchange() == ([], [])
     pair.far.join(CHANNEL)
-    assert notices.ChannelShared(CHANNEL) in pair.exchange()[0]
+    assert messages.Join in types_of(pair.exchange()[0])
+    assert is_shared(pair.far)
 
 
 def test_a_channel_that_is_left_before_the_answer_is_not_shared() -> None:
     """Whether the answer is yes or no."""
     for far in (Declaration(KEY), Declaration(OTHER_KEY)):
         pair = Pair(far=far)
-        pair.near.join(CHANNEL)
-        pair.near.leave(CHANNEL)
+        channel = pair.near.join(CHANNEL)
+        pair.near.leave(channel)
         assert pair.exchange()[0] == []
-        assert not pair.near.is_shared(CHANNEL)
-        assert not pair.far.is_shared(CHANNEL)
+        assert pair.near.channel(CHANNEL) is pair.far.channel(CHANNEL) is None
+        assert channel.refusal is None
 
 
 def test_who_leaves_and_joins_at_once_shares_anew() -> None:
-    """As soon as the peer has let go of the old."""
+    """As soon as the peer has let go of the old; it is the same object on both sides."""
     pair = Pair().shared()
-    pair.near.leave(CHANNEL)
-    pair.near.join(CHANNEL)
+    near_channel, far_channel = pair.near_channel, pair.far_channel
+    pair.near.leave(near_channel)
+    assert pair.near.join(CHANNEL) is near_channel
     near, far = pair.exchange()
-    assert notices.ChannelShared(CHANNEL) in near
-    assert far[:2] == [notices.ChannelLeft(CHANNEL), notices.ChannelShared(CHANNEL)]
+    assert (messages.Joined, near_channel) in [(type(message), about) for message, about in near]
+    assert types_of(far)[:2] == [messages.Leave, messages.Join]
+    assert {about for _, about in far} == {far_channel}
+    assert near_channel.is_shared
+    assert near_channel.alias == far_channel.alias == 2
 
 
 def test_the_last_wish_counts() -> None:
     """Left, wanted again, and left again before the peer has answered."""
     pair = Pair().shared()
-    pair.near.leave(CHANNEL)
+    channel = pair.near_channel
+    pair.near.leave(channel)
     pair.near.join(CHANNEL)
-    pair.near.leave(CHANNEL)
+    pair.near.leave(channel)
     assert pair.exchange()[0] == []
-    assert not pair.near.is_shared(CHANNEL)
+    assert pair.near.channel(CHANNEL) is None
 
 
 def test_joining_and_leaving_twice_say_nothing_twice() -> None:
     """A node need not remember on which links it has."""
     pair = Pair()
-    pair.near.leave(CHANNEL)
-    pair.near.join(CHANNEL)
-    pair.near.join(CHANNEL)
+    channel = pair.near.join(CHANNEL)
+    assert pair.near.join(CHANNEL) is channel
     pair.exchange()
-    pair.near.join(CHANNEL)
-    pair.near.leave(CHANNEL)
-    pair.near.leave(CHANNEL)
+    assert pair.near.join(CHANNEL) is channel
+    pair.near.leave(channel)
+    pair.near.leave(channel)
     pair.exchange()
+    pair.near.leave(channel)
+    assert pair.near.take_frames() == []
     assert kinds(pair.far_frames).count(Kind.JOIN) == kinds(pair.far_frames).count(Kind.LEAVE) == 1
 
 
@@ -282,7 +329,7 @@ def test_a_channel_that_the_node_has_forgotten_is_left() -> None:
     pair.near.join(CHANNEL)
     del pair.declarations[0][CHANNEL]
     assert pair.exchange()[0] == []
-    assert not pair.far.is_shared(CHANNEL)
+    assert not is_shared(pair.far)
     with pytest.raises(LinkError, match="knows"):
         pair.near.join(CHANNEL)
 
@@ -294,23 +341,24 @@ def test_a_channel_that_the_node_has_forgotten_is_left() -> None:
 def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
     """The peer could not know; but what its sinks have dropped is counted."""
     pair = Pair().shared()
-    stream = pair.offered()
-    pair.near.attach(stream, 5)
-    pair.near.report_dropped(stream, 1)
-    pair.near.report_unreachable(stream, "no")
-    pair.far.close(stream)
+    own, theirs = pair.attached()
+    number = own.number
+    pair.near.attach(theirs, 5)
+    pair.near.report_dropped(theirs, 1)
+    pair.near.report_unreachable(theirs, "no")
+    pair.far.close(own)
     assert pair.exchange() == (
-        [notices.StreamClosed(stream)],
-        [notices.SinkDropped(stream, 1), notices.SourceReleased(stream)],
+        [(messages.Closed(number), theirs)],
+        [(messages.Dropped(number, 1), own), (messages.Released(number), own)],
     )
 
 
 def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:
     """Events that start, a gap in them, their end."""
     pair = Pair().shared()
-    stream = pair.offered()
-    pair.near.leave(CHANNEL)
-    for message in (messages.Started(stream, 5), messages.Gap(stream, 1), messages.Closed(stream)):
+    number = pair.attached()[0].number
+    pair.near.leave(pair.near_channel)
+    for message in (messages.Started(number, 5), messages.Gap(number, 1), messages.Closed(number)):
         assert tell(pair.near, message) == []
     assert kinds(pair.near.take_frames()) == [Kind.LEAVE]
 
@@ -331,27 +379,41 @@ def test_what_comes_behind_the_own_bye_is_ignored() -> None:
 
 
 def test_commands_for_what_is_gone_say_so() -> None:
-    """Channels and streams that the peer has closed, and links that end."""
+    """Channels and streams that the peer has closed, also where the channel is back, and links that end."""
     pair = Pair().shared()
-    theirs, mine = pair.offered(), pair.near.offer(CHANNEL, b"type", "")
-    pair.far.leave(CHANNEL)
-    pair.exchange()
-    commands: list[Callable[[], object]] = [
-        lambda: pair.near.offer(CHANNEL, b"type", ""),
-        lambda: pair.near.tell_member(CHANNEL, OTHER, ()),
+    channel = pair.near_channel
+    theirs, mine = pair.attached()[1], pair.near.offer(channel, b"type", "")
+    on_streams: list[Callable[[], object]] = [
         lambda: pair.near.start(mine, 0),
         lambda: pair.near.close(mine),
         lambda: pair.near.attach(theirs, 1),
         lambda: pair.near.report_dropped(theirs, 1),
         lambda: pair.near.report_unreachable(theirs, ""),
     ]
-    for command in commands:
+    on_channel: list[Callable[[], object]] = [
+        lambda: pair.near.offer(channel, b"type", ""),
+        lambda: pair.near.tell_member(channel, OTHER, ()),
+    ]
+    pair.far.leave(pair.far_channel)
+    pair.exchange()
+    for command in on_streams + on_channel:
         with pytest.raises(ClosedError):
             command()
+    pair.shared()
+    assert channel.is_shared
+    for command in on_streams:
+        with pytest.raises(ClosedError):
+            command()
+    pair.far.leave(pair.far_channel)
+    pair.exchange()
     pair.far.bye(Farewell.CLOSING, "closing")
-    assert pair.exchange()[0] == [notices.PeerSaidBye(Farewell.CLOSING, "closing")]
-    commands += [pair.near.flush, lambda: pair.near.join(CHANNEL), lambda: pair.near.leave(CHANNEL)]
-    for command in commands:
+    assert pair.exchange()[0] == [(messages.Bye(Farewell.CLOSING, "closing"), None)]
+    on_link: list[Callable[[], object]] = [
+        pair.near.flush,
+        lambda: pair.near.join(CHANNEL),
+        lambda: pair.near.leave(channel),
+    ]
+    for command in on_streams + on_channel + on_link:
         with pytest.raises(ClosedError):
             command()
     assert pair.near.take_frames() == []
@@ -361,8 +423,8 @@ def test_what_cannot_be_sent_changes_nothing() -> None:
     """A name that is too long takes no stream's number, and a declaration is checked when it is made."""
     pair = Pair().shared()
     with pytest.raises(EncodeError):
-        pair.near.offer(CHANNEL, b"type", "x" * 256)
-    assert pair.near.offer(CHANNEL, b"type", "x" * 255) == FIRST_STREAM
+        pair.near.offer(pair.near_channel, b"type", "x" * 256)
+    assert pair.near.offer(pair.near_channel, b"type", "x" * 255).number == FIRST_STREAM
     pair.exchange()
     untold: list[Callable[[], Declaration]] = [
         lambda: Declaration(bytes(15)),
@@ -378,10 +440,10 @@ def test_what_cannot_be_sent_changes_nothing() -> None:
 def test_a_long_report_is_cut() -> None:
     """Between two characters."""
     pair = Pair().shared()
-    stream = pair.offered()
-    pair.near.report_unreachable(stream, "é" * limits.MAX_REPORT_BYTES)
-    (told,) = pair.exchange()[1]
-    assert told == notices.SinkUnreachable(stream, "é" * (limits.MAX_REPORT_BYTES // 2))
+    own, theirs = pair.attached()
+    pair.near.report_unreachable(theirs, "é" * limits.MAX_REPORT_BYTES)
+    (told,) = said(pair.exchange()[1])
+    assert told == messages.Unreachable(own.number, "é" * (limits.MAX_REPORT_BYTES // 2))
     assert cut("aéb", 2) == "a"
 
 
@@ -428,8 +490,8 @@ ILLEGAL: dict[str, Message] = {
 def test_what_may_not_be_said_is_a_wire_error(what: str) -> None:
     """Each message where it has no place."""
     pair = Pair(near=Declaration(KEY, "", (b"type",))).shared()
-    pair.far.offer(CHANNEL, b"type", "")
-    pair.near.offer(CHANNEL, b"type", "")
+    pair.far.offer(pair.far_channel, b"type", "")
+    pair.near.offer(pair.near_channel, b"type", "")
     pair.exchange()
     with pytest.raises(WireError, match="Expected"):
         tell(pair.far, ILLEGAL[what])
@@ -438,11 +500,11 @@ def test_what_may_not_be_said_is_a_wire_error(what: str) -> None:
 def test_a_stream_does_not_go_back() -> None:
     """A source's events are numbered upwards."""
     pair = Pair().shared()
-    stream = pair.offered()
-    assert tell(pair.near, messages.Started(stream, 9))
-    assert tell(pair.near, messages.Started(stream, 9))
+    number = pair.attached()[0].number
+    assert tell(pair.near, messages.Started(number, 9))
+    assert tell(pair.near, messages.Started(number, 9))
     with pytest.raises(WireError, match="9 or more"):
-        tell(pair.near, messages.Started(stream, 8))
+        tell(pair.near, messages.Started(number, 8))
 
 
 def test_nothing_is_said_behind_bye() -> None:
@@ -471,7 +533,7 @@ def test_channels_of_a_link_are_limited() -> None:
     """The peer's JOIN is refused, the node's own is a LinkError."""
     far = LinkProtocol(role=Role.RESPONDER, secret=SECRET, declaration_of=lambda _: Declaration(KEY))
     for i in range(limits.MAX_CHANNELS - 1):
-        far.join((2 * i).to_bytes(16, "little"))
+        far.join((2 * i).to_bytes(16, "little"))  # kept by the link while it is on it
     assert set(kinds(far.take_frames())) == {Kind.JOIN}
     assert tell(far, join(0, bytes(15) + b"1"))
     assert kinds(far.take_frames()) == [Kind.JOINED, Kind.DECLARED]
@@ -485,10 +547,10 @@ def test_streams_of_a_link_are_limited() -> None:
     """In each direction."""
     pair = Pair().shared()
     last = FIRST_STREAM + limits.MAX_STREAMS - 1
-    streams = [pair.far.offer(CHANNEL, b"type", "") for _ in range(limits.MAX_STREAMS)]
-    assert streams[-1] == last
+    streams = [pair.far.offer(pair.far_channel, b"type", "") for _ in range(limits.MAX_STREAMS)]
+    assert streams[-1].number == last
     with pytest.raises(LinkError, match="65536"):
-        pair.far.offer(CHANNEL, b"type", "")
+        pair.far.offer(pair.far_channel, b"type", "")
     pair.exchange()
 
 
@@ -497,10 +559,10 @@ def test_formats_of_a_link_are_limited() -> None:
     pair = Pair().shared()
     known = 1  # by DECLARED
     for i in range(known, limits.MAX_FORMATS):
-        pair.far.offer(CHANNEL, b"%d" % i, "")
+        pair.far.offer(pair.far_channel, b"%d" % i, "")
     pair.exchange()
     with pytest.raises(LinkError, match="1024"):
-        pair.far.offer(CHANNEL, b"one more", "")
+        pair.far.offer(pair.far_channel, b"one more", "")
     with pytest.raises(WireError, match="1024"):
         tell(pair.near, messages.Format(limits.MAX_FORMATS, b"one more"))
 
@@ -555,13 +617,14 @@ def replayed(frames: list[tuple[int, bytes]]) -> None:
     """What far makes of them; its own commands are those that the session needs."""
     pair = Pair(near=Declaration(KEY, "particles", (b"type", b"other")))
     for kind, payload in frames:
-        for notice in pair.far.receive(kind, payload):
-            match notice:
-                case notices.ChannelShared():
-                    pair.far.offer(CHANNEL, b"type", "source")
-                case notices.SourceOffered(_, stream, _, _):
-                    pair.far.attach(stream, 3)
-                case notices.FlushAsked(number):
+        for message, about in pair.far.receive(kind, payload):
+            match message:
+                case messages.Join():
+                    pair.far.offer(on_link(pair.far), b"type", "source")
+                case messages.Source():
+                    assert isinstance(about, PeerStream)
+                    pair.far.attach(about, 3)
+                case messages.Flush(number):
                     pair.far.answer_flush(number)
                 case _:
                     pass

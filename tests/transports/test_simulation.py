@@ -7,6 +7,7 @@ import random
 import pytest
 
 from echo_core.transports import limits
+from tests.transports.samples import is_shared
 from tests.transports.simulation import Endpoint, Named, World, identifier, is_ordinary
 
 CHANNELS = [identifier("one"), identifier("two")]
@@ -203,5 +204,5 @@ def test_a_channel_of_the_same_id_and_another_key_is_not_shared() -> None:
     assert len(protocols) == 2
     for protocol in protocols:
         assert protocol is not None
-        assert protocol.is_shared(CHANNELS[0])
-        assert not protocol.is_shared(CHANNELS[1])
+        assert is_shared(protocol, CHANNELS[0])
+        assert not is_shared(protocol, CHANNELS[1])

@@ -1,235 +1,248 @@
 """How a channel comes to be shared on a link, what both say of it, and how it is left.
 
-A channel's state, which each side keeps for itself:
-
-    state      own JOIN    own LEAVE     JOINED      REFUSED   LEAVE                JOIN
-    none       -> JOINING                                                           -> SHARED, says JOINED
-    JOINING                -> ABANDONED  -> SHARED   -> none                        see below
-    ABANDONED                            -> LEAVING  -> none                        see below
-    SHARED                 -> LEAVING                          -> none, says LEAVE
-    LEAVING                                                    -> none
-
-What has no entry is a WireError. Where both send JOIN for one channel, the initiator's counts: it ignores the
-other's, and the responder forgets its own. Between its own LEAVE and the peer's, a side ignores what still
-comes for the channel and its streams.
+Each side keeps a state for each channel. TRANSITIONS says where every input leads from every state; `_step`
+executes it, and `printed` writes it down for docs/link-protocol.md.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from echo_core.errors import LinkError, WireError
+from echo_core.errors import LinkError
 from echo_core.transports import limits
-from echo_core.transports.handshake.proofs import Purpose, Role, check_key, is_proven, prove
-from echo_core.transports.protocol import messages, notices
-from echo_core.transports.protocol.link_state import (
-    UNANSWERED,
-    ChannelState,
-    LinkState,
-    SharedChannel,
-    refuse,
+from echo_core.transports.handshake.proofs import Purpose, Role, is_proven, prove
+from echo_core.transports.protocol.formats import Declaration
+from echo_core.transports.protocol.link_state import Heard, LinkState, refuse
+from echo_core.transports.protocol.messages import (
+    Closed,
+    Declared,
+    Join,
+    Joined,
+    Leave,
+    Message,
+    Refusal,
+    Refused,
 )
-from echo_core.transports.protocol.messages import Refusal
+from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState
 
-OnChannel = (
-    messages.Joined
-    | messages.Refused
-    | messages.Declared
-    | messages.Leave
-    | messages.Member
-    | messages.Source
-)
-_JOINED_ONCE = frozenset({ChannelState.SHARED, ChannelState.LEAVING})
+GONE, JOINING, ABANDONED, SHARED, LEAVING = ChannelState
 
-# In which states of its channel a message may come.
-_LEGAL: dict[type[OnChannel], frozenset[ChannelState]] = {
-    messages.Joined: UNANSWERED,
-    messages.Refused: UNANSWERED,
-    messages.Declared: _JOINED_ONCE,
-    messages.Leave: _JOINED_ONCE,
-    messages.Member: _JOINED_ONCE,
-    messages.Source: _JOINED_ONCE,
+
+class Input(enum.Enum):
+    """What moves a channel from one state to another; the values are for readers of the table."""
+
+    OWN_JOIN = "the node joins"
+    OWN_LEAVE = "the node leaves"
+    JOIN = "JOIN comes, and is accepted"
+    JOIN_DECLINED = "JOIN comes, and is not accepted"
+    JOIN_OVERRULED = "JOIN comes to the initiator, which has sent its own"
+    JOINED = "JOINED comes"
+    JOINED_IN_VAIN = "JOINED comes, but the channel cannot be shared any more"
+    REFUSED = "REFUSED comes"
+    LEAVE = "LEAVE comes"
+
+
+class Step(NamedTuple):
+    """What an input does to a channel."""
+
+    state: ChannelState  # the next one
+    says: tuple[type[Message], ...] = ()  # to the peer
+    is_heard: bool = False  # by the node
+
+
+_SHARES = Step(SHARED, says=(Joined, Declared), is_heard=True)
+
+# What has no entry may not happen: a command never does it, and of a peer it is a WireError.
+TRANSITIONS: dict[Input, dict[ChannelState, Step]] = {
+    Input.OWN_JOIN: {
+        GONE: Step(JOINING, says=(Join,)),
+        JOINING: Step(JOINING),
+        ABANDONED: Step(ABANDONED),  # is_wanted_again remembers it
+        SHARED: Step(SHARED),
+        LEAVING: Step(LEAVING),  # likewise
+    },
+    Input.OWN_LEAVE: {
+        GONE: Step(GONE),
+        JOINING: Step(ABANDONED, says=(Leave,)),
+        ABANDONED: Step(ABANDONED),
+        SHARED: Step(LEAVING, says=(Leave,)),
+        LEAVING: Step(LEAVING),
+    },
+    Input.JOIN: {GONE: _SHARES, JOINING: _SHARES, ABANDONED: _SHARES},
+    Input.JOIN_DECLINED: {
+        GONE: Step(GONE, says=(Refused,)),
+        JOINING: Step(GONE, says=(Refused,), is_heard=True),
+        ABANDONED: Step(GONE, says=(Refused,)),
+    },
+    Input.JOIN_OVERRULED: {JOINING: Step(JOINING), ABANDONED: Step(ABANDONED)},
+    Input.JOINED: {JOINING: Step(SHARED, says=(Declared,), is_heard=True), ABANDONED: Step(LEAVING)},
+    Input.JOINED_IN_VAIN: {JOINING: Step(LEAVING, says=(Leave,), is_heard=True), ABANDONED: Step(LEAVING)},
+    Input.REFUSED: {JOINING: Step(GONE, is_heard=True), ABANDONED: Step(GONE)},
+    Input.LEAVE: {
+        GONE: Step(GONE),  # of a JOIN of the peer's that was declined or overruled
+        SHARED: Step(GONE, says=(Leave,), is_heard=True),
+        LEAVING: Step(GONE),
+    },
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """What a node knows of a channel: its key, and for the peer its name and the metadata of its types."""
-
-    key: bytes
-    name: str = ""
-    types: tuple[bytes, ...] = ()
-
-    def __post_init__(self) -> None:
-        """What could not be told to a peer is refused here."""
-        check_key(self.key)
-        messages.encode(messages.Declared(0, self.name, tuple(range(len(self.types)))))
-        for metadata in self.types:
-            messages.encode(messages.Format(0, metadata))
+def states_of(*inputs: Input) -> frozenset[ChannelState]:
+    """In which states one of these can happen."""
+    return frozenset(state for input_ in inputs for state in TRANSITIONS[input_])
 
 
-class Joining:
-    """The channels of one link."""
+def printed() -> str:
+    """The table, as docs/link-protocol.md has it."""
+    rows = [["what happens", *(state.name for state in ChannelState)], ["---"] * (1 + len(ChannelState))]
+    for input_, steps in TRANSITIONS.items():
+        rows.append([input_.value, *(_printed_step(state, steps.get(state)) for state in ChannelState)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
-    def __init__(
-        self, state: LinkState, secret: bytes, declaration_of: Callable[[bytes], Declaration | None]
-    ) -> None:
-        self._state = state
-        self._secret = secret
-        self._declaration_of = declaration_of
 
-    def join(self, channel_id: bytes) -> None:
-        """Ends in ChannelShared or JoinRefused, if the channel is not shared already."""
-        channel = self._state.channels.of_id(channel_id)
-        if channel is None:
-            self._send_join(channel_id)
-        elif channel.state not in {ChannelState.JOINING, ChannelState.SHARED}:
-            channel.is_wanted_again = True
+def _printed_step(state: ChannelState, step: Step | None) -> str:
+    if step is None:
+        return ""
+    moves = [] if step.state is state else [step.state.name]
+    says = ["says " + " and ".join(message.kind.name for message in step.says)] if step.says else []
+    return ", ".join(moves + says) or "-"
 
-    def leave(self, channel_id: bytes) -> None:
-        """No notice of this channel or its streams comes after this; routes must be closed before."""
-        channel = self._state.channels.of_id(channel_id)
-        if channel is None:
-            return
+
+def _step(link: LinkState, channel: ChannelOnLink, input_: Input, message: Message | None) -> list[Heard]:
+    """Moves a channel as the table has it. `message` is what the node hears, where it does.
+
+    A Step that says a message of the same type says this one: the refusal of a JOIN, the echo of LEAVE.
+    """
+    before, step = channel.state, TRANSITIONS[input_][channel.state]
+    for said in step.says:
+        link.send(message if message is not None and type(message) is said else _WORDS[said](link, channel))
+    channel.state = step.state
+    if isinstance(message, Refused) and step.is_heard:
+        channel.refusal = message
+    if step.state is SHARED:
+        channel.refusal, channel.is_wanted_again = None, False
+    if step.state is GONE is not before:
+        _forget(link, channel)
+    return [Heard(message, channel)] if step.is_heard and message is not None else []
+
+
+def _forget(link: LinkState, channel: ChannelOnLink) -> None:
+    link.forget(channel)
+    if channel.is_wanted_again:
         channel.is_wanted_again = False
-        if channel.state is ChannelState.JOINING:
-            channel.state = ChannelState.ABANDONED
-            self._state.send(messages.Leave(channel.alias))
-        elif channel.state is ChannelState.SHARED:
-            channel.state = ChannelState.LEAVING
-            self._state.send(messages.Leave(channel.alias))
+        if link.declaration_of(channel.channel_id) is not None:
+            join(link, channel.channel_id)
 
-    def channel_of(self, message: OnChannel) -> SharedChannel:
-        """The channel that a message is about; WireError where it may not come."""
-        channel = self._state.channels.of_alias(message.alias)
-        if channel is None or channel.state not in _LEGAL[type(message)]:
-            state = channel.state.name.lower() if channel else "unknown"
-            msg = f"Expected no {message.kind.name} for channel {message.alias}, which is {state}"
-            raise WireError(msg)
-        return channel
 
-    def accept_join(self, join: messages.Join) -> None:
-        self._state.channels.use_peer_alias(join.alias)
-        present = self._state.channels.of_id(join.channel_id)
-        if present is not None and present.state not in UNANSWERED:
-            refuse("a JOIN of a channel that is not joined", join.alias)
-        if present is None:
-            self._answer_join(join, is_own_void=False)
-        elif self._state.role is Role.RESPONDER:
-            self._state.channels.remove(present)
-            is_wanted = present.state is ChannelState.JOINING or present.is_wanted_again
-            self._answer_join(join, is_own_void=is_wanted)
+# --- what this side wants ---
 
-    def _answer_join(self, join: messages.Join, *, is_own_void: bool) -> None:
-        declaration = self._declaration_of(join.channel_id)
-        refusal = self._refusal_of(join, declaration)
-        if declaration is None or refusal is not None:
-            code, text = refusal or (Refusal.UNKNOWN_CHANNEL, "")
-            self._state.send(messages.Refused(join.alias, code, text))
-            if is_own_void:
-                self._state.tell(notices.JoinRefused(join.channel_id, code, text))
-            return
-        channel = self._state.channels.add_peers(join.channel_id, join.alias)
-        proof = self._proof(Purpose.JOINED, declaration.key, channel)
-        self._state.send(messages.Joined(join.alias, proof))
-        self._share(channel, declaration)
 
-    def _refusal_of(self, join: messages.Join, declaration: Declaration | None) -> tuple[Refusal, str] | None:
-        if declaration is None:
-            return Refusal.UNKNOWN_CHANNEL, "this node does not know the channel"
-        if not is_proven(join.proof, Purpose.JOIN, declaration.key, *self._said(join.channel_id, join.alias)):
-            return Refusal.WRONG_KEY, "the key is not that of the channel"
-        if len(self._state.channels) >= limits.MAX_CHANNELS:
-            return Refusal.BUSY, f"a link carries at most {limits.MAX_CHANNELS} channels"
-        return self._shortage_of(declaration)
+def join(link: LinkState, channel_id: bytes) -> ChannelOnLink:
+    """Asks the peer to share a channel, at once or as soon as the peer has left it."""
+    channel = link.channels.of_id(channel_id)
+    channel.refusal = None
+    if channel.state is GONE:
+        _declaration(link, channel)
+        link.channels.add_own(channel)
+    channel.is_wanted_again = channel.state in {ABANDONED, LEAVING}
+    _step(link, channel, Input.OWN_JOIN, None)
+    return channel
 
-    def _shortage_of(self, declaration: Declaration) -> tuple[Refusal, str] | None:
-        """What could not be declared is not shared."""
-        if not self._state.own_formats.has_room_for(declaration.types):
-            return Refusal.BUSY, "the link has no room for the formats of the channel"
-        return None
 
-    def accept_joined(self, joined: messages.Joined) -> None:
-        channel = self.channel_of(joined)
-        if channel.state is ChannelState.ABANDONED:
-            channel.state = ChannelState.LEAVING
-            return
-        declaration = self._declaration_of(channel.channel_id)
-        if declaration is None:
-            channel.state = ChannelState.LEAVING
-            self._state.send(messages.Leave(channel.alias))
-            return
-        said = self._said(channel.channel_id, channel.alias)
-        if not is_proven(joined.proof, Purpose.JOINED, declaration.key, *said):
-            refuse("a proof of the channel's key in JOINED", joined.alias)
-        shortage = self._shortage_of(declaration)
-        if shortage is not None:
-            channel.state = ChannelState.LEAVING
-            self._state.send(messages.Leave(channel.alias))
-            self._state.tell(notices.JoinRefused(channel.channel_id, *shortage))
-            return
-        channel.state = ChannelState.SHARED
-        self._share(channel, declaration)
+def leave(link: LinkState, channel: ChannelOnLink) -> None:
+    channel.is_wanted_again = False
+    _step(link, channel, Input.OWN_LEAVE, None)
 
-    def _share(self, channel: SharedChannel, declaration: Declaration) -> None:
-        numbers = tuple([self._state.format_number(metadata) for metadata in declaration.types])
-        self._state.send(messages.Declared(channel.alias, declaration.name, numbers))
-        self._state.tell(notices.ChannelShared(channel.channel_id))
 
-    def accept_refused(self, refused: messages.Refused) -> None:
-        channel = self.channel_of(refused)
-        if channel.state is ChannelState.JOINING:
-            self._state.tell(notices.JoinRefused(channel.channel_id, refused.code, refused.text))
-        self._forget(channel)
+# --- what the peer says; receiving.py has found the channel, and that the message may come in its state ---
 
-    def accept_leave(self, leave: messages.Leave) -> None:
-        channel = self._state.channels.of_alias(leave.alias)
-        if channel is None and self._state.channels.was_peer_alias(leave.alias):
-            return  # it was refused, or did not count, while the LEAVE was under way
-        channel = self.channel_of(leave)
-        if channel.state is ChannelState.SHARED:
-            self._state.send(messages.Leave(channel.alias))
-            self._state.notices += [notices.StreamClosed(stream) for stream in sorted(channel.peer_streams)]
-            self._state.tell(notices.ChannelLeft(channel.channel_id))
-        self._forget(channel)
 
-    def _forget(self, channel: SharedChannel) -> None:
-        self._state.forget(channel)
-        if channel.is_wanted_again and self._declaration_of(channel.channel_id) is not None:
-            self._send_join(channel.channel_id)
+def accept_join(link: LinkState, join_: Join, channel: ChannelOnLink) -> list[Heard]:
+    link.channels.use_peer_alias(join_.alias)
+    if channel.state is not GONE and link.role is Role.INITIATOR:
+        return _step(link, channel, Input.JOIN_OVERRULED, join_)
+    refused = _refusal_of(link, join_, channel)
+    if refused is not None:
+        return _step(link, channel, Input.JOIN_DECLINED, refused)
+    link.channels.add(channel, join_.alias)
+    return _step(link, channel, Input.JOIN, join_)
 
-    def _send_join(self, channel_id: bytes) -> None:
-        declaration = self._declaration_of(channel_id)
-        if declaration is None:
-            msg = f"Expected the id of a channel that this node knows, got {channel_id.hex()}"
-            raise LinkError(msg)
-        channel = self._state.channels.add_own(channel_id)
-        proof = self._proof(Purpose.JOIN, declaration.key, channel)
-        self._state.send(messages.Join(channel.alias, channel_id, proof))
 
-    def _proof(self, purpose: Purpose, key: bytes, channel: SharedChannel) -> bytes:
-        return prove(purpose, key, *self._said(channel.channel_id, channel.alias))
+def accept_joined(link: LinkState, joined: Joined, channel: ChannelOnLink) -> list[Heard]:
+    declaration = link.declaration_of(channel.channel_id)
+    if declaration is None:
+        return _step(link, channel, Input.JOINED_IN_VAIN, None)
+    said = _said(link, channel.channel_id, channel.alias)
+    # The key of an abandoned channel may be another by now.
+    if channel.state is JOINING and not is_proven(joined.proof, Purpose.JOINED, declaration.key, *said):
+        refuse("a proof of the channel's key in JOINED", joined.alias)
+    shortage = _shortage_of(link, channel.alias, declaration)
+    if shortage is not None:
+        return _step(link, channel, Input.JOINED_IN_VAIN, shortage)
+    return _step(link, channel, Input.JOINED, joined)
 
-    def _said(self, channel_id: bytes, alias: int) -> tuple[bytes, ...]:
-        return self._secret, channel_id, alias.to_bytes(4, "little")
 
-    def accept_declared(self, declared: messages.Declared) -> None:
-        channel = self.channel_of(declared)
-        if channel.is_declared:
-            refuse("DECLARED once", declared.alias)
-        channel.is_declared = True
-        types = tuple([self._state.peer_formats.metadata_of(number) for number in declared.types])
-        if channel.state is ChannelState.SHARED:
-            self._state.tell(notices.ChannelDeclared(channel.channel_id, declared.name, types))
+def accept_refused(link: LinkState, refused: Refused, channel: ChannelOnLink) -> list[Heard]:
+    return _step(link, channel, Input.REFUSED, refused)
 
-    def accept_member(self, member: messages.Member) -> None:
-        channel = self.channel_of(member)
-        if member.addresses:
-            channel.members.add(member.node_id)
-        else:
-            channel.members.discard(member.node_id)
-        if len(channel.members) > limits.MAX_MEMBERS:
-            refuse(f"at most {limits.MAX_MEMBERS} members", member.alias)
-        if channel.state is ChannelState.SHARED:
-            self._state.tell(notices.MemberTold(channel.channel_id, member.node_id, member.addresses))
+
+def accept_leave(link: LinkState, leave_: Leave, channel: ChannelOnLink) -> list[Heard]:
+    """The node hears that the peer's streams are closed, before it hears that the peer has left."""
+    streams = sorted(channel.peer_streams, key=lambda stream: stream.number) if channel.is_shared else []
+    return [Heard(Closed(s.number), s) for s in streams] + _step(link, channel, Input.LEAVE, leave_)
+
+
+def _refusal_of(link: LinkState, join_: Join, channel: ChannelOnLink) -> Refused | None:
+    declaration = link.declaration_of(join_.channel_id)
+    if declaration is None:
+        return Refused(join_.alias, Refusal.UNKNOWN_CHANNEL, "this node does not know the channel")
+    said = _said(link, join_.channel_id, join_.alias)
+    if not is_proven(join_.proof, Purpose.JOIN, declaration.key, *said):
+        return Refused(join_.alias, Refusal.WRONG_KEY, "the key is not that of the channel")
+    if channel.state is GONE and len(link.channels) >= limits.MAX_CHANNELS:
+        return Refused(join_.alias, Refusal.BUSY, f"a link carries at most {limits.MAX_CHANNELS} channels")
+    return _shortage_of(link, join_.alias, declaration)
+
+
+def _shortage_of(link: LinkState, alias: int, declaration: Declaration) -> Refused | None:
+    """What could not be declared is not shared."""
+    if not link.own_formats.has_room_for(declaration.types):
+        return Refused(alias, Refusal.BUSY, "the link has no room for the formats of the channel")
+    return None
+
+
+# --- what is said of a channel ---
+
+
+def _declaration(link: LinkState, channel: ChannelOnLink) -> Declaration:
+    declaration = link.declaration_of(channel.channel_id)
+    if declaration is None:
+        msg = f"Expected the id of a channel that this node knows, got {channel.channel_id.hex()}"
+        raise LinkError(msg)
+    return declaration
+
+
+def _proof(link: LinkState, purpose: Purpose, channel: ChannelOnLink) -> bytes:
+    key = _declaration(link, channel).key
+    return prove(purpose, key, *_said(link, channel.channel_id, channel.alias))
+
+
+def _said(link: LinkState, channel_id: bytes, alias: int) -> tuple[bytes, ...]:
+    return link.secret, channel_id, alias.to_bytes(4, "little")
+
+
+def _declared(link: LinkState, channel: ChannelOnLink) -> Declared:
+    """Formats that the peer does not know yet are sent before it."""
+    declaration = _declaration(link, channel)
+    numbers = tuple([link.format_number(metadata) for metadata in declaration.types])
+    return Declared(channel.alias, declaration.name, numbers)
+
+
+# How each message is made that a Step says of its own.
+_WORDS: dict[type[Message], Callable[[LinkState, ChannelOnLink], Message]] = {
+    Join: lambda link, channel: Join(channel.alias, channel.channel_id, _proof(link, Purpose.JOIN, channel)),
+    Joined: lambda link, channel: Joined(channel.alias, _proof(link, Purpose.JOINED, channel)),
+    Declared: _declared,
+    Leave: lambda _, channel: Leave(channel.alias),
+}

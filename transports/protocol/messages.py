@@ -1,7 +1,7 @@
 """Messages: the payloads of control frames, and their one table.
 
 A message is its fields in order, without gaps. `_FIELDS` says what each field is, and fields.py how it is
-written. What a message means, and when it may come: protocol.py.
+written. What a message does, and when it may come: receiving.py.
 """
 
 from __future__ import annotations

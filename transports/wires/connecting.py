@@ -25,6 +25,7 @@ from echo_core.transports.wires import sockets
 
 RING_BYTES = 1 << 20  # of each direction
 POOL_BYTES = 64 << 20  # of a node; what a peer lends may be as much
+POOL_BLOCK_BYTES = 1 << 20
 _MEMO_BYTES = 2
 
 

@@ -10,7 +10,7 @@ import echo_core as echo
 from bench.transport.endpoint import End, Part, Peer, Role
 from bench.transport.forms import MAKERS, Form
 from bench.workload import Particle
-from echo_core.places import Transport
+from echo_core.roster.places import Transport
 
 _WAIT_S = 10.0
 

@@ -22,8 +22,8 @@ from bench.transport.processes.placement import Placement
 from bench.transport.processes.worker import Station, Task
 from bench.transport.statistics import QUANTILES, Times
 from bench.workload import particle
-from echo_core.backlog import WhenFull
-from echo_core.places import Transport
+from echo_core.roster.places import Transport
+from echo_core.values.backlog import WhenFull
 
 _WAIT_S = 200.0
 _PERIOD_NS = 200_000

@@ -8,20 +8,22 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
-from echo_core.backlog import Backlog, nanoseconds
-from echo_core.bookkeeping import books
 from echo_core.codegen.codecs import encoder
 from echo_core.errors import ChannelError, ClosedError
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.memberships import Membership, end
-from echo_core.notices import Notice
-from echo_core.receptions import Wanted
-from echo_core.sinks import Sink
-from echo_core.sources import Source
-from echo_core.statistics import ChannelStatistics
+from echo_core.handles.sinks import Sink, make_sink
+from echo_core.handles.sources import Source
+from echo_core.roster.bookkeeping import books
+from echo_core.roster.memberships import Membership
+from echo_core.streams.origins import Origin
+from echo_core.streams.receptions import Wanted
+from echo_core.streams.targets import Target
 from echo_core.transports.limits import MAX_NAME_BYTES
+from echo_core.values.backlog import Backlog, nanoseconds
+from echo_core.values.notices import Notice
+from echo_core.values.statistics import ChannelStatistics
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,14 +36,14 @@ class Channel(Generic[T]):
     those that its type can be reached from.
     """
 
-    __slots__ = ("_cls", "_membership", "_sinks", "_sources", "_watches", "is_closed")
+    __slots__ = ("_cls", "_membership", "_origins", "_targets", "_watches", "is_closed")
 
     def __init__(self, membership: Membership, cls: type[T] | None) -> None:
-        membership.handles += 1
+        """Takes over one of the membership's handles."""
         self._membership = membership
         self._cls = cls
-        self._sources: list[Source[Any]] = []
-        self._sinks: list[Sink[Any]] = []
+        self._origins: list[Origin] = []
+        self._targets: list[Target] = []
         self._watches: list[Watch] = []
         self.is_closed = False
 
@@ -118,18 +120,18 @@ class Channel(Generic[T]):
         encode = None if event_class is None else encoder(event_class, abi=abi)
         with books.changing():
             self._demand_open()
-            source = Source[Any](
-                self._membership,
+            origin = Origin(
                 event_class,
                 format_,
                 encode,
                 name=name or format_.name,
                 backlog=bound,
                 delay_ns=nanoseconds(latency_budget_s),
+                pool=self._membership.home.pool(),
             )
-            self._sources = [*(held for held in self._sources if not held.is_closed), source]
-            self._membership.add_source(source)
-        return source
+            self._origins = [*(held for held in self._origins if not held.is_closed), origin]
+            self._membership.add_origin(origin)
+        return Source(self._membership, origin)
 
     @overload
     def sink(
@@ -181,15 +183,11 @@ class Channel(Generic[T]):
             self._membership.demand_known_type(format_of(cls), is_sink=True, lossy=lossy)
         with books.changing():
             self._demand_open()
-            sink = Sink[Any](
-                self._membership,
-                Wanted(cls, batch, lossy),
-                handler,
-                own_thread=own_thread,
-                backlog=bound,
+            sink, target = make_sink(
+                self._membership, Wanted(cls, batch, lossy), handler, own_thread=own_thread, backlog=bound
             )
-            self._sinks = [*(held for held in self._sinks if not held.is_closed), sink]
-            self._membership.add_sink(sink)
+            self._targets = [*(held for held in self._targets if not held.is_closed), target]
+            self._membership.add_target(target)
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
@@ -199,7 +197,7 @@ class Channel(Generic[T]):
             self._demand_open()
             watch = Watch(handler, self._membership)
             self._watches = [*(held for held in self._watches if not held.is_closed), watch]
-            self._membership.add_watcher(watch.tell)
+            self._membership.announcements.add(watch.tell, self._membership.present())
         return watch
 
     # -----------------------------------------------------------------------
@@ -246,7 +244,7 @@ class Channel(Generic[T]):
 
     def _end(self, limit: float) -> None:
         try:
-            end(self._sinks, self._sources, limit)
+            self._membership.end(self._targets, self._origins, limit)
         finally:  # else nobody in this process could open the channel any more
             if self._membership.handles == 0:
                 self._membership.close(max(0.0, limit - time.monotonic()))
@@ -282,8 +280,7 @@ class Watch:
 
     def stop(self) -> None:
         """What has happened by now is still told."""
-        if self.tell in self._membership.watchers:
-            self._membership.watchers.remove(self.tell)
+        self._membership.announcements.remove(self.tell)
 
     def close(self) -> None:
         """Nothing more is told; a call of the handler that is under way is not waited for."""

@@ -1,6 +1,6 @@
 """A conversation with another process: the commands of a link's protocol, and its frames in their order.
 
-It does not refer to the `Peer` whose it is: the memory that is shared goes without the collector.
+It does not refer to the `Peer` that has it: shared memory has to be freed without the garbage collector.
 """
 
 from __future__ import annotations
@@ -11,22 +11,30 @@ from echo_core._c import links
 from echo_core.errors import ClosedError, EchoError, LinkError
 from echo_core.formats.format import Format
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import Heard
 
 
 class Conversation:
-    """All of it is called with the books open, which keeps the frames in the protocol's order."""
+    """Called with the books open, which keeps the frames in the protocol's order."""
 
-    def __init__(self, name: str, protocol: LinkProtocol, link: links.Link) -> None:
+    def __init__(self, name: str, protocol: LinkProtocol, link: links.Link, max_payload: int) -> None:
         self.name = name  # of the other process
         self.protocol = protocol
         self.link = link
+        self.max_payload = max_payload  # bytes that the other process takes in one frame
         self.is_over = False
         self.is_lost = False  # it is over, and nobody had wanted to end it
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
+        self.unanswered: set[int] = set()  # flushes that somebody waits for
+        self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
+    def receive(self, kind: int, payload: bytes) -> list[Heard]:
+        """What a control frame of the other process means."""
+        return self.protocol.receive(kind, payload)
+
     def command(self, command: Callable[[], None], *, behind: links.OutgoingStream | None = None) -> None:
-        """What the protocol refuses because the other side has left or said goodbye already is no news."""
+        """A command that comes too late, as the other side has left or said goodbye, has no effect."""
         try:
             command()
         except ClosedError:
@@ -34,13 +42,18 @@ class Conversation:
         self.send(behind=behind)
 
     def send(self, *, behind: links.OutgoingStream | None = None) -> None:
-        """The frames that the protocol has made: at once, or behind what is queued for a route."""
+        """The frames that the protocol has made: at once, or behind what is queued for a stream."""
         send = self.link.send if behind is None else behind.send
         for kind, payload in self.protocol.take_frames():
             try:
                 send(kind, payload)
             except (ClosedError, LinkError):  # the thread that reads will find out why
                 return
+
+    def report_drops(self) -> None:
+        """Tells the other process what sinks here have dropped since this was last told."""
+        for report in self.reports:
+            report()
 
     def format_of(self, metadata: bytes) -> Format:
         """One object for all channels and sources."""
@@ -49,11 +62,11 @@ class Conversation:
         return self._formats[metadata]
 
     def part(self, reason: str) -> None:
-        """One of the two wants to end it; whatever happens to the link from here on is no news."""
+        """One of the two wants to end it; whatever happens to the link from now on is not reported."""
         self.farewell = self.farewell or reason
 
     def end(self, error: EchoError | None) -> EchoError | None:
-        """The link is over. The error, where it is news."""
+        """The link is over. Returns the error where it is to be reported."""
         self.is_over = True
         self.is_lost = not self.farewell
         self.part(str(error or "") or "it has gone without a farewell")

@@ -1,0 +1,1 @@
+"""On which thread, and when, components get their events."""

@@ -1,0 +1,1 @@
+"""What components hold: nodes, channels, sources, sinks. Each is thin and refers to the part that works."""

@@ -1,0 +1,173 @@
+"""Sinks: where components get events: by a handler, in a loop, or with `async for`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from echo_core._c import links
+from echo_core.dispatch.asynchronous import events_of
+from echo_core.dispatch.handlers import Handler
+from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError
+from echo_core.formats.compare import Report
+from echo_core.roster.bookkeeping import books
+from echo_core.roster.memberships import Membership
+from echo_core.streams.receptions import Wanted
+from echo_core.streams.targets import Target
+from echo_core.transports.threads import OwnThread
+from echo_core.values.backlog import Backlog, nanoseconds
+from echo_core.values.statistics import SinkStatistics
+
+T = TypeVar("T")
+
+
+class Sink(Generic[T]):
+    """Where a component's events arrive.
+
+    Made by `Channel.sink`, whose arguments say what it takes and how.
+    """
+
+    __slots__ = ("__weakref__", "_membership", "_target")
+
+    def __init__(self, membership: Membership, target: Target) -> None:
+        self._membership = membership
+        self._target = target
+
+    def get(self, timeout_s: float | None = None) -> T:
+        """The next event.
+
+        `TimedOutError`: none has come within `timeout_s` (None: no limit). `ClosedError`: none is left,
+        and none will come. `ChannelError`: the sink has a handler.
+        """
+        try:
+            event = self._queue().get(nanoseconds(timeout_s))
+        except ClosedError:
+            name = self._membership.name
+            msg = f"Expected an open sink, that on `{name}` is closed, and nothing is left in it"
+            raise ClosedError(msg) from None
+        if event is None:
+            msg = f"Expected an event on `{self._membership.name}` within {timeout_s} s"
+            raise TimedOutError(msg)
+        return event  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[T]:
+        """Every event, until the sink is closed."""
+        return iter(self._queue())
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        """Every event, until the sink is closed, without blocking the event loop."""
+        return events_of(self._queue())
+
+    def _queue(self) -> links.Queue:
+        queue, function = self._target.queue, self._target.handler.function
+        if queue is None or function is not None:
+            msg = f"Expected a sink without a handler, got one whose events go to {function!r}"
+            raise ChannelError(msg)
+        return queue
+
+    def wait_matched(self, sources: int = 1, timeout_s: float | None = 10.0) -> None:
+        """Blocks until so many sources feed the sink.
+
+        `IncompatibleError`: only sources are there whose type the sink cannot take. `TimedOutError`: after
+        `timeout_s` (None: no limit). `ClosedError`: the sink is closed, or has been meanwhile.
+        """
+        target = self._target
+        what = f"{sources} sources for a sink on `{self._membership.name}`"
+        books.wait_for(
+            lambda: target.feeds >= sources or target.is_closed or bool(target.refusals and not target.feeds),
+            timeout_s,
+            lambda: f"{what}, there are {target.feeds}",
+        )
+        if target.is_closed:
+            msg = f"Expected {what}, got a sink that is closed"
+            raise ClosedError(msg)
+        with books.changing():
+            there, refusals = target.feeds, target.refusals
+        if refusals and there < sources:
+            msg = f"Expected {what}, got {there} and these: {refusals[0]}"
+            raise IncompatibleError(msg)
+
+    @property
+    def refusals(self) -> tuple[Report, ...]:
+        """The comparisons with sources whose type this sink cannot take."""
+        return self._target.refusals
+
+    @property
+    def sources(self) -> int:
+        """How many feed the sink."""
+        return self._target.feeds
+
+    @property
+    def is_closed(self) -> bool:
+        return self._target.is_closed
+
+    def statistics(self) -> SinkStatistics:
+        """What it has counted so far, and what is queued now."""
+        with books.changing():
+            return self._target.statistics()
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """No more events are taken; what is queued can still be had by iterating.
+
+        A handler on a thread of its own gets `linger_s` for the event that it is at. A call that was
+        interrupted is completed by the next one.
+        """
+        self._membership.close_target(self._target, linger_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        wanted = self._target.wanted
+        cls = "anything" if wanted.cls is None else wanted.cls.__qualname__
+        return f"Sink({cls} from {self.sources} sources of `{self._membership.name}`)"
+
+
+def make_sink(
+    membership: Membership,
+    wanted: Wanted,
+    function: Callable[[Any], object] | None,
+    *,
+    own_thread: bool,
+    backlog: Backlog,
+) -> tuple[Sink[Any], Target]:
+    """A sink, and its working part for the channel to connect."""
+    if own_thread and function is None:
+        msg = "Expected a handler for the sink's own thread, got none"
+        raise ChannelError(msg, hint="without a handler, iterate the sink in a thread of yours")
+    home = membership.home
+
+    def failed(error: BaseException) -> None:
+        if home.on_failure is not None:
+            home.on_failure(sink, error)
+
+    handler = Handler(
+        function,
+        channel=lambda: membership.name,
+        expected="an event" if wanted.cls is None else f"`{wanted.cls.__qualname__}`",
+        on_failure=failed,
+    )
+    has_queue = own_thread or function is None
+    target = Target(wanted, handler, home.receptions, backlog if has_queue else None)
+    sink = Sink[Any](membership, target)
+    if own_thread:
+        thread = OwnThread(partial(_handle_all, membership, target), f"echo-sink-{membership.name}")
+        thread.start()
+        target.thread = thread
+    return sink, target
+
+
+def _handle_all(membership: Membership, target: Target) -> None:
+    """The main function of a sink's own thread."""
+    assert target.queue is not None
+    try:
+        target.handler.run(target.queue)
+    finally:  # nobody else takes what the queue would hold
+        membership.stop(target)

@@ -1,0 +1,163 @@
+"""Sources: where components let events leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast
+
+import numpy as np
+
+from echo_core.errors import ClosedError, IncompatibleError, LinkError
+from echo_core.formats.format import Format
+from echo_core.roster.bookkeeping import books
+from echo_core.roster.memberships import Membership
+from echo_core.streams.origins import Origin
+from echo_core.values.statistics import SourceStatistics
+
+T = TypeVar("T")
+
+
+class Source(Generic[T]):
+    """Where a component's events leave.
+
+    Made by `Channel.source`, whose arguments say what it sends and how.
+    """
+
+    # The two are built-in functions of the source's outlet: a submit runs no Python code of ours.
+    __slots__ = {  # noqa: RUF023 - help() shows them in this order
+        "submit": """submit(event): sends one event.
+
+        Sinks of this process have it when the call returns; for other processes it is written or queued.
+        `BacklogError`: the backlog is full and its policy is "error", or "block" and the time is up.
+        `EncodeError`: the event is not what the class declares. `ClosedError`: the source is closed.
+
+            source.submit(Particle(id=1, temperature=300.0))
+        """,
+        "submit_array": """submit_array(array): sends the records of a numpy structured array, one event each.
+
+        `array` has the dtype of the source's format (`source.format.dtype`). No Python object is made for any
+        event. Errors are those of `submit`.
+
+            source.submit_array(np.zeros(1000, source.format.dtype))
+        """,
+        "__weakref__": "A source can be referred to weakly.",
+        "_membership": "The channel.",
+        "_origin": "The working part.",
+    }
+
+    submit: Callable[[T], None]
+    submit_array: Callable[[np.ndarray[Any, Any]], None]
+
+    def __init__(self, membership: Membership, origin: Origin) -> None:
+        self._membership = membership
+        self._origin = origin
+        self.submit = origin.outlet.submit
+        self.submit_array = origin.outlet.submit_array
+
+    def submit_records(self, records: Any) -> None:
+        """Sends records of fixed size that lie side by side in a buffer, in this source's own layout.
+
+        `records`: bytes, or anything with the buffer protocol. Errors are those of `submit`.
+        """
+        self._origin.outlet.submit_records(records)
+
+    def loan(self, count: int) -> np.ndarray[Any, Any]:
+        """An array of `count` records to fill in and pass to `submit_array`.
+
+        Where other processes share memory with this one and some is free, it lies there, and they read it in
+        place: nothing is copied. Its content is whatever was there.
+        """
+        dtype = self.format.dtype
+        pool = self._origin.outlet.pool
+        room = pool.loan(count * dtype.itemsize) if pool is not None and count > 0 else None
+        return np.empty(count, dtype) if room is None else np.frombuffer(cast("Any", room), dtype, count)
+
+    def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:
+        """Blocks until so many sinks, here and elsewhere, take this source's events.
+
+        `IncompatibleError`: only sinks are there that cannot take this source's type. `TimedOutError`: after
+        `timeout_s` (None: no limit). `ClosedError`: the source is closed, or has been meanwhile.
+        """
+        origin = self._origin
+        what = f"{sinks} sinks for `{origin.format.name}` on `{self._membership.name}`"
+        books.wait_for(
+            lambda: (
+                origin.sinks >= sinks or origin.is_closed or bool(origin.unreachable and not origin.sinks)
+            ),
+            timeout_s,
+            lambda: f"{what}, there are {origin.sinks}",
+        )
+        if origin.is_closed:
+            msg = f"Expected {what}, got a source that is closed"
+            raise ClosedError(msg)
+        with books.changing():
+            there, answers = origin.sinks, [text for _, text in origin.unreachable]
+        if answers and there < sinks:
+            msg = f"Expected {what}, got {there} and this answer: {answers[0]}"
+            raise IncompatibleError(msg)
+
+    def flush(self, timeout_s: float | None = 10.0) -> None:
+        """Blocks until every other process has handed all events so far to its handlers and queues.
+
+        `LinkError`, once: a link was lost since the last flush, with events that may not have arrived.
+        `TimedOutError`: after `timeout_s` (None: no limit). `ClosedError`: the source is closed.
+        """
+        origin = self._origin
+        if origin.is_closed:
+            msg = f"Expected a source that is open, that of `{origin.format.name}` has been closed"
+            raise ClosedError(msg)
+        try:
+            self._membership.flush(origin, timeout_s)
+        except LinkError:
+            origin.loss = ""  # it is said here
+            raise
+        with books.changing():
+            loss, origin.loss = origin.loss, ""
+        if loss:
+            msg = (
+                f"Expected all events of `{self.name}` to arrive, some are not known to have arrived: {loss}"
+            )
+            raise LinkError(msg)
+
+    @property
+    def name(self) -> str:
+        """What others are told of it; that of its format, if it was given none."""
+        return self._origin.name
+
+    @property
+    def format(self) -> Format:
+        """How its events are laid out."""
+        return self._origin.format
+
+    @property
+    def is_closed(self) -> bool:
+        return self._origin.is_closed
+
+    @property
+    def sinks(self) -> int:
+        """How many take this source's events."""
+        return self._origin.sinks
+
+    def statistics(self) -> SourceStatistics:
+        """What it has counted so far, and what is queued now."""
+        with books.changing():
+            return self._origin.statistics()
+
+    def close(self, linger_s: float = 1.0) -> None:
+        """No more is sent; waits, for `linger_s` at most, until what is queued has left.
+
+        A call that was interrupted is completed by the next one.
+        """
+        self._membership.close_origin(self._origin, linger_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Source({self.format.name} to {self.sinks} sinks of `{self._membership.name}`)"

@@ -1,0 +1,156 @@
+"""Incoming streams: the way of another process's source to here, at this end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Self
+
+from echo_core._c import links
+from echo_core.formats.compare import Report
+from echo_core.formats.format import Format
+from echo_core.streams.conversations import Conversation
+from echo_core.streams.receptions import Wanted
+from echo_core.streams.targets import Feed, Target
+from echo_core.transports.protocol.streams import PeerStream
+
+
+class IncomingStream(links.IncomingStream, Feed):
+    """Its source sends from the first sink here to the last. Called with the books open.
+
+    Its C half counts events and hands them to `deliveries`. `told` is what the link's protocol knows of it.
+    """
+
+    __slots__ = ("_refusing", "_reported", "_taking", "_told_lost", "conversation", "format", "name", "told")
+
+    def __new__(cls, conversation: Conversation, told: PeerStream) -> Self:
+        format_ = conversation.format_of(told.metadata)
+        return super().__new__(cls, record_size=format_.size_bytes if format_.is_fixed else 0)
+
+    def __init__(self, conversation: Conversation, told: PeerStream) -> None:
+        self.conversation = conversation
+        self.told = told
+        self.format: Format = conversation.format_of(told.metadata)
+        self.name = told.name
+        self._taking: dict[Target, links.Delivery] = {}
+        self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
+        self._reported = 0  # events dropped at sinks, as the source has been told
+        self._told_lost = 0  # events lost, as components here have been told
+        conversation.link.bind(told.number, self)
+
+    @property
+    def link(self) -> links.Link:
+        return self.conversation.link
+
+    @property
+    def peer(self) -> str:
+        """The name of the other process."""
+        return self.conversation.name
+
+    # -----------------------------------------------------------------------
+    # Sinks
+
+    def feed(
+        self, targets: Sequence[Target], concerns: Callable[[Format, Wanted], bool]
+    ) -> list[Report | Exception]:
+        """Connects what can be connected, and returns why the other sinks cannot take this source's events.
+
+        `concerns`: whether a sink ought to take a format; one that need not refuses without a word.
+        """
+        problems: list[Report | Exception] = []
+        fed = len(self._taking)
+        for target in targets:
+            try:
+                found = target.accept(self)
+            except Exception as error:  # noqa: BLE001 - of arrays of what varies in size, say; others take it
+                self._refusing.append(target)
+                problems.append(error)
+                continue
+            if isinstance(found, links.Delivery):
+                self._taking[target] = found
+            elif concerns(self.format, target.wanted):
+                target.refuse(self, found)
+                self._refusing.append(target)
+                problems.append(found)
+        if len(self._taking) > fed:
+            self._attach()
+        if problems and not self._taking:
+            self._command(partial(self.conversation.protocol.report_unreachable, self.told, str(problems[0])))
+        return problems
+
+    def remove(self, target: Target) -> bool:
+        """The sink is closed, also while a batch is handed to it. True: feed again who is left in `refusing`.
+
+        Where nobody takes the events any more, the source has forgotten why those that are left refuse them.
+        """
+        delivery = self._taking.get(target)
+        if delivery is not None:
+            delivery.close()
+        self.report_drops()
+        self._taking.pop(target, None)
+        if delivery is not None:
+            self._reported -= delivery.dropped
+            target.release(self)
+        if delivery is None and not self._takes_its_reason_along(target):
+            return False
+        self._attach()  # else the source would still wait in vain, because of a sink that is gone
+        return not self._taking
+
+    def _takes_its_reason_along(self, target: Target) -> bool:
+        """Whether the source has been told why the sink refuses it, and no other sink has the same reason."""
+        if target not in self._refusing:
+            return False
+        self._refusing.remove(target)
+        return not self._taking and all(other.wanted != target.wanted for other in self._refusing)
+
+    def take_refusing(self) -> list[Target]:
+        """Those that refuse the source, which are to be fed again."""
+        refusing, self._refusing = self._refusing, []
+        return [target for target in refusing if not target.is_leaving]
+
+    def _attach(self) -> None:
+        self.deliveries = tuple(self._taking.values())
+        if any(target.queue is not None for target in self._taking):
+            self.conversation.reports.add(self.report_drops)
+        else:
+            self.conversation.reports.discard(self.report_drops)
+        self._command(partial(self.conversation.protocol.attach, self.told, len(self._taking)))
+
+    # -----------------------------------------------------------------------
+    # Losses
+
+    def report_drops(self) -> None:
+        """Tells the source what sinks here have dropped since it was last told."""
+        dropped = sum(delivery.dropped for delivery in self._taking.values())
+        newly, self._reported = dropped - self._reported, dropped
+        if newly:
+            self._command(partial(self.conversation.protocol.report_dropped, self.told, newly))
+
+    def newly_lost(self) -> int:
+        """How many events the source has dropped since this was last asked."""
+        lost = self.lost
+        newly, self._told_lost = lost - self._told_lost, lost
+        return newly
+
+    # -----------------------------------------------------------------------
+
+    def end(self) -> None:
+        """The source is closed, the channel left, or the link over."""
+        for target in self._taking:
+            target.release(self)
+        self._taking.clear()
+        self._refusing.clear()
+        self.deliveries = ()
+        self.conversation.reports.discard(self.report_drops)
+        self.conversation.link.unbind(self.told.number)
+        self.told.owner = None  # else the two would refer to each other, and keep the link
+
+    def _command(self, command: Callable[[], None]) -> None:
+        self.conversation.command(command)
+
+
+def incoming_stream(value: PeerStream) -> IncomingStream | None:
+    """Whose value it is; None: the stream has ended here."""
+    owner: Any = value.owner
+    assert owner is None or isinstance(owner, IncomingStream)
+    return owner

@@ -1,0 +1,74 @@
+"""Local streams: from a source to the sinks of the same process, without a link."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from echo_core._c import links
+from echo_core.errors import ClosedError
+from echo_core.formats.format import Format
+from echo_core.streams.stages import Stages
+from echo_core.streams.targets import Feed, Target
+
+
+class LocalStream(Feed):
+    """The way of a source's events to the sinks of its process. Called with the books open."""
+
+    __slots__ = ("_deliveries", "_outlet", "_past_dropped", "_told_dropped", "format", "stages")
+
+    def __init__(self, format_: Format, outlet: links.Outlet) -> None:
+        self.format = format_
+        self.stages: Stages = ()
+        self._outlet = outlet
+        self._deliveries: dict[Target, links.Delivery] = {}
+        self._past_dropped = 0  # at sinks that are gone
+        self._told_dropped = 0  # as components have been told
+
+    def add(self, target: Target, delivery: links.Delivery, *, is_direct: bool) -> None:
+        """`is_direct`: events are handed over by reference, not as records."""
+        self._deliveries[target] = delivery
+        if is_direct:
+            self._outlet.direct += (delivery,)
+        else:
+            self._outlet.converting += (delivery,)
+
+    def remove(self, target: Target) -> None:
+        """The sink is closed, also while a batch is handed to it."""
+        delivery = self._deliveries.get(target)
+        if delivery is not None:
+            delivery.close()
+            self._release(target)
+
+    def end(self) -> None:
+        """No more is submitted; sinks get all that was."""
+        for target in list(self._deliveries):
+            self._release(target)
+
+    def _release(self, target: Target) -> None:
+        delivery = self._deliveries.pop(target)
+        with suppress(ClosedError):  # then the outlet has let go of all
+            self._outlet.direct = without(self._outlet.direct, delivery)
+            self._outlet.converting = without(self._outlet.converting, delivery)
+        self._past_dropped += delivery.dropped
+        target.release(self)
+
+    @property
+    def sinks(self) -> int:
+        return len(self._deliveries)
+
+    @property
+    def dropped(self) -> int:
+        """Events that sinks here have dropped."""
+        return self._past_dropped + sum(delivery.dropped for delivery in self._deliveries.values())
+
+    def newly_dropped(self) -> int:
+        """How many of them since this was last asked."""
+        dropped = self.dropped
+        newly, self._told_dropped = dropped - self._told_dropped, dropped
+        return newly
+
+
+def without(items: tuple[Any, ...], item: object) -> tuple[Any, ...]:
+    """A tuple that is replaced as a whole, less one of its items."""
+    return tuple(other for other in items if other is not item)

@@ -1,0 +1,138 @@
+"""Origins: where a source's streams begin. An event is encoded once, for all of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from echo_core._c import links
+from echo_core.errors import ClosedError, FormatError
+from echo_core.formats.format import Format
+from echo_core.streams.local import LocalStream, without
+from echo_core.values.backlog import Backlog
+from echo_core.values.statistics import SourceStatistics
+
+_MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
+
+
+class Origin:
+    """The working part of a source. Called with the books open; events pass only `outlet`."""
+
+    def __init__(
+        self,
+        cls: type[Any] | None,
+        format_: Format,
+        encode: Callable[[Any], bytes] | None,
+        *,
+        name: str,
+        backlog: Backlog,
+        delay_ns: int,
+        pool: links.Pool | None,
+    ) -> None:
+        self.cls = cls
+        self.format = format_
+        self.name = name
+        self.backlog = backlog
+        self.delay_ns = delay_ns
+        self.is_closed = False
+        self.unreachable: deque[tuple[object, str]] = deque(maxlen=_MAX_ANSWERS)  # by whom, and why
+        self.loss = ""  # why a link was lost since the last flush, with events that may not have arrived
+        self.dropped_elsewhere = 0  # events that sinks of other processes have dropped
+        self.outlet = links.Outlet(
+            cls,
+            encode or _no_events,
+            record_size=format_.size_bytes if format_.is_fixed else 0,
+            dtype=format_.dtype if format_.is_fixed else None,
+        )
+        self.outlet.pool = pool
+        self.local = LocalStream(format_, self.outlet)
+        self._has_refusals = False
+        self._sinks_by_stream: dict[links.OutgoingStream, int] = {}
+        self._ending: list[links.OutgoingStream] = []  # no sink takes their events, but some are queued
+
+    # -----------------------------------------------------------------------
+    # Streams to other processes
+
+    def set_remote_sinks(self, stream: links.OutgoingStream, sinks: int) -> None:
+        """How many sinks there are at the end of a stream that has begun."""
+        self._sinks_by_stream[stream] = sinks
+
+    def pause(self, stream: links.OutgoingStream) -> None:
+        """No sink takes events at its end; what it has queued is still sent."""
+        with suppress(ClosedError):  # then the outlet has let go of all
+            self.outlet.outgoing = without(self.outlet.outgoing, stream)
+
+    def remove(self, stream: links.OutgoingStream) -> None:
+        """The stream has ended; what it still drops is counted by the outlet."""
+        self.pause(stream)
+        if self._sinks_by_stream.pop(stream, None) is not None:
+            self._ending.append(stream)
+        self._settle()
+
+    def _settle(self) -> None:
+        self._ending = [stream for stream in self._ending if stream.queued_events]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a closed source counts nothing more: none of its events is under way.
+
+        A submit that still has a stream, and waits for room there or elsewhere, will drop what it has left.
+        """
+        self._settle()
+        return not (self._sinks_by_stream or self.outlet.may_drop)
+
+    @property
+    def streams(self) -> tuple[links.OutgoingStream, ...]:
+        """Those that have begun."""
+        return tuple(self._sinks_by_stream)
+
+    # -----------------------------------------------------------------------
+    # Sinks
+
+    @property
+    def sinks(self) -> int:
+        return self.local.sinks + self.remote_sinks
+
+    @property
+    def remote_sinks(self) -> int:
+        return sum(self._sinks_by_stream.values())
+
+    def note_unreachable(self, who: object, text: str) -> bool:
+        """A sink, or all behind a link, cannot take the events. True: this is the first such answer."""
+        self.unreachable.append((who, text))
+        is_first, self._has_refusals = not self._has_refusals, True
+        return is_first
+
+    def forget_unreachable(self, who: object) -> None:
+        """It is gone, or takes them now."""
+        for answer in [answer for answer in self.unreachable if answer[0] is who]:
+            self.unreachable.remove(answer)
+
+    # -----------------------------------------------------------------------
+    # Its end
+
+    def abandon(self) -> None:
+        """In a forked child: the source is the parent's."""
+        self.is_closed = True
+        self.outlet.close()
+
+    def statistics(self) -> SourceStatistics:
+        self._settle()
+        streams = [*self._sinks_by_stream, *self._ending]
+        return SourceStatistics(
+            events=self.outlet.sequence,
+            size_bytes=self.outlet.bytes,
+            dropped=self.outlet.dropped,
+            dropped_at_sinks=self.local.dropped + self.dropped_elsewhere,
+            queued_events=sum(stream.queued_events for stream in streams),
+            queued_bytes=sum(stream.queued_bytes for stream in streams),
+            local_sinks=self.local.sinks,
+            remote_sinks=self.remote_sinks,
+        )
+
+
+def _no_events(event: object) -> bytes:
+    msg = f"Expected records of a source without a class, got `{type(event).__qualname__}`"
+    raise FormatError(msg)

@@ -1,0 +1,106 @@
+"""Outgoing streams: the way of one source's events over one link, at the source's end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+from echo_core._c import links
+from echo_core.streams.conversations import Conversation
+from echo_core.streams.origins import Origin
+from echo_core.streams.stages import Stages
+from echo_core.transports.protocol.streams import OwnStream
+
+
+class OutgoingStream(links.OutgoingStream):
+    """Offered when the source is opened or the peer joins; flows while the peer has sinks for it.
+
+    Its C half has the backlog and the policy. `told` is what the link's protocol remembers of it.
+    """
+
+    __slots__ = ("_flushed_at", "conversation", "is_flowing", "origin", "stages", "told")
+
+    def __new__(cls, origin: Origin, conversation: Conversation, told: OwnStream) -> Self:
+        backlog = origin.backlog
+        return super().__new__(
+            cls,
+            conversation.link,
+            told.number,
+            f"source `{origin.name}` to {conversation.name}",
+            origin.outlet,
+            max_events=backlog.events,
+            max_bytes=backlog.size_bytes,
+            policy=backlog.policy,
+            timeout_ns=backlog.timeout_ns,
+            delay_ns=origin.delay_ns,
+            max_payload=conversation.max_payload,
+        )
+
+    def __init__(self, origin: Origin, conversation: Conversation, told: OwnStream) -> None:
+        self.origin = origin
+        self.conversation = conversation
+        self.told = told
+        self.stages: Stages = ()
+        self.is_flowing = False
+        self._flushed_at = 0  # events of the source up to which all are known to have arrived by this stream
+
+    def attached(self, sinks: int) -> None:
+        """The peer has so many sinks for it now."""
+        self.origin.forget_unreachable(self.link)
+        has_begun = self in self.origin.streams
+        if sinks > 0 and not self.is_flowing:
+            self._begin()
+        elif sinks == 0:
+            self.origin.pause(self)
+        self.is_flowing = sinks > 0
+        if has_begun or sinks > 0:
+            self.origin.set_remote_sinks(self, sinks)
+
+    def _begin(self) -> None:
+        """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
+        outlet = self.origin.outlet
+        sequence = self._tell_start()
+        while not (outlet.add_outgoing(self, sequence) or self.origin.is_closed):
+            sequence = self._tell_start()
+        self._flushed_at = sequence
+
+    def _tell_start(self) -> int:
+        """The number of the next event, which goes behind all that is queued."""
+        sequence = self.origin.outlet.sequence
+        self.conversation.protocol.start(self.told, sequence)
+        self.conversation.send()
+        return sequence
+
+    def ask_flush(self) -> int | None:
+        """The number of a flush that the peer has been asked for; None: there is nothing to wait for."""
+        if not self.is_flowing or self.conversation.is_over:
+            return None
+        number = self.conversation.protocol.flush()
+        self.conversation.unanswered.add(number)
+        self.conversation.send(behind=self)
+        return number
+
+    def note_flushed(self, sequence: int) -> None:
+        """The peer has handed over all events up to that number."""
+        self._flushed_at = max(self._flushed_at, sequence)
+
+    def withdraw(self) -> None:
+        """The source is closed: the peer hears so behind its last event."""
+        self.close()  # first: the stream's number may be another's behind CLOSED
+        self.conversation.command(partial(self.conversation.protocol.close, self.told), behind=self)
+
+    def end(self) -> None:
+        """No more events go this way but those that are queued: the channel is left, or the link is over."""
+        self.told.owner = None  # else the two would refer to each other, and keep the link
+        has_begun = self in self.origin.streams
+        if self.conversation.is_lost and has_begun and self.origin.outlet.sequence > self._flushed_at:
+            self.origin.loss = self.conversation.farewell
+        self.close()
+        self.origin.remove(self)
+
+
+def outgoing_stream(value: OwnStream) -> OutgoingStream | None:
+    """Whose value it is; None: the stream has ended here."""
+    owner: Any = value.owner
+    assert owner is None or isinstance(owner, OutgoingStream)
+    return owner

@@ -1,0 +1,1 @@
+"""What all layers speak of and none owns: backlogs and their policies, notices, statistics."""

@@ -1,0 +1,206 @@
+"""What the peer may say when, and what it does: one table for all messages.
+
+Whoever leaves a channel or closes a stream still gets what the peer had sent by then. Such a message is
+checked as any other, but the node does not hear it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from echo_core.errors import WireError
+from echo_core.transports import limits
+from echo_core.transports.protocol import joining, messages
+from echo_core.transports.protocol.joining import Input, states_of
+from echo_core.transports.protocol.link_state import About, Heard, LinkState, refuse
+from echo_core.transports.protocol.messages import Message
+from echo_core.transports.protocol.streams import (
+    ChannelOnLink,
+    ChannelState,
+    OwnStream,
+    PeerStream,
+    StreamState,
+)
+
+State = ChannelState | StreamState
+
+
+def receive(link: LinkState, message: Message) -> list[Heard]:
+    """What the node hears of a message; WireError where it may not come."""
+    place = _PLACES[type(message)]
+    about = None if place.subject is None else _find(link, message, place.subject, place.states)
+    return place.apply(link, message, about)
+
+
+class Subject(NamedTuple):
+    """What messages are about, and how it is found."""
+
+    noun: str
+    number: str  # the field that names it
+    find: Callable[[LinkState, Any], About | None]
+
+
+class Place(NamedTuple):
+    """Where a message may stand: in which states of its subject; and what it does there."""
+
+    subject: Subject | None  # None: the link
+    states: frozenset[State]
+    apply: Callable[[LinkState, Any, Any], list[Heard]]
+
+
+def _find(link: LinkState, message: Message, subject: Subject, states: frozenset[State]) -> About:
+    about = subject.find(link, message)
+    if about is None or about.state not in states:
+        state = "unknown" if about is None else about.state.name.lower()
+        what = f"{subject.noun} {getattr(message, subject.number)}, which is {state}"
+        msg = f"Expected no {message.kind.name} for {what}"
+        raise WireError(msg)
+    return about
+
+
+# --- what each message does ---
+
+
+def _hear(_: LinkState, message: Message, about: About) -> list[Heard]:
+    """Nothing but what the node hears, unless it has left the channel."""
+    channel = about if isinstance(about, ChannelOnLink) else about.channel
+    return [Heard(message, about)] if channel.is_shared else []
+
+
+def _hear_unless_closed(_: LinkState, message: Message, stream: OwnStream) -> list[Heard]:
+    return [Heard(message, stream)] if stream.is_open else []
+
+
+def _declared(link: LinkState, declared: messages.Declared, channel: ChannelOnLink) -> list[Heard]:
+    if channel.is_declared:
+        refuse("DECLARED once", declared.alias)
+    channel.is_declared = True
+    channel.name = declared.name
+    channel.types = tuple([link.peer_formats.metadata_of(number) for number in declared.types])
+    return _hear(link, declared, channel)
+
+
+def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) -> list[Heard]:
+    if member.addresses:
+        channel.members.add(member.node_id)
+    else:
+        channel.members.discard(member.node_id)
+    if len(channel.members) > limits.MAX_MEMBERS:
+        refuse(f"at most {limits.MAX_MEMBERS} members", member.alias)
+    return _hear(link, member, channel)
+
+
+def _format(link: LinkState, format_: messages.Format, _: None) -> list[Heard]:
+    if states_of(Input.JOINED).issuperset(channel.state for channel in link.channels):
+        refuse("a FORMAT only where a channel is shared", format_.number)
+    if format_.number != len(link.peer_formats):
+        refuse(f"format {len(link.peer_formats)}", format_.number)
+    link.peer_formats.add(format_.metadata)
+    return []
+
+
+def _source(link: LinkState, source: messages.Source, channel: ChannelOnLink) -> list[Heard]:
+    metadata = link.peer_formats.metadata_of(source.format)
+    stream = PeerStream(source.stream, channel, metadata, source.name)
+    link.peer_streams.add(stream)
+    return _hear(link, source, stream)
+
+
+def _released(link: LinkState, released: messages.Released, stream: OwnStream) -> list[Heard]:
+    heard = _hear(link, released, stream)
+    link.own_streams.remove(stream)
+    return heard
+
+
+def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> list[Heard]:
+    if started.sequence < stream.sequence:
+        refuse(f"a sequence of {stream.sequence} or more", started.sequence)
+    stream.sequence = started.sequence
+    return _hear(link, started, stream)
+
+
+def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> list[Heard]:
+    heard = _hear(link, closed, stream)
+    link.peer_streams.remove(stream)
+    if heard:
+        link.send(messages.Released(stream.number))
+    return heard
+
+
+def _flush(link: LinkState, flush: messages.Flush, _: None) -> list[Heard]:
+    return [Heard(flush, None)]
+
+
+def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]:
+    if flushed.number not in link.flushes:
+        refuse("FLUSHED for a flush that is under way", flushed.number)
+    link.flushes.remove(flushed.number)
+    return [Heard(flushed, None)]
+
+
+def _bye(link: LinkState, bye: messages.Bye, _: None) -> list[Heard]:
+    link.has_heard_bye = True
+    return [Heard(bye, None)]
+
+
+def _loan(link: LinkState, loan: messages.Loan, _: None) -> list[Heard]:
+    """Where memory is shared, C reads them."""
+    refuse("no LOAN where no memory is shared", loan.stream)
+
+
+# --- what each message is about ---
+
+
+def _channel_to_join(link: LinkState, join: messages.Join) -> ChannelOnLink:
+    return link.channels.of_id(join.channel_id)
+
+
+def _channel(link: LinkState, message: Any) -> ChannelOnLink | None:
+    return link.channels.of_alias(message.alias)
+
+
+def _own_stream(link: LinkState, message: Any) -> OwnStream | None:
+    return link.own_streams.get(message.stream)
+
+
+def _peers_stream(link: LinkState, message: Any) -> PeerStream | None:
+    return link.peer_streams.get(message.stream)
+
+
+_JOINING = Subject("channel", "alias", _channel_to_join)
+_CHANNEL = Subject("channel", "alias", _channel)
+_OWN = Subject("the receiver's stream", "stream", _own_stream)
+_PEERS = Subject("the sender's stream", "stream", _peers_stream)
+
+# --- the table ---
+
+_JOINED = frozenset({ChannelState.SHARED, ChannelState.LEAVING})
+_OFFERED = frozenset(StreamState)
+_CLOSED = frozenset({StreamState.CLOSED})
+_ATTACHED = frozenset({StreamState.ATTACHED})
+_ANY: frozenset[State] = frozenset()
+
+_PLACES: dict[type[Message], Place] = {
+    messages.Join: Place(
+        _JOINING, states_of(Input.JOIN, Input.JOIN_DECLINED, Input.JOIN_OVERRULED), joining.accept_join
+    ),
+    messages.Joined: Place(_CHANNEL, states_of(Input.JOINED, Input.JOINED_IN_VAIN), joining.accept_joined),
+    messages.Refused: Place(_CHANNEL, states_of(Input.REFUSED), joining.accept_refused),
+    messages.Leave: Place(_CHANNEL, states_of(Input.LEAVE), joining.accept_leave),
+    messages.Declared: Place(_CHANNEL, _JOINED, _declared),
+    messages.Member: Place(_CHANNEL, _JOINED, _member),
+    messages.Source: Place(_CHANNEL, _JOINED, _source),
+    messages.Attach: Place(_OWN, _OFFERED, _hear_unless_closed),
+    messages.Dropped: Place(_OWN, _OFFERED, _hear),
+    messages.Unreachable: Place(_OWN, _OFFERED, _hear_unless_closed),
+    messages.Released: Place(_OWN, _CLOSED, _released),
+    messages.Started: Place(_PEERS, _ATTACHED, _started),
+    messages.Gap: Place(_PEERS, _ATTACHED, _hear),
+    messages.Closed: Place(_PEERS, _OFFERED, _closed),
+    messages.Format: Place(None, _ANY, _format),
+    messages.Flush: Place(None, _ANY, _flush),
+    messages.Flushed: Place(None, _ANY, _flushed),
+    messages.Bye: Place(None, _ANY, _bye),
+    messages.Loan: Place(None, _ANY, _loan),
+}
