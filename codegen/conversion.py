@@ -18,12 +18,10 @@ from echo_core.codegen.emit.emitter import emit
 from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
 from echo_core.codegen.machine.store import use_cached, use_code, version_of
-from echo_core.codegen.plain.convert import convert_record
-from echo_core.codegen.plain.records import read
 from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
-from echo_core.errors import CompileError, ConversionError, FormatError, IncompatibleError, WireError
+from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import compare
 from echo_core.formats.format import Format
@@ -102,18 +100,9 @@ class Conversion:
         return converted if target is None else _written(converted, source, target)
 
     def _one(self, data: bytes) -> bytes:
-        try:
-            if not self.is_fixed:
-                interpreter.verify(self.verification, data)
-            return data if self.keeps else interpreter.convert(self.plan, data)
-        except (WireError, ConversionError):
-            self._explain(data)
-            raise
-
-    def _explain(self, data: bytes) -> None:
-        """Raises the same with the field's path, which plans do not know."""
-        plain = read(data, self.sender.layout)
-        convert_record(plain, self.sender.record, self.receiver.record, self.receiver.name)
+        if not self.is_fixed:
+            interpreter.verify(self.verification, data)
+        return data if self.keeps else interpreter.convert(self.plan, data)
 
     # -----------------------------------------------------------------------
     # Compiled

@@ -1,1 +1,1 @@
-"""Events, plain values and bytes by walking layouts: slow, complete, and what all else is held to."""
+"""Events, plain values and bytes by walking layouts: slow, complete, the reference for all else."""

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
 from typing import Generic, TypeVar, cast
 
-from echo_core.codegen.plain.convert import convert_record
+from echo_core.codegen.plain.defaults import without_local_defaults
 from echo_core.codegen.plain.objects import plain_of, value_of
-from echo_core.codegen.plain.records import read, write
+from echo_core.codegen.plain.records import Plain, read, write
+from echo_core.codegen.plans import interpreter
+from echo_core.codegen.plans.plan import Plan
+from echo_core.codegen.plans.planner import plan
+from echo_core.codegen.plans.verification import verification
 from echo_core.errors import FormatError, WireError
 from echo_core.formats.compare import Report, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
+from echo_core.formats.layout import Layout
 
 T = TypeVar("T")
 
@@ -42,11 +49,24 @@ class GenericCodec(Generic[T]):
 
     def decode(self, data: Data) -> T:
         """The event; WireError for bytes that are no record of the sender's format."""
-        plain = read(_bytes_of(data), self.sender.layout)
         receiver = self.receiver.record
-        if not self.report.is_same:
-            plain = convert_record(plain, self.sender.record, receiver, receiver.name)
-        return cast("T", value_of(receiver, plain, receiver.name))
+        return cast("T", value_of(receiver, self._plain(_bytes_of(data)), receiver.name))
+
+    def _plain(self, data: memoryview) -> dict[str, Plain]:
+        """The receiver's plain value; what only its class can default stays out of it."""
+        if self.report.is_same:
+            return read(data, self.sender.layout)
+        check, convert, layout = self._conversion
+        record = bytes(data)
+        interpreter.verify(check, record)
+        return read(interpreter.convert(convert, record), layout)
+
+    @cached_property
+    def _conversion(self) -> tuple[Plan, Plan, Layout]:
+        """How the sender's records are verified and converted, and the layout that they are converted to."""
+        sender, receiver = self.sender.layout, self.receiver.layout
+        layout = replace(receiver, record=without_local_defaults(sender.record, receiver.record))
+        return verification(sender), plan(sender, layout), layout
 
     def decode_many(self, data: Data) -> list[T]:
         """The events of many records, one after another."""

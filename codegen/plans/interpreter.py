@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterator
 from math import prod
 from typing import NoReturn
 
 import numpy as np
 
 from echo_core.codegen.plans.plan import (
+    NOWHERE,
     Agree,
     Append,
     Cast,
@@ -29,13 +32,14 @@ from echo_core.codegen.plans.plan import (
     Slot,
     Text,
     When,
+    Where,
     Word,
     steps,
 )
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import ConversionError, WireError
-from echo_core.formats.types import Kind, Scalar, round_up
-from echo_core.formats.values import decode_text, integer_range, struct_format
+from echo_core.formats.types import Blob, Kind, Scalar, Type, round_up
+from echo_core.formats.values import decode_text, integer_range, scalar_dtype, struct_format
 
 Operations = tuple[Operation, ...]
 
@@ -43,31 +47,48 @@ Operations = tuple[Operation, ...]
 def verify(plan: Plan, data: bytes) -> None:
     """Executes a verification; WireError where a record breaks the rules."""
     verifier = _Verifier(data, plan.sender)
+    whole = Where(plan.sender.name)
     if len(data) < plan.sender.size:
-        _refuse(f"at least {plan.sender.size} bytes", len(data))
+        verifier.refuse(whole, f"at least {plan.sender.size} bytes", len(data))
     verifier.run(plan.operations, 0)
     if verifier.end != len(data):
-        _refuse(f"a record of {verifier.end} bytes", len(data))
+        verifier.refuse(whole, f"a record of {verifier.end} bytes", len(data))
 
 
 def convert(plan: Plan, data: bytes) -> bytes:
-    """The receiver's record for a sender's that has been verified."""
+    """The receiver's record for one that has been verified; ConversionError where a value does not fit."""
     converter = _Converter(data, plan)
     converter.run(plan.operations, 0, 0)
     return bytes(converter.out)
 
 
-def _refuse(expected: str, got: object) -> NoReturn:
-    msg = f"Expected {expected}, got {got}"
-    raise WireError(msg)
-
-
 class _Source:
-    """Reads a sender's record."""
+    """Reads a sender's record, and raises the errors that name the field and the element."""
+
+    error: type[ConversionError | WireError]
 
     def __init__(self, data: bytes, side: Side) -> None:
         self.data = data
         self._side = side
+        self._indexes: list[int] = []  # of each loop that is being done, the outermost first
+
+    def refuse(self, where: Where, expected: str, got: object, inner: tuple[int, ...] = ()) -> NoReturn:
+        """Raises the error; `inner` are the indexes within the loops that one operation stands for."""
+        msg = f"Expected {expected}, got {got}"
+        raise self.error(msg, path=self.path(where, inner))
+
+    def path(self, where: Where, inner: tuple[int, ...] = ()) -> str:
+        """The path with an index for each loop."""
+        indexes = iter((*self._indexes, *inner))
+        return re.sub(r"\[\]", lambda _: f"[{next(indexes)}]", where.path)
+
+    def elements(self, count: int) -> Iterator[int]:
+        """The indexes of a loop; an error within it names the one that is being done."""
+        self._indexes.append(0)
+        for i in range(count):
+            self._indexes[-1] = i
+            yield i
+        self._indexes.pop()
 
     def word(self, at: int) -> int:
         return int.from_bytes(self.data[at : at + self._side.pointer_size], self._side.byte_order)
@@ -102,6 +123,8 @@ class _Source:
 class _Verifier(_Source):
     """`end` is where the next variable part may begin."""
 
+    error = WireError
+
     def __init__(self, data: bytes, side: Side) -> None:
         super().__init__(data, side)
         self.end = side.size
@@ -110,57 +133,67 @@ class _Verifier(_Source):
         for operation, body in steps(operations):
             match operation:
                 case Text():
-                    self._pass_text(base + operation.source, operation.source_size)
+                    self._pass_text(operation, base + operation.source)
                 case Run():
                     self._pass_run(operation, body, base)
                 case When():
-                    self._pass_when(operation.source, body, base)
+                    self._pass_when(operation, body, base)
                 case Each():
-                    for i in range(operation.count):
+                    for i in self.elements(operation.count):
                         self.run(body, base + operation.source + i * operation.source_stride)
                 case _:
                     raise AssertionError(operation)
 
-    def _pass_text(self, at: int, size: int | None) -> None:
-        start = self._begin(at, 1) if size is None else at
+    def _pass_text(self, text: Text, at: int) -> None:
+        size = text.source_size
+        start = self._begin(text.where, at, 1) if size is None else at
         end = self.text_end(start, size)
         if end < 0:
-            _refuse("a text that a NUL ends", "none")
-        decode_text(self.data[start:end], "")
+            self.refuse(text.where, "a text that a NUL ends within the record", "none")
+        held = self.data[start:end]
+        try:
+            held.decode()
+        except UnicodeDecodeError:
+            decode_text(held, self.path(text.where))  # which refuses it in its own words
         if size is None:
             self.end = end + 1
 
-    def _pass_run(self, operation: Run, body: Operations, base: int) -> None:
-        slot = operation.source
+    def _pass_run(self, run: Run, body: Operations, base: int) -> None:
+        slot = run.source
         assert isinstance(slot, Slot)
         lengths = self.lengths(slot, base)
-        if min(lengths) < 0 or prod(n for n in lengths if n) > MAX_EXTENT:
-            _refuse("lengths of a sequence", lengths)
-        count = prod(lengths)
-        start = self._begin(base + slot.offset, slot.alignment)
-        if count * operation.source_stride > len(self.data) - start:
-            _refuse(f"{count} elements within the record", len(self.data) - start)
-        self.end = start + count * operation.source_stride
+        if min(lengths) < 0:
+            self.refuse(run.where, "a count of elements", min(lengths))
+        if prod(n for n in lengths if n) > MAX_EXTENT:
+            self.refuse(run.where, f"dimensions of at most {MAX_EXTENT} elements", lengths)
+        count, stride = prod(lengths), run.source_stride
+        start = self._begin(run.where, base + slot.offset, slot.alignment)
+        if count * stride > len(self.data) - start:
+            what = "bytes" if isinstance(run.where.type, Blob) else "elements"
+            self.refuse(run.where, f"{count} {what} within the record", (len(self.data) - start) // stride)
+        self.end = start + count * stride
         if body:
-            for i in range(count):
-                self.run(body, start + i * operation.source_stride)
+            for i in self.elements(count):
+                self.run(body, start + i * stride)
 
-    def _begin(self, at: int, alignment: int) -> int:
+    def _begin(self, where: Where, at: int, alignment: int) -> int:
         expected = round_up(self.end, alignment)
         start = self.word(at)
         if start != expected or start > len(self.data):
-            _refuse(f"the offset {expected}, where the next part begins", start)
+            self.refuse(where, f"the offset {expected}, where the next part begins", start)
         return start
 
-    def _pass_when(self, source: Flag | Offset, body: Operations, base: int) -> None:
-        if self.is_present(source, base):
+    def _pass_when(self, when: When, body: Operations, base: int) -> None:
+        if self.is_present(when.source, base):
             self.run(body, base)
-        elif isinstance(source, Offset) and any(self.length(n, base) for n in source.lengths):
-            _refuse("no length beside an offset of 0", "one")
+        elif isinstance(when.source, Offset) and any(self.length(n, base) for n in when.source.lengths):
+            self.refuse(when.where, "no length beside an offset of 0", "one")
 
 
 class _Converter(_Source):
     """Writes the receiver's record: fixed parts in place, variable parts at the end of `out`."""
+
+    error = ConversionError
 
     def __init__(self, data: bytes, plan: Plan) -> None:
         super().__init__(data, plan.sender)
@@ -172,54 +205,76 @@ class _Converter(_Source):
             match operation:
                 case Move():
                     self._move(operation, base, target)
-                case Fill():
-                    self._put(target + operation.target, operation.data)
-                case Cast():
-                    self._cast(operation, base, target)
-                case Renumber():
-                    self._renumber(operation, base, target)
-                case Each():
-                    self._each(operation, body, base, target)
-                case When():
-                    self._when(operation, body, base, target)
-                case Agree():
-                    self._agree(operation, base)
-                case Run():
-                    self._run(operation, body, base, target)
                 case Text():
                     self._text(operation, base, target)
+                case Run():
+                    self._run(operation, body, base, target)
+                case When():
+                    self._when(operation, body, base, target)
+                case Cast():
+                    self._cast(operation, base, target)
+                case Each():
+                    self._each(operation, body, base, target)
+                case Fill():
+                    self._put(target + operation.target, operation.data)
+                case Renumber():
+                    self._renumber(operation, base, target)
+                case Agree():
+                    self._agree(operation, base)
                 case Append():
-                    self._part(operation.slot, operation.data, target)
+                    size = len(operation.data)
+                    self._part(operation.slot, operation.data, target, [size] * len(operation.slot.lengths))
 
     def _put(self, at: int, data: bytes) -> None:
         self.out[at : at + len(data)] = data
 
     def _move(self, move: Move, base: int, target: int) -> None:
         data = self.data[base + move.source : base + move.source + move.size]
-        if move.unit > 1:
+        if move.unit == move.size:
+            data = data[::-1]
+        elif move.unit > 1:
             data = (
                 np.frombuffer(data, f"V{move.unit}").view(np.uint8).reshape(-1, move.unit)[:, ::-1].tobytes()
             )
         self._put(target + move.target, data)
 
     def _cast(self, cast: Cast, base: int, target: int) -> None:
+        if cast.is_checked:
+            self._cast_checked(cast, base, target)
+            return
+        dtype = scalar_dtype(cast.sender, self._side.byte_order)
+        numbers = np.frombuffer(self.data, dtype, cast.count, base + cast.source)
+        if cast.sender.kind is Kind.BOOL:  # a foreign true may be any number but 0
+            numbers = numbers.view(np.uint8) != 0
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+            converted = numbers.astype(scalar_dtype(cast.receiver, self._receiver.byte_order))
+        self._put(target + cast.target, converted.tobytes())
+
+    def _cast_checked(self, cast: Cast, base: int, target: int) -> None:
+        form = struct_format(cast.receiver, self._receiver.byte_order)
         for i in range(cast.count):
             value = self.number(cast.sender, base + cast.source + i * cast.sender.size)
             number = cast_number(value, cast.sender, cast.receiver)
-            data = struct.pack(struct_format(cast.receiver, self._receiver.byte_order), number)
-            self._put(target + cast.target + i * cast.receiver.size, data)
+            if number is None:
+                self._refuse_number(cast, value, i)
+            self._put(target + cast.target + i * cast.receiver.size, struct.pack(form, number))
+
+    def _refuse_number(self, cast: Cast, value: float, i: int) -> NoReturn:
+        lengths = cast.where.lengths
+        i //= cast.count // prod(lengths)  # a complex number is two
+        inner = tuple(int(index) for index in np.unravel_index(i, lengths)) if lengths else ()
+        self.refuse(cast.where, _range(cast.receiver, cast.where.type or cast.receiver), value, inner)
 
     def _renumber(self, operation: Renumber, base: int, target: int) -> None:
         number = self.number(operation.sender, base + operation.source)
         numbers = dict(operation.numbers)
         if number not in numbers:
-            msg = f"Expected a number of the receiver's enumeration, got {number}"
-            raise ConversionError(msg)
+            self.refuse(operation.where, f"a number that has a name in `{operation.where.type}`", number)
         form = struct_format(operation.receiver, self._receiver.byte_order)
         self._put(target + operation.target, struct.pack(form, numbers[int(number)]))
 
     def _each(self, each: Each, body: Operations, base: int, target: int) -> None:
-        for i in range(each.count):
+        for i in self.elements(each.count):
             source = base + each.source + i * each.source_stride
             self.run(body, source, target + each.target + i * each.target_stride)
 
@@ -229,17 +284,16 @@ class _Converter(_Source):
             if when.target is not None:
                 self.out[target + when.target] = 1
         elif when.is_required:
-            msg = "Expected a value, got None"
-            raise ConversionError(msg)
+            self.refuse(when.where, f"`{when.where.type}`", None)
 
     def _agree(self, agree: Agree, base: int) -> None:
-        lengths = {
+        lengths = [
             self.length(length, base) if source is None or self.is_present(source, base) else 0
             for length, source in agree.lengths
-        }
-        if len(lengths) > 1:
-            msg = f"Expected the same length wherever one field counts, got {sorted(lengths)}"
-            raise ConversionError(msg)
+        ]
+        for where, length in zip(agree.wheres, lengths, strict=True):
+            if length != lengths[0]:
+                self.refuse(where, f"the length {lengths[0]}, which `{agree.count}` counts too", length)
 
     def _run(self, run: Run, body: Operations, base: int, target: int) -> None:
         assert run.target is not None
@@ -248,22 +302,22 @@ class _Converter(_Source):
         start = base + run.source.offset
         if isinstance(run.source, Slot):
             start = self.word(start)
-        self._check_known(run.target, lengths)
+        self._check_known(run, run.target, lengths)
         if isinstance(run.target, Slot):
-            end = self._part(run.target, bytes(count * run.target_stride), target, lengths)
+            end = self._part(run.target, bytes(count * run.target_stride), target, lengths, run.where)
         else:
             end = target + run.target.offset
-        for i in range(count):
+        for i in self.elements(count):
             self.run(body, start + i * run.source_stride, end + i * run.target_stride)
 
-    def _check_known(self, place: Inline | Slot, lengths: list[int]) -> None:
-        pairs = list(zip(place.lengths, lengths, strict=True))
-        if any(n == 0 for wanted, n in pairs if not isinstance(wanted, Known)):
-            return  # no elements here and no places there
-        for wanted, n in pairs:
-            if isinstance(wanted, Known) and wanted.count != n:
-                msg = f"Expected {wanted.count} elements, got {n}"
-                raise ConversionError(msg)
+    def _check_known(self, run: Run, place: Inline | Slot, lengths: list[int]) -> None:
+        known = [wanted.count if isinstance(wanted, Known) else None for wanted in place.lengths]
+        wanted = [n if m is None else m for m, n in zip(known, lengths, strict=True)]
+        if wanted == lengths or any(m is None and n == 0 for m, n in zip(known, lengths, strict=True)):
+            return  # in the second case there are no elements here and no places there
+        if isinstance(run.where.type, Scalar):
+            self.refuse(run.where, f"exactly {wanted[0]} bytes", lengths[0])
+        self.refuse(run.where, f"the dimensions {wanted}", lengths)
 
     def _text(self, text: Text, base: int, target: int) -> None:
         start = base + text.source
@@ -272,64 +326,70 @@ class _Converter(_Source):
         data = self.data[start : self.text_end(start, text.source_size)]
         assert text.target is not None
         if text.target_size is None:
-            self._part(Slot(text.target, (), 1), data + b"\0", target)
+            self._part(Slot(text.target, (), 1), data + b"\0", target, [], text.where)
         elif len(data) <= text.target_size:
             self._put(target + text.target, data)
         else:
-            msg = f"Expected text of at most {text.target_size} bytes, got {len(data)}"
-            raise ConversionError(msg)
+            self.refuse(text.where, f"text of at most {text.target_size} bytes", len(data))
 
-    def _part(self, slot: Slot, data: bytes, target: int, lengths: list[int] | None = None) -> int:
+    def _part(self, slot: Slot, data: bytes, target: int, lengths: list[int], where: Where = NOWHERE) -> int:
         """Appends a variable part and fills its slot; where the part begins."""
         start = round_up(len(self.out), slot.alignment)
         self.out += bytes(start - len(self.out)) + data
-        self._word(target + slot.offset, start)
-        for length, n in zip(slot.lengths, lengths or [len(data)] * len(slot.lengths), strict=True):
+        self._word(target + slot.offset, start, where)
+        for length, n in zip(slot.lengths, lengths, strict=True):
             match length:
                 case Word():
-                    self._word(target + length.offset, n)
+                    self._word(target + length.offset, n, where)
                 case Count():
-                    number = cast_number(n, Scalar(Kind.UINT, 8), length.scalar)
-                    form = struct_format(length.scalar, self._receiver.byte_order)
-                    self._put(target + length.offset, struct.pack(form, number))
+                    self._count(target + length.offset, length, n, where)
                 case Known():
                     pass
         return start
 
-    def _word(self, at: int, number: int) -> None:
-        try:
-            data = number.to_bytes(self._receiver.pointer_size, self._receiver.byte_order)
-        except OverflowError:
-            msg = f"Expected a record that {self._receiver.pointer_size}-byte offsets reach, got a larger one"
-            raise ConversionError(msg) from None
-        self._put(at, data)
+    def _count(self, at: int, count: Count, n: int, where: Where) -> None:
+        number = cast_number(n, Scalar(Kind.UINT, 8), count.scalar)
+        if number is None:
+            beside = Where(f"{where.path.rpartition('.')[0]}.{count.name}")
+            self.refuse(beside, _range(count.scalar, count.scalar), n)
+        self._put(at, struct.pack(struct_format(count.scalar, self._receiver.byte_order), number))
+
+    def _word(self, at: int, number: int, where: Where) -> None:
+        size = self._receiver.pointer_size
+        if number >= 1 << 8 * size:
+            self.refuse(where, f"a record that {size}-byte offsets reach", "a larger one")
+        self._put(at, number.to_bytes(size, self._receiver.byte_order))
 
 
-def cast_number(value: float, sender: Scalar, receiver: Scalar) -> float:
-    """A number in another type: precision may go, range may not."""
+def cast_number(value: float, sender: Scalar, receiver: Scalar) -> float | None:
+    """A number in another type: precision may go, range may not; None where it does not fit."""
     match receiver.kind:
         case Kind.FLOAT:
             return _to_float(value, sender, receiver)
-        case Kind.BOOL if value not in (0, 1):
-            low, high = 0, 1
         case Kind.BOOL:
-            return bool(value)
+            return bool(value) if value in (0, 1) else None
         case _:
             low, high = integer_range(receiver.kind, receiver.size)
-            if np.isfinite(value) and low <= int(value) <= high:
-                return int(value)
-    msg = f"Expected `{receiver}` from {low} to {high}, got {value}"
-    raise ConversionError(msg)
+            return int(value) if np.isfinite(value) and low <= int(value) <= high else None
 
 
-def _to_float(value: float, sender: Scalar, receiver: Scalar) -> float:
+def _to_float(value: float, sender: Scalar, receiver: Scalar) -> float | None:
     """One rounding, from the sender's own type: by way of float64 an int64 would be rounded twice."""
     exact = np.array(
         value, f"{'f' if sender.kind is Kind.FLOAT else sender.kind.name[0].lower()}{sender.size}"
     )
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = exact.astype(f"f{receiver.size}")
-    if np.isfinite(exact) and not np.isfinite(rounded):
-        msg = f"Expected a number within the range of `{receiver}`, got {value}"
-        raise ConversionError(msg)
-    return float(rounded)
+    return None if np.isfinite(exact) and not np.isfinite(rounded) else float(rounded)
+
+
+def _range(receiver: Scalar, declared: Type) -> str:
+    """What fits, in words; `declared` is the field's type, which a float may be one half of."""
+    match receiver.kind:
+        case Kind.FLOAT:
+            return f"a number within the range of `{declared}`"
+        case Kind.BOOL:
+            return f"0 or 1 for `{declared}`"
+        case _:
+            low, high = integer_range(receiver.kind, receiver.size)
+            return f"`{declared}` from {low} to {high}"

@@ -3,7 +3,8 @@
 A plan is a flat tuple of frozen operations. Offsets count from the start of the record (or of the element)
 that the operation is in; an operation with a `body` is followed by that many operations, which are done for
 each element, or where a value is present. The interpreter executes plans and the emitter turns the same
-plans into LLVM IR; neither knows formats beyond what a plan says.
+plans into LLVM IR; neither knows formats beyond what a plan says. An operation that can fail has a `where`,
+which is for the interpreter's messages and no part of what the operation is.
 
 Nothing here checks where a part lies: a record is verified before it is converted, by a plan of its own
 (see `verification.py`), and a conversion may then follow every slot.
@@ -12,10 +13,26 @@ Nothing here checks where a part lies: a record is verified before it is convert
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from echo_core.formats.abi import ByteOrder
-from echo_core.formats.types import Scalar
+from echo_core.formats.types import Scalar, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The field that an operation is about: the receiver's, or the sender's in a verification.
+
+    `path` has `[]` for each loop that the operation is in. `lengths` are those of the loops that one `Cast`
+    stands for, the innermost last.
+    """
+
+    path: str
+    type: Type | None = None
+    lengths: tuple[int, ...] = ()
+
+
+NOWHERE = Where("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,7 @@ class Cast:
     sender: Scalar
     receiver: Scalar
     is_checked: bool
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,7 @@ class Renumber:
     sender: Scalar
     receiver: Scalar
     numbers: tuple[tuple[int, int], ...]
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +116,7 @@ class When:
     target: int | None
     is_required: bool
     body: int
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +139,7 @@ class Count:
 
     offset: int
     scalar: Scalar
+    name: str = field(default="", compare=False, repr=False)
 
 
 Length = Known | Word | Count
@@ -128,10 +149,13 @@ Length = Known | Word | Count
 class Agree:
     """Lengths that one count of the receiver's stands for: the conversion fails unless all are the same.
 
-    A length with a flag or a slot beside it is 0 where that says that there is nothing.
+    A length with a flag or a slot beside it is 0 where that says that there is nothing. `count` is the field
+    that counts, `wheres` are the sequences that the lengths belong to.
     """
 
     lengths: tuple[tuple[Length, Flag | Offset | None], ...]
+    count: str = field(default="", compare=False, repr=False)
+    wheres: tuple[Where, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +188,7 @@ class Run:
     source_stride: int
     target_stride: int
     body: int
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +202,7 @@ class Text:
     source_size: int | None
     target: int | None
     target_size: int | None
+    where: Where = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +223,7 @@ class Side:
     byte_order: ByteOrder
     pointer_size: int
     size: int
+    name: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

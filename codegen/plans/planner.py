@@ -29,6 +29,7 @@ from echo_core.codegen.plans.plan import (
     Slot,
     Text,
     When,
+    Where,
     Word,
     steps,
 )
@@ -61,7 +62,7 @@ def plan(sender: Layout, receiver: Layout) -> Plan:
 
 def side_of(layout: Layout) -> Side:
     """What a plan keeps of a layout."""
-    return Side(layout.byte_order, layout.pointer_size, layout.record.size)
+    return Side(layout.byte_order, layout.pointer_size, layout.record.size, layout.record.name)
 
 
 def lengths_of(sequence: Sequence, record: Record, base: int, slot: int) -> tuple[Length, ...]:
@@ -77,7 +78,7 @@ def lengths_of(sequence: Sequence, record: Record, base: int, slot: int) -> tupl
         else:
             counter = next(member for member in record.fields if member.name == n)
             assert isinstance(counter.type, Scalar)
-            lengths.append(Count(base + counter.offset, counter.type))
+            lengths.append(Count(base + counter.offset, counter.type, n))
     return tuple(lengths)
 
 
@@ -122,7 +123,7 @@ class _Planner:
     def record(self, sender: Record, receiver: Record, base: int, target: int, path: str) -> list[Operation]:
         matched = match(sender, receiver)
         counts = counted_by(receiver)
-        operations = self._agreements(sender, receiver, matched, base)
+        operations = self._agreements(sender, receiver, matched, base, path)
         for member in receiver.fields:
             place = _Place(member.type, target + member.offset, receiver, target)
             if member.name in counts:
@@ -136,18 +137,22 @@ class _Planner:
         return merged(operations)
 
     def _agreements(
-        self, sender: Record, receiver: Record, matched: dict[str, Field], base: int
+        self, sender: Record, receiver: Record, matched: dict[str, Field], base: int, path: str
     ) -> list[Operation]:
         """One for each count of the receiver's that stands for lengths which may differ at the sender."""
-        held: dict[str, dict[tuple[Length, Flag | Offset | None], None]] = {}
+        held: dict[str, dict[tuple[Length, Flag | Offset | None], Where]] = {}
         for member in receiver.fields:
             type_ = required(member.type)
             for i, name in enumerate(type_.shape if isinstance(type_, Sequence) else ()):
                 if isinstance(name, str):
                     found = matched.get(member.name)
                     length = _held(found, i, sender, base) if found else (Known(0), None)
-                    held.setdefault(name, {})[length] = None
-        return [Agree(tuple(lengths)) for lengths in held.values() if len(lengths) > 1]
+                    held.setdefault(name, {}).setdefault(length, Where(f"{path}.{member.name}", type_))
+        return [
+            Agree(tuple(wheres), count, tuple(wheres.values()))
+            for count, wheres in held.items()
+            if len(wheres) > 1
+        ]
 
     def value(self, source: _Place, target: _Place, path: str) -> list[Operation]:
         match source.type, target.type:
@@ -161,7 +166,7 @@ class _Planner:
             case Record(), Record():
                 return self.record(source.type, target.type, source.at, target.at, path)
             case _:
-                return self._leaf(source, target)
+                return self._leaf(source, target, Where(path, target.type))
 
     def _nullable(self, source: _Place, target: _Place, path: str) -> list[Operation]:
         assert isinstance(source.type, Nullable)
@@ -172,18 +177,19 @@ class _Planner:
             flag = None if target.type.by_reference else target.at + target.type.element.size
             return [When(absence, flag, is_required=False, body=len(body)), *body]
         body = self.value(inner, target, path)
-        return [When(absence, None, is_required=True, body=len(body)), *body]
+        return [When(absence, None, True, len(body), Where(path, target.type)), *body]
 
     def _elements(self, source: _Place, target: _Place, path: str) -> list[Operation]:
         sender, receiver = source.type, target.type
         assert isinstance(sender, Array | Sequence)
         assert isinstance(receiver, Array | Sequence)
-        body = self.value(source.inside(sender.element, 0), target.inside(receiver.element, 0), path)
+        body = self.value(source.inside(sender.element, 0), target.inside(receiver.element, 0), path + "[]")
         strides = sender.element.size, receiver.element.size
         if isinstance(sender, Array) and isinstance(receiver, Array):
             count = sender.size // sender.element.size
             return _static(source.at, target.at, count, *strides, body)
-        run = Run(self._run_place(source), self._run_place(target), *strides, len(body))
+        where = Where(path, receiver)
+        run = Run(self._run_place(source), self._run_place(target), *strides, len(body), where)
         return [run, *body]
 
     def _run_place(self, place: _Place) -> Inline | Slot:
@@ -193,38 +199,44 @@ class _Planner:
         lengths = lengths_of(place.type, place.record, place.base, place.at)
         return Slot(place.at, lengths, place.type.element.alignment)
 
-    def _leaf(self, source: _Place, target: _Place) -> list[Operation]:
+    def _leaf(self, source: _Place, target: _Place, where: Where) -> list[Operation]:
         match source.type, target.type:
             case (types.Text() | Scalar(kind=Kind.CHARS), types.Text() | Scalar(kind=Kind.CHARS)):
-                return self._text(source, target)
+                return self._text(source, target, where)
             case (Blob() | Scalar(kind=Kind.BYTES), Blob() | Scalar(kind=Kind.BYTES)):
-                return self._bytes(source, target)
+                return self._bytes(source, target, where)
             case (Scalar() | Enumeration(), Scalar() | Enumeration()):
-                return self._number(source.type, target.type, source.at, target.at)
+                return self._number(source.type, target.type, source.at, target.at, where)
             case _:
                 raise AssertionError(source, target)  # the comparison has refused it
 
-    def _text(self, source: _Place, target: _Place) -> list[Operation]:
+    def _text(self, source: _Place, target: _Place, where: Where) -> list[Operation]:
         sizes = [p.type.size if isinstance(p.type, Scalar) else None for p in (source, target)]
         if sizes[0] is not None and sizes[1] is not None and sizes[0] <= sizes[1]:
             return [Move(source.at, target.at, sizes[0])]
-        return [Text(source.at, sizes[0], target.at, sizes[1])]
+        return [Text(source.at, sizes[0], target.at, sizes[1], where)]
 
-    def _bytes(self, source: _Place, target: _Place) -> list[Operation]:
+    def _bytes(self, source: _Place, target: _Place, where: Where) -> list[Operation]:
         if isinstance(source.type, Scalar) and isinstance(target.type, Scalar):
             return [Move(source.at, target.at, source.type.size)]
         places = [
             blob_slot(p.type, p.at) if isinstance(p.type, Blob) else Inline(p.at, (Known(p.type.size),))
             for p in (source, target)
         ]
-        return [Run(places[0], places[1], 1, 1, 1), Move(0, 0, 1)]
+        return [Run(places[0], places[1], 1, 1, 1, where), Move(0, 0, 1)]
 
     def _number(
-        self, sender: Scalar | Enumeration, receiver: Scalar | Enumeration, source: int, target: int
+        self,
+        sender: Scalar | Enumeration,
+        receiver: Scalar | Enumeration,
+        source: int,
+        target: int,
+        where: Where,
     ) -> list[Operation]:
         given, wanted = _integer(sender), _integer(receiver)
         if isinstance(receiver, Enumeration) and not keeps_numbers(sender, receiver):
-            return [Renumber(source, target, given, wanted, tuple(new_numbers(sender, receiver).items()))]
+            numbers = tuple(new_numbers(sender, receiver).items())
+            return [Renumber(source, target, given, wanted, numbers, where)]
         if given == wanted:
             return [Move(source, target, given.size, self._unit(given))]
         if wanted.kind is Kind.COMPLEX:
@@ -233,8 +245,8 @@ class _Planner:
             part = Scalar(Kind.FLOAT, given.size // count)
             if part == half:
                 return [Move(source, target, given.size, self._unit(given))]
-            return [Cast(source, target, count, part, half, is_checked=_is_lossy(part, half))]
-        return [Cast(source, target, 1, given, wanted, is_checked=_is_lossy(sender, receiver))]
+            return [Cast(source, target, count, part, half, _is_lossy(part, half), where)]
+        return [Cast(source, target, 1, given, wanted, _is_lossy(sender, receiver), where)]
 
     def _unit(self, scalar: Scalar) -> int:
         return 1 if self.sender.byte_order == self.receiver.byte_order else scalar.alignment
@@ -327,7 +339,8 @@ def _static(
         case [Cast(0, 0, n, sender, receiver) as cast] if (
             n * sender.size == source_stride and n * receiver.size == target_stride
         ):
-            return [replace(cast, source=source, target=target, count=count * n)]
+            where = replace(cast.where, lengths=(count, *cast.where.lengths))
+            return [replace(cast, source=source, target=target, count=count * n, where=where)]
         case _:
             return [Each(source, target, count, source_stride, target_stride, len(body)), *body]
 

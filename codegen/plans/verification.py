@@ -11,7 +11,7 @@ verified: they are arrays, or somebody's who looks at each.
 
 from __future__ import annotations
 
-from echo_core.codegen.plans.plan import Each, Operation, Plan, Run, Slot, Text, When
+from echo_core.codegen.plans.plan import Each, Operation, Plan, Run, Slot, Text, When, Where
 from echo_core.codegen.plans.planner import absence_of, blob_slot, lengths_of, side_of
 from echo_core.formats import types
 from echo_core.formats.layout import Layout
@@ -25,38 +25,38 @@ MAX_EXTENT = 2**40
 def verification(layout: Layout) -> Plan:
     """The plan that passes every variable part and all chars of a record."""
     side = side_of(layout)
-    return Plan(side, side, tuple(_record(layout.record, 0)))
+    return Plan(side, side, tuple(_record(layout.record, 0, layout.record.name)))
 
 
-def _record(record: Record, base: int) -> list[Operation]:
+def _record(record: Record, base: int, path: str) -> list[Operation]:
     return [
         operation
         for field in record.fields
-        for operation in _type(field.type, record, base, base + field.offset)
+        for operation in _type(field.type, record, base, base + field.offset, f"{path}.{field.name}")
     ]
 
 
-def _type(type_: Type, record: Record, base: int, at: int) -> list[Operation]:
+def _type(type_: Type, record: Record, base: int, at: int, path: str) -> list[Operation]:
     match type_:
         case types.Text():
-            return [Text(at, None, None, None)]
+            return [Text(at, None, None, None, Where(path, type_))]
         case Scalar(kind=Kind.CHARS):
-            return [Text(at, type_.size, None, None)]
+            return [Text(at, type_.size, None, None, Where(path, type_))]
         case Blob():
-            return [Run(blob_slot(type_, at), None, 1, 0, 0)]
+            return [Run(blob_slot(type_, at), None, 1, 0, 0, Where(path, type_))]
         case Sequence():
-            body = _type(type_.element, record, base, 0)
+            body = _type(type_.element, record, base, 0, path + "[]")
             slot = Slot(at, lengths_of(type_, record, base, at), type_.element.alignment)
-            return [Run(slot, None, type_.element.size, 0, len(body)), *body]
+            return [Run(slot, None, type_.element.size, 0, len(body), Where(path, type_)), *body]
         case Array():
-            body = _type(type_.element, record, base, 0)
+            body = _type(type_.element, record, base, 0, path + "[]")
             count = type_.size // type_.element.size
             return [Each(at, 0, count, type_.element.size, 0, len(body)), *body] if body else []
         case Nullable():
-            body = _type(type_.element, record, base, at)
-            absence = absence_of(type_, record, base, at)
-            return [When(absence, None, is_required=False, body=len(body)), *body] if body else []
+            body = _type(type_.element, record, base, at, path)
+            when = When(absence_of(type_, record, base, at), None, False, len(body), Where(path, type_))
+            return [when, *body] if body else []
         case Record():
-            return _record(type_, at)
+            return _record(type_, at, path)
         case _:
             return []

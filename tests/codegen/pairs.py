@@ -13,7 +13,6 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from echo_core.codegen.plain.convert import convert_record
 from echo_core.codegen.plain.records import read, write
 from echo_core.codegen.plans.plan import Plan
 from echo_core.codegen.plans.planner import plan
@@ -25,6 +24,7 @@ from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import Array, Blob, Field, Kind, Nullable, Record, Scalar, Sequence, Text, Type
 from echo_core.formats.values import is_numeric
+from tests.codegen.plain_conversion import convert_record
 from tests.codegen.test_convert import (
     _Evolution,  # pyright: ignore[reportPrivateUsage] - how a format evolves is told there, once
     lossy_kin,
@@ -67,21 +67,22 @@ class Pair:
         """The sender's record of a plain value."""
         return write(plain, self.sender.layout)
 
-    def expected(self, message: bytes) -> bytes | None:
-        """The receiver's record by the code that knows no plans; None for a ConversionError."""
+    def expected(self, message: bytes) -> bytes | ConversionError:
+        """The receiver's record by the code that knows no plans, or its error."""
         plain = read(message, self.sender.layout)
         try:
-            converted = convert_record(plain, self.sender.record, self.receiver.record, "R")
-        except ConversionError:
-            return None
+            converted = convert_record(plain, self.sender.record, self.receiver.record, self.receiver.name)
+        except ConversionError as error:
+            return error
         return write(converted, self.receiver.layout)
 
     def assert_agrees(self, got: bytes | None, message: bytes) -> None:
         """Whether a conversion did what it should; the bits of a NaN are free."""
         expected = self.expected(message)
-        if got != expected:
-            assert got is not None, "refused, though it converts"
-            assert expected is not None, "converted, though it does not fit"
+        if got is None:
+            assert isinstance(expected, ConversionError), "refused, though it converts"
+        elif got != expected:
+            assert isinstance(expected, bytes), "converted, though it does not fit"
             assert len(got) == len(expected)
             layout = self.receiver.layout
             assert comparable(read(got, layout)) == comparable(read(expected, layout))

@@ -86,7 +86,7 @@ def made(pair: Pair, tier: Tier, *, lossy: bool = False) -> Conversion:
 def expected(pair: Pair) -> bytes:
     """What becomes of the pair's message."""
     record = pair.expected(MESSAGES[pair])
-    assert record is not None
+    assert isinstance(record, bytes)
     return record
 
 

@@ -16,8 +16,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from echo_core.codegen.plain.convert import convert, convert_record
 from echo_core.codegen.plain.records import as_array, flat, nested, read, shape_of, write
+from echo_core.codegen.plans import interpreter
+from echo_core.codegen.plans.planner import plan
+from echo_core.codegen.plans.verification import verification
 from echo_core.errors import ConversionError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.compare import Verdict, compare
@@ -54,11 +56,12 @@ def format_for(abi: Abi, name: str = "R", **types_by_name: Type) -> Format:
 
 
 def sent(plain: dict[str, Any], sender: Format, receiver: Format, *, lossy: bool = False) -> Any:
-    """The plain value of a record that was written, compared, read, converted, and written again."""
+    """The plain value of a record that was written, compared, verified, converted and read."""
     compare(sender, receiver, lossy=lossy).raise_if_refused()
-    received = read(write(plain, sender.layout), sender.layout)
-    converted = convert_record(received, sender.record, receiver.record, receiver.name)
-    return read(write(converted, receiver.layout), receiver.layout)
+    message = write(plain, sender.layout)
+    interpreter.verify(verification(sender.layout), message)
+    converted = interpreter.convert(plan(sender.layout, receiver.layout), message)
+    return read(converted, receiver.layout)
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -457,14 +460,15 @@ def test_pair_of_kinds_converts_by_its_rule(theirs: str, ours: str) -> None:
         assume(loss is not Loss.REFUSED)
         small = st.integers(0, 3) if theirs in ("int", "uint") else st.nothing()
         value = data.draw(small | leaf_values(sender))
+        formats = format_for(NATIVE, a=sender), format_for(NATIVE, a=receiver)
         try:
             expected = ruled(value, sender, receiver)
         except UnfitError:
             assert loss is Loss.LOSSY
             with pytest.raises(ConversionError, match=r"- at `R\.a`"):
-                convert(value, sender, receiver, "R.a")
+                sent({"a": value}, *formats, lossy=True)
             return
-        converted = convert(value, sender, receiver, "R.a")
+        converted = sent({"a": value}, *formats, lossy=True)["a"]
         assert comparable(converted) == comparable(expected)
         if loss is Loss.LOSSLESS and ours != "enum":
             assert converted == value or value != value

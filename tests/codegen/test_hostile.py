@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 
 from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.machine.cache import default_cache, disable_cache, set_cache
-from echo_core.codegen.plain.convert import convert_record
 from echo_core.codegen.plain.records import MAX_EXTENT, read, write
 from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.verification import MAX_EXTENT as MAX_VERIFIED_EXTENT
@@ -50,6 +49,7 @@ from tests.codegen.pairs import (
     messages,
     pair_from,
 )
+from tests.codegen.plain_conversion import convert_record
 from tests.codegen.test_records import edges, sample, slot_words
 from tests.formats.strategies import comparable, examples, packed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from echo_core.codegen.plain.records import read, write
@@ -64,6 +64,24 @@ def test_interpreted_record_with_consent_is_what_the_oracle_writes_or_fails_in_b
     pair = pair_from(data, is_lossy=True)
     message = data.draw(messages(pair))
     pair.assert_agrees(converted(pair, message), message)
+
+
+@examples(350)
+@given(st.data())
+def test_value_that_does_not_fit_is_told_in_the_words_of_the_oracle(data: st.DataObject) -> None:
+    """The same type, value and path, down to the element, though a plan knows no fields."""
+    pair = pair_from(data, is_lossy=True)
+    message = data.draw(messages(pair))
+    expected = pair.expected(message)
+    assume(isinstance(expected, ConversionError))
+    with pytest.raises(ConversionError) as caught:
+        convert(pair.plan, message)
+    told, wanted = str(caught.value), str(expected)
+    if "counts too" in told:
+        return  # a plan looks at lengths before it looks at values, the oracle after
+    if "dimensions" in told:  # of lists without elements the oracle knows the first one only
+        told, wanted = (text.partition(", got")[0] for text in (told, wanted))
+    assert (told, caught.value.path) == (wanted, getattr(expected, "path", None))
 
 
 @examples(120)

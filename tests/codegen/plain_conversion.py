@@ -1,7 +1,7 @@
-"""Plain values of a sender's record as those of a receiver's, following `formats/compare.py`.
+"""An oracle for conversions that knows no plans: plain values of a sender's record as those of a receiver's.
 
-The report has accepted the pair before a value is converted, so only values can fail here: with
-ConversionError and the field's path.
+It follows `formats/compare.py`, which has accepted the pair before a value is converted. So only values can
+fail here: with ConversionError and the field's path, in the words of the interpreter.
 """
 
 from __future__ import annotations
