@@ -1,7 +1,7 @@
 """Where a node can be reached: `tcp://host:port`, `tcp://[IPv6]:port`, or `unix:@name`, an abstract socket.
 
-Shared memory has no address: two processes agree on it over a Unix socket. Addresses travel as text, and a
-reader passes over those of a kind that it does not know: that is how a later kind comes into the world.
+Shared memory has no address of its own: two processes set it up over a Unix socket. Addresses are sent as
+text, and readers ignore kinds that they do not know, so that a later version can add kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from echo_core.errors import LinkError
 
-MAX_UNIX_NAME_BYTES = 107  # sun_path is 108 bytes, and an abstract name begins with a NUL
+MAX_UNIX_NAME_BYTES = 107  # sun_path has 108 bytes, of which an abstract name uses the first for a NUL
 
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _SCOPE = re.compile(r"[A-Za-z0-9._-]{1,15}")  # of a network interface
@@ -43,7 +43,7 @@ class TcpAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether no other host can reach it; a name other than `localhost` may lead anywhere."""
+        """Whether no other host can reach it; a name other than `localhost` may resolve to any address."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -51,7 +51,7 @@ class TcpAddress:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it stands for all interfaces of a host: one can listen there, and nobody connect to it."""
+        """Whether it means all interfaces of a host: usable for listening, but not for connecting."""
         try:
             return ipaddress.ip_address(self.host).is_unspecified
         except ValueError:
@@ -60,7 +60,7 @@ class TcpAddress:
 
 @dataclass(frozen=True, slots=True)
 class UnixAddress:
-    """An abstract Unix socket: it has no file, so nothing is left behind by a process that was killed."""
+    """An abstract Unix socket. It has no file, so a killed process leaves nothing behind."""
 
     name: str
 
@@ -77,7 +77,7 @@ Address = TcpAddress | UnixAddress
 
 
 def parse_address(text: str) -> Address:
-    """The address that `str` would write so; LinkError for anything else."""
+    """Parse what `str(address)` writes; LinkError for any other text."""
     if text.startswith("tcp://"):
         return _parse_tcp(text)
     if text.startswith("unix:@"):
@@ -87,7 +87,7 @@ def parse_address(text: str) -> Address:
 
 
 def known_addresses(texts: Iterable[str]) -> list[Address]:
-    """Those of kinds that this version knows."""
+    """The addresses of known kinds; others are ignored."""
     found: list[Address] = []
     for text in texts:
         with contextlib.suppress(LinkError):

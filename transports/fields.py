@@ -1,8 +1,8 @@
-"""Fields of messages: how an integer, bytes, a text and a list are written and read.
+"""Codecs for the fields of messages: integers, bytes, text and lists.
 
-Little-endian integers, bytes of fixed size, and what varies in size behind a uint32 that tells the size in
-bytes (of text and blobs) or the number of items (of lists). Nothing is read beyond the data, nothing may be
-left over, and every size is held to a limit before anything is made of it.
+Integers are little-endian. Bytes of fixed size stand alone; text, blobs and lists have a uint32 prefix, which
+is the size in bytes or the number of items. A reader never reads beyond the data, refuses trailing bytes, and
+checks every size against its limit before it allocates anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """A position in bytes, which moves as they are read."""
+    """Bytes with a read position."""
 
     __slots__ = ("_data", "_position")
 
@@ -27,7 +27,7 @@ class Reader:
         self._position = 0
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Read the next `size` bytes; WireError if there are fewer."""
         end = self._position + size
         if end > len(self._data):
             msg = f"Expected {end} bytes or more, got {len(self._data)}"
@@ -37,7 +37,7 @@ class Reader:
         return taken
 
     def finish(self) -> None:
-        """Nothing may be left over."""
+        """Raise WireError if bytes are left."""
         if self._position != len(self._data):
             msg = f"Expected {self._position} bytes, got {len(self._data)}"
             raise WireError(msg)
@@ -45,7 +45,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How a field is written and read; `write` raises EncodeError, `read` WireError."""
+    """Writes and reads one kind of field; `write` raises EncodeError, `read` WireError."""
 
     write: Callable[[Any], bytes]
     read: Callable[[Reader], Any]
@@ -59,7 +59,7 @@ def _held(value: T, *, size: int, limit: int, error: type[EncodeError | WireErro
 
 
 def integer(code: str) -> Codec:
-    """An integer with the struct module's code."""
+    """An integer, by its code in the struct module."""
     layout = struct.Struct("<" + code)
 
     def write(value: int) -> bytes:
@@ -77,7 +77,7 @@ def integer(code: str) -> Codec:
 
 
 def fixed(size: int) -> Codec:
-    """So many bytes."""
+    """Exactly `size` bytes."""
 
     def write(value: bytes) -> bytes:
         if len(value) != size:
@@ -92,7 +92,7 @@ U16, U32, U64 = integer("H"), integer("I"), integer("Q")
 
 
 def blob(limit: int) -> Codec:
-    """At most `limit` bytes, behind their number."""
+    """At most `limit` bytes, with a length prefix."""
 
     def write(value: bytes) -> bytes:
         _held(value, size=len(value), limit=limit, error=EncodeError, unit="bytes")
@@ -106,7 +106,7 @@ def blob(limit: int) -> Codec:
 
 
 def text(limit: int) -> Codec:
-    """UTF-8 of at most `limit` bytes, behind their number."""
+    """UTF-8 of at most `limit` bytes, with a length prefix."""
     coded = blob(limit)
 
     def write(value: str) -> bytes:
@@ -128,7 +128,7 @@ def text(limit: int) -> Codec:
 
 
 def many(item: Codec, limit: int) -> Codec:
-    """At most `limit` items, behind their number."""
+    """At most `limit` items, with a count prefix."""
 
     def write(values: tuple[Any, ...]) -> bytes:
         _held(values, size=len(values), limit=limit, error=EncodeError, unit="items")
@@ -148,12 +148,12 @@ def _read_zero(reader: Reader) -> None:
         raise WireError(msg)
 
 
-ZERO = Codec(lambda _: bytes(4), _read_zero)  # so that a uint64 behind a uint32 is aligned
-PADDING = "padding"  # the name of what is zero
+ZERO = Codec(lambda _: bytes(4), _read_zero)  # aligns a uint64 that follows a uint32
+PADDING = "padding"  # the name of a field with this codec
 
 
 def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
-    """The attributes of a message, side by side; EncodeError names the one that its field cannot hold."""
+    """Encode the attributes of a message; EncodeError names the attribute that does not fit its field."""
     parts: list[bytes] = []
     for name, codec in codecs.items():
         try:
@@ -164,7 +164,7 @@ def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
 
 
 def read_fields(codecs: Mapping[str, Codec], data: bytes, *, where: str) -> dict[str, Any]:
-    """The values of a message's fields by name; WireError names the one that the data does not hold."""
+    """Decode a message to values by field name; WireError names the field that is malformed."""
     reader = Reader(data)
     values: dict[str, Any] = {}
     name = ""

@@ -1,4 +1,4 @@
-"""The library's own threads, where components' code runs that nobody has called: handlers, hooks, notices."""
+"""The library's own threads. They run callbacks of components: handlers, hooks, notices."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable
 
 
 class OwnThread(threading.Thread):
-    """One of them. No exit of a process waits for it."""
+    """A daemon thread of the library: process exit does not wait for it."""
 
     def __init__(self, target: Callable[[], object], name: str) -> None:
         super().__init__(target=target, name=name, daemon=True)
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether what components' code has raised is to be reported, and nothing more; else it is the thread's.
+    """Whether to report an exception of a callback as a failure, instead of letting it propagate.
 
-    In a thread of the library all is: whoever exits there would end what others have in it, and no signal
-    comes there. A thread that has been forked is a component's: it is the main one of its process.
+    In a thread of the library every exception is a failure, even SystemExit: ending the thread would stop
+    other components' events, and no signal is delivered there. In a component's own thread SystemExit and
+    KeyboardInterrupt propagate. That includes a library thread that forked, which is the child's main thread.
     """
     thread = threading.current_thread()
     is_own = isinstance(thread, OwnThread) and thread is not threading.main_thread()

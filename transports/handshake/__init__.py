@@ -1,1 +1,1 @@
-"""The handshake: two processes prove to each other that they know a channel's key. Without I/O."""
+"""The handshake (sans-I/O): two processes prove to each other that they know a channel's key."""

@@ -1,4 +1,4 @@
-"""The handshake: what two processes say before the first frame, and by which both prove to know a key.
+"""The state machine of the handshake, in which both sides prove that they know a channel's key.
 
     initiator                                        responder
     HELLO    who I am, which channel's key  ------>
@@ -6,13 +6,13 @@
     PROOF    proof of the key               ------>                                          | or REFUSED
                                             <------  READY                                   | or REFUSED
 
-Everything that was said goes into each proof, so nothing of it can have been changed under way; the nonces
-make each proof good for one handshake only. A proof lets its reader try keys, so keys are random, of 16 bytes
-or more.
+Each proof covers all previous messages, so tampering is detected; the nonces make a proof valid for one
+handshake only. Whoever receives a proof could guess keys against it offline, so keys are random and have 16
+bytes or more.
 
-A driver reads `wanted_bytes` and no more (what follows READY belongs to somebody else), gives them to
-`receive`, and sends what `bytes_to_send` returns. Deadlines and the number of half-open connections are the
-driver's, with the names in limits.py.
+A driver reads exactly `wanted_bytes` from the connection (bytes after READY belong to the link), passes them
+to `receive`, and sends what `bytes_to_send` returns. The driver also enforces timeouts and the number of
+half-open connections, with the values in limits.py.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ LOWEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Established:
-    """What a handshake ends in."""
+    """The result of a successful handshake."""
 
     role: Role
     version: int
     peer: Identity
     channel_id: bytes
-    secret: bytes  # that joins on the link are bound to
+    secret: bytes  # part of the proofs by which channels are joined on the link
 
 
 _REASONS = {
@@ -70,11 +70,11 @@ _REASONS = {
 
 
 def duplicate(own_id: bytes, peer_id: bytes, *, is_linked: bool, is_proving: bool) -> Refusal | None:
-    """The rule by which two nodes end up with one link when both start one.
+    """Decide which link remains if two nodes connect to each other at the same time.
 
-    For `admit` to ask: `is_linked` when there is a link to the peer, `is_proving` when another attempt of
-    this node's has sent PROOF to it. A responder then says no if its own attempt is that of the smaller node
-    id. An initiator passes `is_linked` for either.
+    For callers' `admit` functions. `is_linked`: there is a link to the peer. `is_proving`: another attempt of
+    this node has sent PROOF to the peer; a responder then refuses if its own node id is the smaller one. An
+    initiator passes `is_linked=True` in either case.
     """
     return Refusal.DUPLICATE if is_linked or (is_proving and own_id < peer_id) else None
 
@@ -83,7 +83,7 @@ Admit = Callable[[Identity], Refusal | None]
 
 
 class Handshake(abc.ABC):
-    """What both sides do: collect one message at a time, and say no."""
+    """Common to both sides: assemble messages one at a time, check their headers, refuse."""
 
     def __init__(self, own: Identity, first: Step) -> None:
         self.established: Established | None = None
@@ -91,17 +91,17 @@ class Handshake(abc.ABC):
         self._expected = first
         self._received = bytearray()
         self._to_send = b""
-        self._said = b""  # by both sides, in order; what the proofs are of
+        self._said = b""  # all messages so far, of both sides; the input of the proofs
         self._is_over = False
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be received, for better or worse."""
+        """Whether the handshake has ended, successfully or not."""
         return self._is_over
 
     @property
     def wanted_bytes(self) -> int:
-        """How many bytes `receive` takes next; 0 when it is over."""
+        """How many bytes `receive` needs next; 0 after the end."""
         if self._is_over:
             return 0
         if len(self._received) < HEADER.size:
@@ -110,15 +110,15 @@ class Handshake(abc.ABC):
         return int(size) - len(self._received)
 
     def bytes_to_send(self) -> bytes:
-        """What is to be sent, also after an error; each byte is returned once."""
+        """Bytes to send, also after an error. Each byte is returned once."""
         data, self._to_send = self._to_send, b""
         return data
 
     def receive(self, data: bytes) -> None:
-        """At most `wanted_bytes` of the peer's, none at the end of the connection.
+        """Process at most `wanted_bytes` bytes from the peer; empty data means the end of the connection.
 
-        WireError: the peer breaks the rules. RefusedError: one of the two says no. LinkError: the connection
-        has ended.
+        WireError: the peer violates the protocol. RefusedError: one of the two sides refuses. LinkError: the
+        connection has ended.
         """
         if self._is_over or len(data) > self.wanted_bytes:
             msg = f"Expected at most {self.wanted_bytes} bytes, got {len(data)}"
@@ -126,14 +126,14 @@ class Handshake(abc.ABC):
         try:
             if not data:
                 msg = f"The peer closed the connection where {self._expected.name} was expected"
-                raise LinkError(msg) from EOFError()  # so that it can be told from other faults
+                raise LinkError(msg) from EOFError()  # lets callers tell this from other errors
             self._collect(data)
         except (WireError, LinkError):
             self._is_over = True
             raise
 
     def refuse(self, code: Refusal) -> None:
-        """Says no to the peer, at any time before the end; `receive` is over."""
+        """Refuse the peer, at any time before the end. The handshake is over."""
         self._to_send += write_words(Refused(code, _REASONS[code]))
         self._is_over = True
 
@@ -155,7 +155,7 @@ class Handshake(abc.ABC):
         self._accept(words, message)
 
     def _check_versions(self, hello: bytes) -> None:
-        """Before the rest is looked at: only REFUSED can be said to a version that is not spoken."""
+        """Checked before the other fields: their meaning is known only if the version is supported."""
         versions = versions_of(hello)
         if versions is not None and not versions[0] <= VERSION <= versions[1]:
             self._refuse(Refusal.VERSION)
@@ -178,7 +178,7 @@ class Handshake(abc.ABC):
 
     @abc.abstractmethod
     def _accept(self, words: Words, message: bytes) -> None:
-        """What has come is of the step that was expected."""
+        """Process a message of the expected step."""
 
     def _say(self, words: Words) -> None:
         data = write_words(words)
@@ -197,12 +197,12 @@ class Handshake(abc.ABC):
 
 
 class Initiator(Handshake):
-    """The side that made the connection."""
+    """The side that opened the connection."""
 
     def __init__(
         self, own: Identity, channel_id: bytes, key: bytes, *, admit: Admit, nonce: bytes | None = None
     ) -> None:
-        """`admit` is asked before this side proves anything; the nonce is for tests."""
+        """`admit` is called before this side sends its proof. Tests pass a nonce."""
         super().__init__(own, Step.WELCOME)
         check_key(key)
         self._channel_id = channel_id
@@ -236,7 +236,7 @@ class Initiator(Handshake):
 
 
 class Responder(Handshake):
-    """The side that was connected to."""
+    """The side that accepted the connection."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class Responder(Handshake):
         admit: Admit,
         nonce: bytes | None = None,
     ) -> None:
-        """`key_of` is asked by channel id, `admit` once the key is proven; the nonce is for tests."""
+        """`key_of` looks up a channel's key; `admit` is called after the peer's proof. Tests pass a nonce."""
         super().__init__(own, Step.HELLO)
         self._key_of = key_of
         self._admit = admit

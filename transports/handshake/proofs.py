@@ -1,8 +1,8 @@
-"""Proofs that a process knows a channel's key, which itself never travels: keyed BLAKE2b.
+"""Proofs that a process knows a channel's key, which is never sent: keyed BLAKE2b.
 
-Each purpose has a name of its own inside the hash, so that what was said for one purpose proves nothing for
-another. In a handshake each side has its purpose, and on a link an alias tells whose it is: no proof can
-be sent back to who made it.
+The purpose is part of the hash, so a proof for one purpose is invalid for another. This prevents reflection
+attacks: in a handshake the two sides have different purposes, and on a link the alias in the proof belongs to
+one side.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from echo_core.transports.limits import MAX_KEY_BYTES, MIN_KEY_BYTES, PROOF_BYTE
 
 
 class Role(enum.Enum):
-    """Which side of a link: the initiator made the connection."""
+    """The side of a link: the initiator opened the connection."""
 
     INITIATOR = 0
     RESPONDER = 1
 
 
 class Purpose(enum.Enum):
-    """What is proven; the values are BLAKE2b's `person`, at most 16 bytes."""
+    """What a proof is for. The values are BLAKE2b's `person` parameter, of at most 16 bytes."""
 
     WELCOME = b"echo welcome"
     PROOF = b"echo proof"
@@ -33,18 +33,18 @@ class Purpose(enum.Enum):
 
 
 def check_key(key: bytes) -> None:
-    """LinkError for a key that is too short to be a secret, or too long to be one of BLAKE2b."""
+    """Raise LinkError for a key that is too short to be secure, or too long for BLAKE2b."""
     if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
         msg = f"Expected a key of {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes, got {len(key)}"
         raise LinkError(msg)
 
 
 def prove(purpose: Purpose, key: bytes, *said: bytes) -> bytes:
-    """The proof that who said this knows the key."""
+    """The keyed hash of these bytes, which only a process with the key can compute."""
     words = b"".join(said)
     return hashlib.blake2b(words, digest_size=PROOF_BYTES, key=key, person=purpose.value).digest()
 
 
 def is_proven(proof: bytes, purpose: Purpose, key: bytes, *said: bytes) -> bool:
-    """Whether that is the proof; takes the same time wherever it differs."""
+    """Whether the proof is right, compared in constant time."""
     return hmac.compare_digest(proof, prove(purpose, key, *said))

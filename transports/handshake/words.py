@@ -1,10 +1,10 @@
-"""What is said in a handshake: its messages, and how they look as bytes.
+"""The messages of the handshake and their encoding.
 
     0          4          6          8                    size
     │ "ECHO"   │ step     │ size     │ fields of the step │     little-endian; at most 4 KiB in all
 
-HELLO and REFUSED look the same in every version: they are what two versions understand of each other. How
-fields are written: fields.py. When what is said: handshake.py.
+HELLO and REFUSED have the same form in every version, so that two versions can agree or refuse. fields.py
+encodes the fields; exchange.py defines the order of the messages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from echo_core.transports.protocol.messages import ADDRESSES, NAME, REASON
 
 MAGIC = b"ECHO"
 HEADER = struct.Struct("<4sHH")
-_VERSIONS = struct.Struct("<HH")  # what HELLO's fields begin with
+_VERSIONS = struct.Struct("<HH")  # the first fields of HELLO
 
 
 class Step(enum.IntEnum):
-    """What a message of a handshake is."""
+    """The kind of a message."""
 
     HELLO = 1
     WELCOME = 2
@@ -34,26 +34,26 @@ class Step(enum.IntEnum):
 
 
 class Feature(enum.IntFlag):
-    """What a side can do; bits that a reader does not know are passed over."""
+    """Optional abilities of a side; readers ignore unknown bits."""
 
     SHARED_MEMORY = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What one side says of itself."""
+    """What a side announces about itself."""
 
     node_id: bytes
     process_id: int
     host_id: bytes
-    max_payload: int = limits.DEFAULT_PAYLOAD_BYTES  # of the frames that it takes
+    max_payload: int = limits.DEFAULT_PAYLOAD_BYTES  # largest payload of a frame that it accepts
     features: int = 0
     name: str = ""
     addresses: tuple[str, ...] = ()
 
     @property
     def can_share_memory(self) -> bool:
-        """Whether its side of a Unix socket takes descriptors of memory."""
+        """Whether it accepts file descriptors of shared memory over a Unix socket."""
         return bool(self.features & Feature.SHARED_MEMORY)
 
 
@@ -81,7 +81,7 @@ _IDENTITY_CODEC = Codec(lambda identity: write_fields(_IDENTITY, identity), _rea
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The initiator's first words."""
+    """The initiator's first message."""
 
     lowest: int
     highest: int
@@ -92,7 +92,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The responder's answer; its proof is of HELLO and of all that stands before the proof."""
+    """The responder's answer. Its proof covers HELLO and all bytes before the proof."""
 
     version: int
     nonce: bytes
@@ -102,7 +102,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The initiator's proof, of HELLO and WELCOME."""
+    """The initiator's proof, which covers HELLO and WELCOME."""
 
     proof: bytes
 
@@ -114,7 +114,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Either side says no, and nothing follows."""
+    """Either side refuses; the last message."""
 
     code: int
     text: str
@@ -151,20 +151,20 @@ _WORDS_BY_STEP = {step: words for words, step in _STEPS.items()}
 
 
 def write_words(words: Words) -> bytes:
-    """One message of a handshake."""
+    """Encode a message."""
     fields = write_fields(_FIELDS[type(words)], words)
     return HEADER.pack(MAGIC, _STEPS[type(words)], HEADER.size + len(fields)) + fields
 
 
 def read_words(message: bytes) -> Words:
-    """The message; WireError for bytes that are none."""
+    """Decode a message; WireError if it is malformed."""
     _, step, _ = HEADER.unpack_from(message)
     words = _WORDS_BY_STEP[Step(step)]
     return words(**read_fields(_FIELDS[words], message[HEADER.size :], where=words.__name__))
 
 
 def versions_of(hello: bytes) -> tuple[int, int] | None:
-    """The lowest and the highest version of a HELLO in any version; None where it is too short to tell."""
+    """The range of versions in a HELLO of any version; None if it is too short."""
     if len(hello) < HEADER.size + _VERSIONS.size:
         return None
     lowest, highest = _VERSIONS.unpack_from(hello, HEADER.size)

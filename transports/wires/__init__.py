@@ -1,1 +1,1 @@
-"""How processes meet: sockets, memory that they share, and the door by which others come in."""
+"""How processes connect: sockets, shared memory, and the thread that accepts connections."""

@@ -1,10 +1,11 @@
-"""Connections: a socket, a handshake on it, and where both sides can, memory that they share.
+"""Setting up connections: a socket, a handshake on it, and shared memory if both sides support it.
 
-What comes out is a wire that a link can use, and who is at its other end. `connect` does it in the calling
-thread, for who starts; the doorkeeper (doorkeeper.py) a step at a time, for who is connected to.
+The result is a wire for a link, and the identity of the peer. The initiator uses `connect`, which blocks the
+calling thread. For the responder the doorkeeper (doorkeeper.py) does the same steps without blocking.
 
-Memory is agreed upon after READY: the initiator sends descriptors of the ring and of its pool, the responder
-that of its own pool, each with two bytes: whether a pool is there, and which of its holders the other is.
+Shared memory is set up after READY: the initiator sends file descriptors of the ring and of its pool, the
+responder that of its own pool. Each adds two bytes: whether it sends a pool, and the peer's holder number in
+it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from echo_core.transports.handshake.words import Identity
 from echo_core.transports.wires import sockets
 
 RING_BYTES = 1 << 20  # of each direction
-POOL_BYTES = 64 << 20  # of a node; what a peer lends may be as much
+POOL_BYTES = 64 << 20  # of a node; a peer's pool may have the same size
 POOL_BLOCK_BYTES = 1 << 20
 _MEMO_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How this process shares memory: `pool` is asked for when the first peer takes part."""
+    """Settings for shared memory; `pool` is called when the first peer uses it."""
 
     pool: Callable[[], links.Pool | None]
     spin_ns: int
@@ -39,7 +40,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A wire to another process. `watched` is the socket whose end says that a peer with a ring is gone."""
+    """A wire to another process. With a ring, `watched` is a socket that closes when the peer dies."""
 
     established: Established
     peer_name: str
@@ -58,7 +59,7 @@ def connect(
     memory: Memory | None,
     timeout_s: float,
 ) -> Connection:
-    """A connection to the node at an address; LinkError says why there is none."""
+    """Connect to the node at an address; LinkError says why that fails."""
     limit = time.monotonic() + timeout_s
     connection = sockets.connect(address, timeout_s)
     try:
@@ -77,13 +78,13 @@ def connect(
 
 
 def is_shared(connection: socket.socket, own: Identity, established: Established) -> bool:
-    """Whether both sides of a Unix socket want to share memory."""
+    """Whether this is a Unix socket and both sides can share memory."""
     is_local = connection.family == socket.AF_UNIX
     return is_local and own.can_share_memory and established.peer.can_share_memory
 
 
 def plain(connection: socket.socket, established: Established, name: str) -> Connection:
-    """A connection whose bytes go through its socket."""
+    """A connection without shared memory."""
     connection.setblocking(True)
     return Connection(established, name, links.SocketWire(connection.detach()))
 
@@ -104,7 +105,7 @@ def _shake_hands(
 
 
 def _say(connection: socket.socket, handshake: Handshake) -> None:
-    """To a side that has closed, too: what it has said before, REFUSED perhaps, is still to be read."""
+    """Send; ignore a closed connection, because an earlier message, such as REFUSED, is still to be read."""
     data = handshake.bytes_to_send()
     if data:
         with contextlib.suppress(ConnectionError):
@@ -125,9 +126,9 @@ def _wait(connection: socket.socket, limit: float, address: Address) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What this side shares: its pool, with the other side's number in it.
+    """The pool that this side shares, and the peer's holder number in it.
 
-    None where there are too many, or where the system does not say which process the other side is.
+    No pool if it has no free holder number, or if the kernel cannot identify the peer's process.
     """
 
     pool: links.Pool | None
@@ -138,8 +139,8 @@ class _Offer:
         pool = memory.pool()
         if pool is None:
             return cls(None, 0)
-        # What a process holds is free when it has died. One in another process namespace cannot be watched:
-        # what it still reads would be lent anew when its link has ended. So it gets copies.
+        # Blocks that a process holds are reclaimed when it dies. A process in another PID namespace cannot be
+        # watched: blocks that it still reads would be reused once its link ends. So it gets copies.
         with sockets.peer_process(connection) as process_fd:
             holder = -1 if process_fd < 0 else pool.attach(process_fd)
         return cls(None, 0) if holder < 0 else cls(pool, holder)
@@ -163,7 +164,7 @@ _NO_OFFER = _Offer(None, 0)
 def share(
     connection: socket.socket, established: Established, name: str, memory: Memory, limit: float
 ) -> Connection:
-    """The initiator's side: offers a ring and its pool, and takes the other's pool."""
+    """Set up shared memory as the initiator: send a ring and the own pool, receive the peer's pool."""
     descriptors = [links.ring_memory(RING_BYTES)]
     offer = _NO_OFFER
     try:
@@ -184,7 +185,7 @@ def share(
 def accept_shared(
     connection: socket.socket, established: Established, name: str, memory: Memory
 ) -> Connection:
-    """The responder's side, when the initiator's offer can be read."""
+    """Set up shared memory as the responder, once the initiator's message can be read."""
     holder, descriptors = _receive(connection, rings=1)
     offer = _NO_OFFER
     try:
@@ -219,7 +220,7 @@ def _shared(
 
 
 def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:
-    """Which holder of the other side's pool this is, and descriptors: of rings, and of the pool if any."""
+    """Receive the holder number in the peer's pool, and descriptors: of rings, then of the pool if any."""
     memo, descriptors, flags, _ = socket.recv_fds(connection, _MEMO_BYTES, 2)
     if not memo:
         msg = "the peer closed the connection where its memory was expected"

@@ -1,7 +1,7 @@
-"""The doorkeeper: a thread that lets other processes in, and notices when one that shares memory is gone.
+"""The doorkeeper: a thread that accepts connections, and watches peers that share memory for their death.
 
-It does handshakes a step at a time, so that a slow or hostile stranger holds up nobody; it waits for each as
-long as limits.py says, and for no more than so many at once.
+It runs all handshakes concurrently without blocking, so that a slow or hostile peer delays nobody. limits.py
+sets the timeout of a handshake and how many may be in progress.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _JOIN_S = 2.0
 
 
 class House(Protocol):
-    """Whose door it is. All is called in the doorkeeper's thread."""
+    """The owner of a doorkeeper. All methods are called in the doorkeeper's thread."""
 
     @property
     def identity(self) -> Identity: ...
@@ -45,18 +45,18 @@ class House(Protocol):
     def responder(self) -> Responder: ...
 
     def welcome(self, connection: Connection) -> None:
-        """A process has come in."""
+        """A process has connected."""
 
     def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
-        """Somebody has not; `admitted`: the id of a node that the handshake had let in."""
+        """A connection has failed; `admitted` is the peer's node id if the handshake had succeeded."""
 
     def tick(self) -> None:
-        """Time has passed: about four times a second."""
+        """Called about four times a second."""
 
 
 @dataclass(slots=True, eq=False)
 class _Guest:
-    """Somebody whose handshake is not over, or who is to send memory."""
+    """A connection whose handshake is not over, or which still has to send its shared memory."""
 
     connection: socket.socket
     name: str
@@ -73,7 +73,7 @@ class Doorkeeper:
         self._name = name
         self._selector = selectors.DefaultSelector()
         self._guests: dict[socket.socket, _Guest] = {}
-        self._deaf: dict[socket.socket, float] = {}  # listeners that are not looked at until then
+        self._deaf: dict[socket.socket, float] = {}  # listeners that are paused until that time
         self._bell, self._bell_rope = socket.socketpair()
         self._bell.setblocking(False)
         self._bell_rope.setblocking(False)
@@ -90,16 +90,16 @@ class Doorkeeper:
         self._thread.start()
 
     def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
-        """Has `on_end` called once, when the other side of a connection is closed; then closes this one."""
+        """Call `on_end` once, when the peer closes the connection, and close it on this side."""
         ended = partial(self._ended, connection, on_end)
         self._order(partial(self._selector.register, connection, selectors.EVENT_READ, ended), connection)
 
     def unwatch(self, connection: socket.socket) -> None:
-        """Closes a connection that was watched."""
+        """Close a connection that was watched."""
         self._order(partial(self._drop, connection), connection)
 
     def close(self) -> None:
-        """Nobody is let in any more; returns when the thread has ended."""
+        """Stop accepting connections, and wait for the thread to end."""
         self._is_closing = True
         self._ring()
         if self._thread.ident is not None and self._thread is not threading.current_thread():
@@ -108,12 +108,12 @@ class Doorkeeper:
             self._clear()
 
     def abandon(self) -> None:
-        """In a forked child: closes what is the parent's too, and says nothing.
+        """Close inherited descriptors in a forked child, without affecting the parent.
 
-        Nothing is unregistered: the parent's selector is the same one. Nor is the lock taken, which a thread
-        that is not here may hold.
+        Do not unregister anything: the epoll instance is shared with the parent. Do not take the lock: a
+        thread that does not exist in the child may hold it.
         """
-        for key in list((self._selector.get_map() or {}).values()):  # there is none once it is closed
+        for key in list((self._selector.get_map() or {}).values()):  # None once it is closed
             assert isinstance(key.fileobj, socket.socket)
             key.fileobj.close()
         for listener in self._deaf:
@@ -128,27 +128,27 @@ class Doorkeeper:
 
     def _run(self) -> None:
         next_tick = time.monotonic()
-        while not (self._is_closing or self._is_gone):  # gone: here is a forked child
+        while not (self._is_closing or self._is_gone):  # gone: in a forked child
             for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
                 self._attempt(key.data)
-            if time.monotonic() >= next_tick:  # not for every word that somebody says
+            if time.monotonic() >= next_tick:  # not after every message
                 next_tick = time.monotonic() + _TICK_S
                 for duty in (self._listen_again, self._turn_late_guests_away, self._house.tick):
                     self._attempt(duty)
         self._clear()
 
     def _attempt(self, duty: Callable[[], object]) -> None:
-        """The door stays open for others, and closes what it has to, whatever becomes of one duty."""
+        """Run one duty. Whatever it raises, other connections and the remaining duties go on."""
         try:
             duty()
         except BaseException as error:
-            if not is_failure(error):  # of a process that a handler of notices has forked
+            if not is_failure(error):  # in a child that a notice's callback has forked
                 raise
             _log.exception("the door of `%s`", self._name)
 
     def _clear(self) -> None:
         with locks.Held(self._ordering):
-            if self._is_gone:  # a thread whose start was interrupted comes when all is over
+            if self._is_gone:  # a thread whose start was interrupted may run after `close`
                 return
             self._is_gone = True
         self._follow_orders()
@@ -161,7 +161,7 @@ class Doorkeeper:
         self._selector.close()
 
     def _order(self, order: Callable[[], object], about: socket.socket) -> None:
-        """What only the thread may do; once it is gone there is but one thing left to do."""
+        """Queue work for the thread; once the thread is gone, just close the connection."""
         with locks.Held(self._ordering):
             if self._is_gone:
                 about.close()
@@ -170,7 +170,7 @@ class Doorkeeper:
         self._ring()
 
     def _ring(self) -> None:
-        with contextlib.suppress(OSError):  # full: it is ringing
+        with contextlib.suppress(OSError):  # full: the thread will wake up
             self._bell_rope.send(b"!")
 
     def _heed(self) -> None:
@@ -201,11 +201,11 @@ class Doorkeeper:
             connection, _ = listener.accept()
         except (BlockingIOError, ConnectionError):  # gone already
             return
-        except OSError:  # no descriptors left: those who wait stay in the kernel's queue
+        except OSError:  # no file descriptors left: connections wait in the kernel's queue
             self._selector.unregister(listener)
             self._deaf[listener] = time.monotonic() + _TICK_S
             return
-        if len(self._guests) >= limits.MAX_HALF_OPEN:  # who means well is the soonest done
+        if len(self._guests) >= limits.MAX_HALF_OPEN:  # drop the oldest: honest peers finish quickly
             msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
             self._turn_away(next(iter(self._guests.values())), EchoError(msg))
         name = "a stranger"
@@ -224,7 +224,7 @@ class Doorkeeper:
         self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, guest))
 
     def _hear(self, guest: _Guest) -> None:
-        if guest.connection not in self._guests:  # turned away since it was selected
+        if guest.connection not in self._guests:  # dropped since `select` returned
             return
         try:
             if guest.established is None:
@@ -233,7 +233,7 @@ class Doorkeeper:
                 self._take_memory(guest, guest.established)
         except (BlockingIOError, InterruptedError):
             return
-        except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
+        except Exception as error:  # noqa: BLE001 - of an untrusted peer; others are not affected
             self._turn_away(guest, error)
 
     def _turn_away(self, guest: _Guest, error: Exception) -> None:
@@ -248,12 +248,12 @@ class Doorkeeper:
         finally:
             answer = guest.responder.bytes_to_send()
             if answer:
-                guest.connection.send(answer)  # at most a few KiB into an empty buffer
+                guest.connection.send(answer)  # cannot block: a few KiB into an empty buffer
         established = guest.responder.established
         if established is None:
             return
         if self._house.memory and is_shared(guest.connection, self._house.identity, established):
-            guest.established = established  # and its memory is still to come
+            guest.established = established  # its shared memory is still to come
         else:
             self._let_go(guest)
             self._house.welcome(plain(guest.connection, established, guest.name))
@@ -266,12 +266,12 @@ class Doorkeeper:
         self._house.welcome(connection)
 
     def _let_go(self, guest: _Guest) -> None:
-        """The connection becomes a link's."""
+        """Stop watching a connection that a link takes over."""
         del self._guests[guest.connection]
         self._selector.unregister(guest.connection)
 
     def _listen_again(self) -> None:
-        """To those who could not be let in for want of descriptors."""
+        """Resume listeners that were paused for lack of file descriptors."""
         now = time.monotonic()
         for listener in [listener for listener, until in self._deaf.items() if until <= now]:
             del self._deaf[listener]

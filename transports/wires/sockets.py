@@ -1,8 +1,8 @@
-"""Sockets of this host's: listening, connecting, and whose process is at the other end.
+"""Sockets: listening, connecting, and identifying the process at the other end.
 
-Unix sockets have abstract names: nothing lies in a file system, so nothing is left behind by a process that
-was killed. They have no permissions either; the kernel says instead which user is at the other end, and only
-the own one is let in.
+Unix sockets have abstract names. They need no file, so a killed process leaves nothing behind. They have no
+file permissions either; instead the kernel says which user is at the other end, and only the same user is
+accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
 def host_id() -> bytes:
-    """Names this boot of this machine, and the network namespace in which abstract Unix sockets are found."""
+    """Identifies this boot of this machine, and the network namespace: abstract Unix sockets belong to it."""
     with open("/proc/sys/kernel/random/boot_id", "rb") as file:
         boot = file.read()
     namespace = os.stat("/proc/self/ns/net").st_ino
@@ -33,7 +33,7 @@ def host_id() -> bytes:
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket, non-blocking; port 0 takes any."""
+    """A non-blocking listening socket; port 0 means any free port."""
     listener = _socket_for(address)
     try:
         if isinstance(address, TcpAddress):
@@ -56,7 +56,7 @@ def new_unix_address() -> UnixAddress:
 
 
 def bound_address(listener: socket.socket, *, advertised_host: str = "") -> Address:
-    """Where a listener can be reached."""
+    """The address at which others can connect to a listener."""
     if listener.family == socket.AF_UNIX:
         name: bytes = listener.getsockname()
         return UnixAddress(name.lstrip(b"\0").decode())
@@ -65,7 +65,7 @@ def bound_address(listener: socket.socket, *, advertised_host: str = "") -> Addr
 
 
 def connect(address: Address, timeout_s: float) -> socket.socket:
-    """A connected socket with that timeout; LinkError says who did not answer."""
+    """A connected socket with that timeout; LinkError names the address that does not answer."""
     connection = _socket_for(address)
     try:
         if isinstance(address, UnixAddress):
@@ -74,7 +74,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
         if isinstance(address, TcpAddress):
             connection.connect(_place(address))
         prepare(connection)
-    except (OSError, UnicodeError) as error:  # the latter: no name server could be asked for such a name
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
         connection.close()
         msg = f"Expected a process that listens at {address}: {getattr(error, 'strerror', None) or error}"
         raise LinkError(msg) from error
@@ -85,7 +85,7 @@ def connect(address: Address, timeout_s: float) -> socket.socket:
 
 
 def _connect_unix(connection: socket.socket, address: UnixAddress, timeout_s: float) -> None:
-    """Waits for a listener that has many to let in, where a socket with a timeout of Python's would fail."""
+    """Wait while the listener's backlog is full, where a Python socket with a timeout would fail at once."""
     wait_us = max(1, int(timeout_s * 1_000_000))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(*divmod(wait_us, 1_000_000)))
     connection.connect(_place(address))
@@ -93,12 +93,12 @@ def _connect_unix(connection: socket.socket, address: UnixAddress, timeout_s: fl
 
 
 def prepare(connection: socket.socket) -> None:
-    """What every connection wants, whoever has made it; LinkError: it is another user's."""
+    """Set the options of a connection, on either side; LinkError if it belongs to another user."""
     if connection.family == socket.AF_UNIX:
         _demand_own_user(connection)
         return
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A host that has vanished is noticed within half a minute, also when nothing is sent.
+    # Notice a host that has vanished within half a minute, even if nothing is sent.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
@@ -107,7 +107,7 @@ def prepare(connection: socket.socket) -> None:
 
 
 def peer_name(connection: socket.socket) -> str:
-    """Where the other end is, for messages."""
+    """The other end, for error messages."""
     if connection.family == socket.AF_UNIX:
         process, _, _ = _credentials(connection)
         return f"process {process}"
@@ -120,11 +120,11 @@ def peer_name(connection: socket.socket) -> str:
 
 @contextlib.contextmanager
 def peer_process(connection: socket.socket) -> Generator[int]:
-    """A descriptor of the process at the other end of a Unix socket; -1: the kernel does not tell."""
+    """A pidfd of the process at the other end of a Unix socket; -1 if it cannot be had."""
     process, _, _ = _credentials(connection)
     try:
         descriptor = os.pidfd_open(process)
-    except OSError:  # of another process namespace, or gone
+    except OSError:  # in another PID namespace, or dead
         yield -1
         return
     try:
