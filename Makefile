@@ -95,6 +95,9 @@ fuzz: $(call needs,test)
 bench: $(call needs,bench)
 	@$(BIN)/python -m bench $(BENCH)
 
+wheel: $(call needs,wheel)
+	@.ci/wheel $(BIN)/python
+
 clean:
 	@rm -rf .venv .venv-* build dist *.egg-info echo_core/_c/*.so
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

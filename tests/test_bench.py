@@ -13,6 +13,7 @@ from bench.report import Row, as_text
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("suite", sorted(SUITES))
 def test_a_suite_runs_and_writes_its_figures(suite: str, tmp_path: Path) -> None:
     """A quick run of each suite yields figures beside their goals; noise may take a difference below 0."""

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {"spark.md"}  # with its commands, by tests/spark_eval/test_guide.py: it takes a JVM
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NEED_SPARK = {"spark_columns.py"}
+EXAMPLES = [
+    pytest.param(path, id=path.name, marks=[pytest.mark.spark] if path.name in NEED_SPARK else [])
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 BLOCK = re.compile(r"^```python\n(?:# (\w+\.py)\n)?(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -55,7 +61,7 @@ def test_both_programs_of_the_tutorial_do_what_it_says(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[:4] == [*received, "the receiver ended with 0"], result.stderr
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs_and_says_something(example: Path) -> None:
     """Every example ends by itself, without an error and with output."""
     result = run(str(example))

@@ -84,6 +84,7 @@ def fixture_wheel_names(tmp_path_factory: pytest.TempPathFactory) -> list[PurePo
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_installs_one_top_level_name(wheel_names: list[PurePosixPath]) -> None:
     """A top-level `formats` would be shadowed by any user's own formats.py."""
     names = {path.parts[0] for path in wheel_names}
@@ -91,6 +92,7 @@ def test_wheel_installs_one_top_level_name(wheel_names: list[PurePosixPath]) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("room", ROOMS)
 def test_wheel_holds_every_module_of_a_room(wheel_names: list[PurePosixPath], room: str) -> None:
     """A link that setuptools did not follow would leave the room out, without a word."""
@@ -100,6 +102,7 @@ def test_wheel_holds_every_module_of_a_room(wheel_names: list[PurePosixPath], ro
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_says_that_it_is_typed(wheel_names: list[PurePosixPath]) -> None:
     """Without py.typed type checkers ignore every annotation; echo_core itself reads its .pyi, too."""
     typed = {"echo_core/py.typed", "echo_core/__init__.pyi", "echo_core/_c/native.pyi"}
@@ -107,6 +110,7 @@ def test_wheel_says_that_it_is_typed(wheel_names: list[PurePosixPath]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_holds_native_modules_for_all_pythons(wheel_names: list[PurePosixPath]) -> None:
     """The compiled modules keep to the stable ABI, so that one wheel serves 3.11 and later."""
     modules = [path.name for path in wheel_names if path.suffix == ".so"]

@@ -71,7 +71,7 @@ def test_columns_are_checked() -> None:
     """By whoever makes them."""
     records = particles()[:20]
     assert set(into_arrays(records)) == {"ours", "memcpy", "numpy"}
-    arrow = {"pyarrow"} if importlib.util.find_spec("pyarrow") else set()
+    arrow: set[str] = {"pyarrow"} if importlib.util.find_spec("pyarrow") else set()
     assert set(new_arrays(records)) == {"ours", "memcpy", "numpy"} | arrow
 
 

@@ -78,6 +78,7 @@ def test_without_perf_the_reason_is_all_there_is(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @NEEDS_PERF
 def test_a_round_trip_is_broken_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts and what is none of them make up the whole."""

@@ -95,6 +95,7 @@ def test_placements_name_cores() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(("peer", "n"), [*CASES, *ABSENT])
 def test_peers_carry_every_message(peer: Peer, n: int) -> None:
     """There and back, and one way; each message is checked in the processes."""
@@ -107,6 +108,7 @@ def test_peers_carry_every_message(peer: Peer, n: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("measure", [channels.measure, inprocess.measure])
 def test_suites_of_one_kind_have_figures(measure: Callable[[Options], Outcome]) -> None:
     """Whatever they are; what was measured is checked in the measurement."""
@@ -114,6 +116,7 @@ def test_suites_of_one_kind_have_figures(measure: Callable[[Options], Outcome]) 
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_order_is_kept_under_overload() -> None:
     """Whatever is dropped; and a sink that stops is timed beside one that runs."""
     outcome = Outcome()
@@ -125,6 +128,7 @@ def test_order_is_kept_under_overload() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_length_before_each_message_is_counted() -> None:
     """numpy's particles over a plain socket take four bytes more than in C."""
     peer = available()[0]["tcp/numpy"]
@@ -133,6 +137,7 @@ def test_a_length_before_each_message_is_counted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("carrier", ["tcp", "unix", "shm-futex", "shm-timed", "shm-spin"])
 def test_the_floor_times_trips_that_were_made(carrier: str) -> None:
     """None is faster than light, and together they take no longer than the program ran."""
@@ -144,6 +149,7 @@ def test_the_floor_times_trips_that_were_made(carrier: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(
     "carrier", ["tcp", "tcp-gathered", "unix", "unix-gathered", "shm-futex", "shm-timed"]
 )

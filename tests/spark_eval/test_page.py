@@ -16,6 +16,7 @@ from tests.spark_eval import browser, synthetic
 
 pytest.importorskip("matplotlib", reason="needs the extra `spark`")
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.skipif(browser.CHROMIUM is None, reason="no `chromium` on the PATH"),
     pytest.mark.xdist_group("chromium"),
 ]

@@ -15,6 +15,7 @@ from echo_core.spark_eval.report import canvas, palette, plots, svg
 from echo_core.spark_eval.report.summaries import Range
 
 matplotlib = pytest.importorskip("matplotlib", reason="needs the extra `spark`")
+pytestmark = pytest.mark.once
 
 CODECS = (
     "echo dataclass", "echo event", "xml etree", "xml expat", "msgpack map", "pickle", "msgspec",

@@ -22,6 +22,7 @@ from echo_core.spark_eval.report.units import duration, size, times
 from tests.spark_eval import synthetic
 
 pytest.importorskip("matplotlib", reason="needs the extra `spark`")
+pytestmark = pytest.mark.once
 
 Tables = dict[str, dict[str, list[float | str]]]
 
