@@ -1,1 +1,1 @@
-"""IR to machine code in memory, and from one process to the next."""
+"""LLVM IR to machine code in memory, with a cache on disk."""

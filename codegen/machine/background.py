@@ -1,15 +1,16 @@
-"""One thread that compiles while events are interpreted: a bounded queue of jobs, and nothing about them.
+"""A thread that compiles while events are interpreted: a bounded queue of jobs, independent of what they do.
 
-A job should be short. Compilation leaves the GIL free but for its Python part: 0.1 ms of 1.8 (16 fields), of
-10 (200 fields) and of 25 (200 fields, optimised); the rest is calls through ctypes.CDLL, of which one is
-nearly all. What else it takes is a core: on 2 cores that were also busy otherwise, a spinning thread kept
-half to two thirds of its speed beside compilations of 200 and 1000 fields, in gaps of 4 to 20 ms, which are
-the scheduler's (it had gaps of 4 ms beside none). For 2 ms it may not run at all. Not measured on idle cores.
+Jobs should be short. A compilation holds the GIL only in its Python part: 0.1 ms of 1.8 (16 fields), of 10
+(200 fields) and of 25 (200 fields, optimised). The rest is calls through ctypes.CDLL, nearly all of it in one
+call. A compilation also occupies a core. On 2 cores with other load, a spinning thread kept half to two
+thirds of its speed beside compilations of 200 and 1000 fields, with gaps of 4 to 20 ms, caused by the
+scheduler (4 ms without compilations). A thread may not run at all for 2 ms. This was not measured on idle
+cores.
 
-A full queue refuses: the caller stays interpreted and may ask again later. Exit does not wait for jobs, only
-for the one call into LLVM that may be under way (see engine.py). After a fork the child has the jobs that
-were waiting, and a thread of its own; the fork waits FORK_WAIT_S at most for the job that is running, and if
-that is not enough, the child does without this job.
+A full queue refuses a job: its conversion stays interpreted, and the caller may submit it again later. Exit
+does not wait for jobs, only for a call into LLVM in progress (see engine.py). After a fork the child has a
+copy of the queue and a thread of its own. The fork waits for the running job for at most FORK_WAIT_S; a job
+that takes longer is missing in the child.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dataclasses import dataclass
 
 from echo_core._c import locks
 
-# The engine's hooks for os.fork must be registered before ours: the last registered is the first to take its
-# lock, and a job takes the engine's lock within ours.
+# The engine must register its os.fork hooks first: hooks run in reverse order, so ours takes its lock first,
+# which is the order in which a job takes both locks.
 from echo_core.codegen.machine.engine import FORK_WAIT_S
 
 MAX_WAITING_JOBS = 4096
@@ -37,16 +38,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackgroundStatistics:
-    """Counts of jobs; done includes failed."""
+    """Counters of jobs; `done` includes `failed`."""
 
     waiting: int
     done: int
     failed: int  # raised an exception, which was logged
-    refused: int  # by a full queue, or because no thread could be started
+    refused: int  # because the queue was full, or no thread could be started
 
 
 class Background:
-    """A queue of jobs and the thread that does them, one after the other; the first job starts it."""
+    """A queue of jobs, and a thread that runs them in order. The first job starts the thread."""
 
     def __init__(self, *, max_waiting: int = MAX_WAITING_JOBS) -> None:
         self._max_waiting = max_waiting
@@ -56,13 +57,13 @@ class Background:
 
     def _make_locks(self) -> None:
         self._running = False
-        self._forks = 0  # under way: no job begins, or short jobs would take their turns past a waiting fork
+        self._forks = 0  # in progress: no job starts meanwhile, or short jobs could starve a fork
         self._thread: threading.Thread | None = None
         self._turn = threading.RLock()  # held while a job runs; taken before _changed, never after it
         self._changed = threading.Condition()  # guards all the other fields
 
     def submit(self, job: Job) -> bool:
-        """Have the job done some time later; False when the queue is full. Never waits."""
+        """Queue a job; False if the queue is full. Never blocks."""
         with locks.Held(self._changed):
             if len(self._waiting) < self._max_waiting and self._has_thread():
                 self._waiting.append(job)
@@ -72,12 +73,12 @@ class Background:
             return False
 
     def drain(self, timeout_s: float) -> bool:
-        """Wait until no job waits or runs; False when that took too long."""
+        """Wait until no job is queued or running; False after the timeout."""
         with locks.Held(self._changed):
             return self._changed.wait_for(lambda: not (self._waiting or self._running), timeout_s)
 
     def statistics(self) -> BackgroundStatistics:
-        """Counts since the start; a child of a fork goes on from its parent's."""
+        """Counters since the start; a forked child continues its parent's."""
         with locks.Held(self._changed):
             return BackgroundStatistics(len(self._waiting), self._done, self._failed, self._refused)
 
@@ -87,7 +88,7 @@ class Background:
         thread = threading.Thread(target=self._work, name=THREAD_NAME, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the interpreter is going down, or the system is out of threads
+        except RuntimeError:  # the interpreter is shutting down, or no more threads are available
             return False
         self._thread = thread
         return True
@@ -104,7 +105,7 @@ class Background:
             job = self._waiting.popleft()
             self._running = True
         succeeded = _succeeds(job)
-        del job  # what it refers to is not kept alive by an idle thread
+        del job  # an idle thread must not keep its references alive
         with self._changed:
             self._running = False
             self._done += 1
@@ -112,7 +113,7 @@ class Background:
             self._changed.notify_all()
 
     def before_fork(self) -> bool:
-        """Let no job and no `submit` be under way; whether the job that ran has come to its end."""
+        """Wait until no job and no `submit` is running; False if the running job takes too long."""
         with locks.Held(self._changed):
             self._forks += 1
         is_between_jobs = self._turn.acquire(timeout=FORK_WAIT_S)
@@ -120,7 +121,7 @@ class Background:
         return is_between_jobs
 
     def after_fork_in_parent(self, *, is_between_jobs: bool) -> None:
-        """Give back what `before_fork` took; the child makes new locks instead."""
+        """Release the locks of `before_fork`; the child creates new ones instead."""
         self._forks -= 1
         self._changed.notify_all()
         self._changed.release()
@@ -128,7 +129,7 @@ class Background:
             self._turn.release()
 
     def after_fork_in_child(self) -> None:
-        """Take over the jobs that wait."""
+        """Continue with the queued jobs."""
         self._make_locks()
         if self._waiting:
             self._has_thread()
@@ -137,28 +138,28 @@ class Background:
 def _succeeds(job: Job) -> bool:
     try:
         job()
-    except BaseException:  # noqa: BLE001 - no one else in this thread hears of a SystemExit, and others wait
+    except BaseException:  # noqa: BLE001 - even SystemExit must not end the thread: other jobs wait
         _log.exception("A background job failed; its conversion stays interpreted")
         return False
     return True
 
 
 _shared = Background()
-_forking = threading.local()  # is_between_jobs: what before_fork said to the thread that forks
+_forking = threading.local()  # is_between_jobs: the result of before_fork in the forking thread
 
 
 def submit(job: Job) -> bool:
-    """Have the job done by this process's compiler thread; False when its queue is full. Never waits."""
+    """Queue a job for the compiler thread of this process; False if the queue is full. Never blocks."""
     return _shared.submit(job)
 
 
 def drain(timeout_s: float) -> bool:
-    """Wait until that thread has nothing to do; False when that took too long."""
+    """Wait until that thread is idle; False after the timeout."""
     return _shared.drain(timeout_s)
 
 
 def statistics() -> BackgroundStatistics:
-    """Counts of this process's compiler thread."""
+    """Counters of the compiler thread of this process."""
     return _shared.statistics()
 
 

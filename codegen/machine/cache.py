@@ -1,10 +1,10 @@
-"""Machine code on disk, so that a conversion is compiled once for each machine. Knows no LLVM.
+"""A cache of machine code on disk, so that a machine compiles each conversion once. Knows no LLVM.
 
-**What is read here is run as machine code.** So an entry counts only when the folder and the file belong to
-this user, no one else may write to them, neither is a symlink, and the digest fits. Owner and permissions
-are those of the opened descriptors (fstat, and files are opened relative to the folder's descriptor): a path
-can be exchanged between the look and the use. The digest finds damage, not malice: who can write as this
-user can run code as this user anyway.
+**What is read here is run as machine code.** So an entry is used only if the folder and the file belong to
+this user, nobody else can write to them, neither is a symlink, and the digest matches. Owner and permissions
+are checked on open descriptors (fstat, and files are opened relative to the folder's descriptor), because a
+path could be replaced between check and use. The digest detects damage, not attacks: whoever can write as
+this user can run code as this user anyway.
 
 An entry is a file, named by its key in hexadecimal, little endian:
 
@@ -16,9 +16,9 @@ An entry is a file, named by its key in hexadecimal, little endian:
         52    32  BLAKE2b of the code
         84     -  code, as the engine makes it
 
-Entries are written beside their place and renamed, so two processes never see each other's halves; whoever
-comes last wins, with the same code. Nothing here raises for what is on the disk: a cache that cannot be used
-is a cache without entries, and is counted.
+Entries are written to a temporary file and renamed, so other processes never see a partial entry; the last
+writer wins, with the same code. Nothing here raises for the state of the disk: an unusable cache behaves like
+an empty one, and is counted.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from echo_core.errors import EchoError
 KEY_BYTES = 32
 LIMIT_BYTES = 64 << 20
 MAX_ENTRY_BYTES = 8 << 20
-BLOCK_BYTES = 4096  # what a small file takes on a disk, hence its price here
-SCANS_PER_LIMIT = 16  # the folder is looked through again whenever this part of the limit was written
-KEPT_SIXTEENTHS = 12  # of the limit, after an eviction: the next one is some time off
+BLOCK_BYTES = 4096  # the minimum that a file takes on disk
+SCANS_PER_LIMIT = 16  # the folder is scanned whenever this fraction of the limit was written
+KEPT_SIXTEENTHS = 12  # of the limit, after an eviction, so that the next one is not due soon
 
 _MAGIC = b"echo.obj"
 _VERSION = 1
 _HEADER = struct.Struct(f"<8sI{KEY_BYTES}sQ32s")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not hold us up
+_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # opening a FIFO must not block
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """What became of each `get` (a hit or a miss) and `put` (written or failed), in this process."""
+    """Counters of this process; each `get` is a hit or a miss, each `put` is written or failed."""
 
     hits: int = 0
     misses: int = 0
-    damaged: int = 0  # misses for which there was something: not whole, not ours, or writable by others
+    damaged: int = 0  # misses because of an entry that is incomplete, not ours, or writable by others
     written: int = 0
     evicted: int = 0
-    failed: int = 0  # puts that the disk, the permissions or a limit prevented
+    failed: int = 0  # puts that failed because of the disk, permissions or a limit
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A file in the folder, as eviction sees it."""
+    """A file in the folder, for eviction."""
 
     used_ns: int
     name: str
@@ -74,11 +74,11 @@ class _Entry:
 
 
 class _UntrustedError(Exception):
-    """A folder or a file that someone else could have written, or that is not what it should be."""
+    """A folder or file that another user could have written, or that is no valid entry."""
 
 
 def key_of(*parts: bytes | str) -> bytes:
-    """One key for all that the code depends on; parts do not run into each other, nor bytes into text."""
+    """A key of everything that the code depends on. Parts are unambiguous: each has a type and a length."""
     digest = blake2b(digest_size=KEY_BYTES)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -88,10 +88,10 @@ def key_of(*parts: bytes | str) -> bytes:
 
 
 class Cache:
-    """Machine code by key, in a folder of this user; without a folder it keeps nothing.
+    """Machine code by key, in a folder of this user; without a folder it stores nothing.
 
-    Processes and threads may share a folder. Each keeps it within the limit, so that several may exceed it by
-    a sixteenth each, for a while. `now_ns` dates the use of entries.
+    Processes and threads may share a folder. Each enforces the limit by itself, so together they may exceed
+    it temporarily, by a sixteenth each. `now_ns` is the clock for the times of last use.
     """
 
     def __init__(
@@ -104,11 +104,13 @@ class Cache:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._now_ns = now_ns
-        self._unscanned_bytes = limit_bytes  # written since the last scan: the first put scans
+        self._unscanned_bytes = (
+            limit_bytes  # written since the last scan; this value makes the first put scan
+        )
         self._statistics = CacheStatistics()
 
     def get(self, key: bytes) -> bytes | None:
-        """The code that was put under this key, if it is all there and can be trusted."""
+        """The code that was stored under this key, if it is complete and trusted."""
         _check_key(key)
         found = None
         try:
@@ -123,7 +125,7 @@ class Cache:
         return found
 
     def put(self, key: bytes, code: bytes) -> None:
-        """Keep code, over whatever there is under this key, if the folder can be trusted."""
+        """Store code under this key, replacing an entry, if the folder is trusted."""
         _check_key(key)
         if self.folder is None:
             return
@@ -141,7 +143,7 @@ class Cache:
             self._count("failed")
 
     def statistics(self) -> CacheStatistics:
-        """Counts since this object was made."""
+        """Counters since this object was created."""
         return self._statistics
 
     def __repr__(self) -> str:
@@ -156,10 +158,10 @@ class Cache:
         total = sum(_price(entry.size) for entry in entries)
         if total <= self.limit_bytes:
             return
-        for entry in entries[:-1]:  # never the last: it was written just now
+        for entry in entries[:-1]:  # never the newest: it was just written
             if total * 16 <= self.limit_bytes * KEPT_SIXTEENTHS:
                 return
-            with suppress(FileNotFoundError):  # evicted by another process: as good
+            with suppress(FileNotFoundError):  # evicted by another process
                 os.unlink(entry.name, dir_fd=folder)
                 self._count("evicted")
             total -= _price(entry.size)
@@ -197,7 +199,7 @@ def _opened_folder(path: Path) -> Generator[int]:
 def _opened(
     path: Path | str, flags: int, is_kind: Callable[[int], bool], folder: int | None
 ) -> Generator[int]:
-    """A descriptor of a file or folder that only this user can have written."""
+    """Open a file or folder that only this user can write."""
     descriptor = os.open(path, os.O_RDONLY | _OPEN | flags, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
@@ -211,19 +213,19 @@ def _opened(
 def _read(folder: int, key: bytes, now_ns: int) -> bytes:
     with _opened(key.hex(), 0, stat.S_ISREG, folder) as descriptor:
         size = os.fstat(descriptor).st_size
-        if size > MAX_ENTRY_BYTES:  # room for the largest would take longer than all the rest
+        if size > MAX_ENTRY_BYTES:  # the size is asked for, as room for the largest entry would cost more
             raise _UntrustedError
         entry = os.read(descriptor, size + 1)
         code = entry[_HEADER.size :]
         if entry != _entry(key, code):
             raise _UntrustedError
-        with suppress(OSError):  # a folder that is only read has no use for dates of use
+        with suppress(OSError):  # a read-only folder needs no times of use
             os.utime(descriptor, ns=(now_ns, now_ns))
         return code
 
 
 def _write(folder: int, name: str, entry: bytes, now_ns: int) -> None:
-    """Write beside the place, then rename; what a killed process leaves behind grows old and is evicted."""
+    """Write a temporary file and rename it. One left by a killed process is evicted in time."""
     temporary = f".{name}.{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
     descriptor = os.open(temporary, flags, mode=0o600, dir_fd=folder)
@@ -249,9 +251,9 @@ def _entries(folder: int) -> Iterator[_Entry]:
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """`ECHO_CACHE`, or echo_core in the user's folder for caches; None when it is "0" or there is no home.
+    """`ECHO_CACHE`, or echo_core in the user's cache folder; None if it is "0" or there is no home folder.
 
-    Paths that are not absolute are ignored, as the XDG Base Directory Specification wants it.
+    Relative paths are ignored, as the XDG Base Directory Specification demands.
     """
     chosen = environment.get("ECHO_CACHE", "")
     if chosen == "0":
@@ -272,7 +274,7 @@ _default: Cache | None = None
 
 
 def default_cache() -> Cache:
-    """The cache that conversions use: what `set_cache` said, else the one in the default folder."""
+    """The cache that conversions use: the one of `set_cache`, or one in the default folder."""
     global _default
     with locks.Held(_lock):
         if _default is None:
@@ -288,12 +290,12 @@ def set_cache(cache: Cache) -> None:
 
 
 def disable_cache() -> None:
-    """Keep nothing on disk, and read nothing, from now on."""
+    """Neither read from nor write to the disk from now on."""
     set_cache(Cache(None))
 
 
 def _after_fork_in_child() -> None:
-    """Another thread of the parent may have held the lock; what it guards is one reference, always whole."""
+    """Replace the lock: another thread may have held it. What it guards is consistent, a single reference."""
     global _lock
     _lock = threading.RLock()
 

@@ -1,7 +1,7 @@
-"""Relocatable ELF objects of 64 bits, little endian, as LLVM writes them. It reads, and knows no machine.
+"""Reads relocatable 64-bit little-endian ELF objects, as LLVM writes them, for any machine.
 
-Only what `flat` asks for is read. Whatever does not look as expected is an UnknownObjectError: such an object
-is left to LLVM's own linker.
+It reads only what `flat` needs. Anything unexpected raises UnknownObjectError, and the object is left to
+LLVM's own linker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTENTS = 1
 _SYMBOLS = 2
 _NAMES = 3
 _RELOCATIONS = 4
-_IMPLICIT_RELOCATIONS = 9  # whose addends stand in the code
+_IMPLICIT_RELOCATIONS = 9  # with addends in the code
 
 # Of symbols.
 GLOBAL = 1
@@ -40,11 +40,11 @@ _RELOCATION = struct.Struct("<QIIq")
 
 
 class UnknownObjectError(Exception):
-    """An object has something that its reader does not know. Nobody asks what."""
+    """An object contains something unsupported. Callers do not need to know what."""
 
 
 class _Head(NamedTuple):
-    """What an object says of a section."""
+    """A section header."""
 
     name: int
     type: int
@@ -59,7 +59,7 @@ class _Head(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the object; `link` and `info` mean what its type says."""
+    """A section; the meaning of `link` and `info` depends on its type."""
 
     name: str
     type: int
@@ -71,7 +71,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A name for a place in a section."""
+    """A name for an offset in a section."""
 
     name: str
     binding: int
@@ -81,7 +81,7 @@ class Symbol(NamedTuple):
 
 
 class Relocation(NamedTuple):
-    """A place in the section `within` that depends on where a symbol comes to lie."""
+    """A place in the section `within` that depends on the address of a symbol."""
 
     within: int
     offset: int
@@ -92,7 +92,7 @@ class Relocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """All of it that matters; sections keep their numbers."""
+    """The relevant parts of an object; sections keep their numbers."""
 
     machine: int
     sections: list[Section]
@@ -101,7 +101,7 @@ class Object:
 
 
 def read(object_code: bytes) -> Object:
-    """The parts of an object; UnknownObjectError where it is none, or one of another kind."""
+    """Read an object; UnknownObjectError if it is malformed or of another kind."""
     try:
         return _read(object_code)
     except (struct.error, IndexError, OverflowError, ValueError) as error:
@@ -125,7 +125,7 @@ def _read(data: bytes) -> Object:
 
 
 def _contents(data: bytes, head: _Head) -> bytes:
-    """The bytes of a section; none for types that are not read."""
+    """The bytes of a section; empty for types that are not needed."""
     if head.type not in (CONTENTS, _SYMBOLS, _NAMES, _RELOCATIONS):
         return b""
     if head.offset + head.size > len(data):

@@ -1,21 +1,22 @@
 """LLVM IR text to machine code, and machine code to addresses. Knows no formats and no plans.
 
-The only module that talks to llvmlite, which is imported on first use: it costs 33-50 ms and 47 MB.
-Every call of it happens under one lock. Code that is laid out as one block (flat.py), which is nearly all,
-is loaded without it: copied to pages of its own, read-write until they are read-execute. The rest is linked
-by LLVM. Measured with llvmlite 0.50 (LLVM 22) on x86-64 Linux:
+This is the only module that uses llvmlite, and imports it on first use, because the import takes 33-50 ms and
+47 MB. One lock guards all calls into llvmlite. Nearly all code is laid out as one block (flat.py), which is
+loaded without llvmlite: the block is copied to its own pages, which are first read-write and then
+read-execute. LLVM links the rest. Measured with llvmlite 0.50 (LLVM 22) on x86-64 Linux:
 
-- llvmlite calls LLVM through ctypes.CDLL, so the GIL is free in the parser, the optimiser and the code
-  generator alike; what other threads lose is described in background.py.
-- A LLVM "fatal error" aborts the process. Code generation at level 0 does so for llvm.get.active.lane.mask
-  with AVX-512, so the level is 2. Text must come from our own emitter: names of a peer never reach it.
-- Objects are position-independent, small code model; what LLVM links, JITLink does. RuntimeDyld, llvmlite's
-  default, maps each section by itself and cuts a relocation of more than 2 GiB short without a word; JITLink
-  maps an object's sections side by side, and refuses what is out of reach. It also keeps no copy for gdb: 43
-  KiB for each loaded object instead of 51; a block takes a page. ORC maps code read-execute and constants
-  read-only, never both writable and executable.
-- llvmlite frees the code of an unloaded object but not its (empty) JITDylib: 10 KB each, 10 MB after a
-  thousand. So a LLJIT takes LOADS_PER_LINKER objects and is then left to die with the last of them.
+- llvmlite calls LLVM through ctypes.CDLL, which releases the GIL in the parser, the optimiser and the code
+  generator. background.py says how much other threads are slowed down.
+- An LLVM "fatal error" aborts the process. Code generation at level 0 fails so for llvm.get.active.lane.mask
+  with AVX-512, therefore the level is 2. IR must come from our own emitter; it never contains names from a
+  peer.
+- Objects are position-independent, with the small code model. The linker is JITLink. RuntimeDyld, llvmlite's
+  default, maps each section separately, and silently truncates relocations of more than 2 GiB. JITLink maps
+  the sections of an object side by side and refuses relocations out of range. It also keeps no copy for gdb:
+  43 KiB per loaded object instead of 51; a block takes one page. ORC maps code read-execute and constants
+  read-only, so no page is both writable and executable.
+- llvmlite frees the code of an unloaded object, but not its (empty) JITDylib: 10 KB each, 10 MB after a
+  thousand. So each LLJIT links LOADS_PER_LINKER objects, and is freed with the last of them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from echo_core.errors import CompileError
 MAX_IR_BYTES = 4 << 20
 MAX_OBJECT_BYTES = 4 << 20
 LOADS_PER_LINKER = 64
-KEPT_MACHINES = 4  # targets that the compiler stays ready for; a process has one, tests have some
-FORK_WAIT_S = 1.0  # so long does os.fork wait for a compilation; after that the child has no LLVM
-EXIT_WAIT_S = 5.0  # so long does the exit wait for a compilation; text of MAX_IR_BYTES took 1.6 s
+KEPT_MACHINES = 4  # TargetMachines that are cached; a process uses one, tests use several
+FORK_WAIT_S = 1.0  # os.fork waits this long for a compilation; after that the child has no LLVM
+EXIT_WAIT_S = 5.0  # exit waits this long for a compilation; IR of MAX_IR_BYTES took 1.6 s
 
 CODEGEN_LEVEL = 2
 OPTIMISER_LEVEL = 2
@@ -55,7 +56,7 @@ _VECTOR_BYTES_BY_FEATURE = {"+avx512vbmi": 64, "+avx2": 32, "+ssse3": 16}  # the
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A machine to make code for; all of it belongs into the key of a cached object."""
+    """A machine to compile for; every field is part of the key of cached code."""
 
     triple: str
     cpu: str
@@ -63,7 +64,7 @@ class Target:
 
     @property
     def vector_bytes(self) -> int:
-        """How wide a shuffle of bytes should be; 0 where scalar code is faster.
+        """The best width of a byte shuffle; 0 if scalar code is faster.
 
         x86-64-v4 has AVX-512 but not VBMI, without which a 64-byte shuffle is several instructions.
         """
@@ -79,42 +80,42 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """What the engine of this process has done; loaded - unloaded objects are mapped."""
+    """Counters of this process; loaded - unloaded objects are mapped."""
 
     compiled: int = 0
     loaded: int = 0
     unloaded: int = 0
-    linked: int = 0  # of the loaded, by LLVM
-    mapped_bytes: int = 0  # by the others that are not unloaded; what LLVM maps it does not say
+    linked: int = 0  # of the loaded ones, by LLVM instead of as a block
+    mapped_bytes: int = 0  # by blocks that are loaded; LLVM does not report what it maps
 
 
 class Loaded:
-    """Callable machine code. It stays mapped while this object lives: whoever holds an address holds it."""
+    """Callable machine code, mapped as long as this object lives. Keep it as long as you use an address."""
 
     __slots__ = ("__weakref__", "_block", "addresses")
 
     def __init__(self, addresses: dict[str, int], block: native_code.Block | None = None) -> None:
         self.addresses = addresses
-        self._block = block  # unmapped with this object; what LLVM has linked has a finalizer instead
+        self._block = block  # unmapped with this object; code linked by LLVM has a finalizer instead
 
     def __repr__(self) -> str:
         return f"Loaded({', '.join(self.addresses)})"
 
 
-# llvmlite has neither annotations nor stubs: what comes from it is Any, and stays within this module.
+# llvmlite has no annotations or stubs: its objects are Any, and stay within this module.
 _llvm: Any = None
-_linker: Any = None  # a LLJIT, shared by the objects that it has loaded
+_linker: Any = None  # an LLJIT, shared by the objects that it has linked
 _linker_loads = 0
 _names = itertools.count()  # of JIT libraries, never used twice
 _statistics = EngineStatistics()  # of LLVM alone
-_unloading: deque[Any] = deque()  # resource trackers that no one needs; appending takes no lock
-_lock = threading.RLock()  # holds for all of the above but _unloading, and for every call into LLVM
-_forking = threading.local()  # held: whether the thread that forks has the lock
+_unloading: deque[Any] = deque()  # resource trackers to close; appending needs no lock
+_lock = threading.RLock()  # guards all of the above except _unloading, and every call into LLVM
+_forking = threading.local()  # held: whether the forking thread has the lock
 _lost_to_fork = False
 
 
 def native_target() -> Target:
-    """This machine, with all that its CPU can do."""
+    """This machine, with all features of its CPU."""
     with _compiler():
         return _native_target()
 
@@ -155,7 +156,7 @@ def statistics() -> EngineStatistics:
 
 
 def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
-    """Code for `load` or for a cache: a block, or where it cannot be made one, object code."""
+    """Compile to code for `load` or a cache: a block, or object code if it cannot be laid out as a block."""
     object_code = compile_object(text, target, optimise=optimise)
     return flat.flatten(object_code) or object_code
 
@@ -163,8 +164,8 @@ def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
 def compile_object(text: str, target: Target, *, optimise: bool = False) -> bytes:
     """Object code in ELF.
 
-    Shuffles need no optimiser: 2 to 3 times the time for code that is no faster. `optimise` runs the O2
-    pipeline, which pays for loops over scalars (it vectorises them).
+    `optimise` runs the O2 pipeline, which pays off for loops over scalars, because it vectorises them. For
+    shuffles it takes 2 to 3 times as long, and the code is no faster.
     """
     if len(text) > MAX_IR_BYTES:
         msg = f"Expected at most {MAX_IR_BYTES} bytes of IR, got {len(text)}"
@@ -179,10 +180,10 @@ def compile_object(text: str, target: Target, *, optimise: bool = False) -> byte
 
 
 def load(code: bytes, names: Iterable[str]) -> Loaded:
-    """Map code into the process; `names` are the functions whose addresses are wanted.
+    """Map code into the process; `names` are the functions whose addresses are returned.
 
-    It may call what is found in the process, so all of the C library, and `native_code.functions()`. It is
-    run as it is: it must come from `compile_ir` for this machine, or from a cache that checks what it reads.
+    The code may call all functions of the C library, and `native_code.functions()`. It is trusted: it must
+    come from `compile_ir` for this machine, or from a cache that checks its entries.
     """
     exported = tuple(names)
     _limited(code)
@@ -190,7 +191,7 @@ def load(code: bytes, names: Iterable[str]) -> Loaded:
 
 
 def is_loaded_at_once(code: bytes) -> bool:
-    """Whether `load` need not import LLVM for it."""
+    """Whether `load` works without importing LLVM now."""
     return flat.is_flat(code) or _llvm is not None
 
 
@@ -221,7 +222,7 @@ def _linked(object_code: bytes, names: tuple[str, ...]) -> Loaded:
             library.import_symbol(name, address)
         tracker = library.link(_linker_with_room(llvm), f"echo{next(_names)}")
         loaded = Loaded({name: tracker[name] for name in names})
-        # Not at exit: other threads may still be running the code, and the process takes it along.
+        # Not at exit: other threads may still run the code, and exit frees it anyway.
         weakref.finalize(loaded, _unload, tracker).atexit = False
         _count("loaded")
         return loaded
@@ -235,7 +236,7 @@ def _limited(object_code: bytes) -> bytes:
 
 
 def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> bytes:
-    # A context of its own: the global one would keep every type and constant of every text.
+    # A separate context, because the global one would keep the types and constants of all IR.
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         if module.triple not in ("", target.triple):
             msg = f"Expected IR for {target.triple}, got IR for {module.triple}"
@@ -252,9 +253,9 @@ def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> byt
 
 @functools.lru_cache(maxsize=KEPT_MACHINES)
 def _machine(target: Target) -> Any:
-    """A TargetMachine, never to be given to a compiler of LLVM's that takes ownership (MCJIT).
+    """A TargetMachine. Never pass it to an LLVM compiler that takes ownership (MCJIT).
 
-    A new one takes 0.5 ms to learn what its CPU can do.
+    It is cached, because creating one takes 0.5 ms.
     """
     return _llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="small"
@@ -272,7 +273,7 @@ def _optimise(llvm: Any, module: Any, machine: Any) -> None:
 
 
 def _dispose_passes(llvm: Any, passes: Any) -> None:
-    """Free a pass manager: its close() finds the empty _dispose of its other base first, and leaks 57 KB."""
+    """Free a pass manager; its own close() calls the empty _dispose of another base, and leaks 57 KB."""
     if not passes.closed:
         llvm.newpassmanagers.NewPassManager._dispose(passes)
         passes.detach()
@@ -294,7 +295,7 @@ def _count(what: str) -> None:
 
 @contextmanager
 def _compiler() -> Generator[Any]:
-    """llvmlite, for one thread at a time; what it refuses becomes a CompileError."""
+    """llvmlite, under the lock; its RuntimeErrors become CompileErrors."""
     try:
         with locks.Held(_lock):
             yield _imported()
@@ -323,13 +324,13 @@ def _imported() -> Any:
 
 
 def _unload(tracker: Any) -> None:
-    """The end of a Loaded, in whatever thread collects it: that thread never waits for a compilation."""
+    """Finalize a Loaded, in any thread, without waiting for a compilation in another thread."""
     _unloading.append(tracker)
     _unload_waiting()
 
 
 def _unload_waiting() -> None:
-    """Unload what waits, unless the lock is taken: then its holder comes here when it is done."""
+    """Unload queued objects. If the lock is taken, its holder does this when it releases the lock."""
     while _unloading and not _lost_to_fork and _lock.acquire(blocking=False):
         try:
             _unload_one()
@@ -347,7 +348,7 @@ def _unload_one() -> None:
 
 
 def _before_fork() -> None:
-    """Wait until no thread is inside LLVM: the child inherits its locks and half-built data as they are."""
+    """Wait until no thread is inside LLVM: the child would inherit LLVM's locks and inconsistent data."""
     _forking.held = _lock.acquire(timeout=FORK_WAIT_S)
 
 
@@ -366,10 +367,10 @@ def _after_fork_in_child() -> None:
 
 
 def _at_exit() -> None:
-    """Let no thread into LLVM any more: exit() destroys LLVM's static data below a thread that is still in.
+    """Keep all other threads out of LLVM, because exit() destroys LLVM's static data while they use it.
 
-    Without this 1 exit of 180 aborted with compilations under way. The lock is kept; callers that come
-    later wait for ever, as daemon threads do in the end. The main thread may still compile.
+    Without this, 1 exit of 180 aborted when compilations were in progress. The lock is never released: daemon
+    threads that need it block for ever, as all daemon threads finally do. The main thread may still compile.
     """
     _lock.acquire(timeout=EXIT_WAIT_S)
 

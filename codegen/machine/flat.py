@@ -1,8 +1,8 @@
-"""Object code laid out as one block that runs at any page: loading it takes no linker, and no LLVM.
+"""Lays object code out as one block that runs at any page: loading it needs no linker and no LLVM.
 
-When an object is compiled its sections are put side by side and the distances between them filled in. What it
-calls outside is reached through stubs, which jump to addresses in the block; those are all that is left to
-fill in when it is loaded. A block is, little endian:
+After compilation the sections of an object are placed side by side, and the relocations between them are
+applied. External functions are called through stubs, which jump to addresses stored in the block. Loading
+only fills in these addresses. A block is, in little endian:
 
     offset  size
          0     8  magic "echo.fl1"
@@ -11,14 +11,14 @@ fill in when it is loaded. A block is, little endian:
         16     4  number of exports, e
         20     4  number of imports, m
         24     4  size of the names, s
-        28    4e  where in the image each exported function begins
-         .    4m  where the address of each imported function belongs; a multiple of 8
-         .     s  names in ASCII: those of the exports, then those of the imports, each with a NUL behind it
+        28    4e  offset in the image of each exported function
+         .    4m  offset in the image for the address of each imported function; a multiple of 8
+         .     s  names in ASCII: those of the exports, then those of the imports, each terminated by a NUL
          .     i  the image: code, constants, stubs, addresses
 
-Only x86-64 and aarch64 are known, and of them what LLVM emits for the small code model. An object with any
-other section, symbol or relocation is not flattened: it takes LLVM's linker, which knows all. Unwind tables
-are left out: nothing throws through our code.
+Only x86-64 and aarch64 are supported, with the relocations that LLVM emits for the small code model. An
+object with any other section, symbol or relocation is left to LLVM's linker. Unwind tables are omitted,
+because no exception passes through our code.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _HEADER = struct.Struct("<8s5I")
 _OFFSET_BYTES = 4
 _ADDRESS_BYTES = 8
 _STUB_BYTES = 8
-_PAGE_BYTES = 4096  # what a block may rely on: aarch64's code counts in such pages, whatever the kernel's are
+_PAGE_BYTES = 4096  # alignment of a block: aarch64 code uses such pages, whatever the kernel's page size
 _PLACED_FLAGS = elf.ALLOCATED | elf.EXECUTABLE | elf.MERGEABLE | elf.STRINGS
 _UNWINDING = ".eh_frame"
 
 
 class Flat(NamedTuple):
-    """A block, taken apart; offsets by name."""
+    """A parsed block; offsets by name."""
 
     machine: int
     image: memoryview
@@ -55,12 +55,12 @@ class Flat(NamedTuple):
 
 
 def is_flat(code: bytes) -> bool:
-    """Whether code claims to be a block."""
+    """Whether code has the magic of a block."""
     return code.startswith(_MAGIC)
 
 
 def parse(block: bytes) -> Flat:
-    """The parts of a block, with offsets that lie within its image; CompileError where it is malformed."""
+    """Parse a block and check that all offsets are within its image; CompileError if it is malformed."""
     try:
         return _parse(block)
     except (struct.error, ValueError) as error:
@@ -86,7 +86,7 @@ def _parse(block: bytes) -> Flat:
 
 
 def flatten(object_code: bytes) -> bytes | None:
-    """An object as a block; None where something about it is not known here."""
+    """An object as a block; None if it contains anything that is not supported here."""
     try:
         found = elf.read(object_code)
         return _block(found, _Image(found, _MACHINES[found.machine]))
@@ -108,7 +108,7 @@ def _block(found: Object, image: _Image) -> bytes:
 
 
 class _Image:
-    """The sections of an object, one behind the other, with stubs and addresses for what they call."""
+    """The sections of an object side by side, with stubs and addresses for external calls."""
 
     def __init__(self, found: Object, machine: _Machine) -> None:
         self.bytes = bytearray()
@@ -165,13 +165,13 @@ def _is_placed(section: Section) -> bool:
 # ---------------------------------------------------------------------------
 # Machines
 
-# Makes the code at a place refer to a goal; both are offsets in the image.
+# Applies a relocation: makes the code at `place` refer to `goal`; both are offsets in the image.
 _Patch = Callable[[bytearray, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What is done for each relocation that is known, which of them are calls, and a jump out."""
+    """How to apply each supported relocation, which of them are calls, and the code of a stub."""
 
     patches: Mapping[int, _Patch]
     calls: frozenset[int]
@@ -200,13 +200,13 @@ def _within_page(scale: int, image: bytearray, place: int, goal: int) -> None:
 
 
 def _insert(image: bytearray, place: int, bits: int) -> None:
-    """Fills in a part of an instruction, which is 0 where its relocation has an addend."""
+    """Set bits of an instruction that are still 0, as its relocation has an addend."""
     (instruction,) = struct.unpack_from("<I", image, place)
     struct.pack_into("<I", image, place, instruction | bits)
 
 
 def _signed(value: int, scale: int, bits: int) -> int:
-    """A value in units of 2**scale, as so many bits in two's complement."""
+    """A value in units of 2**scale, as a two's complement number of that many bits."""
     units, rest = divmod(value, 1 << scale)
     if rest or not -(1 << bits - 1) <= units < 1 << bits - 1:
         raise UnknownObjectError

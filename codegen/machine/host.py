@@ -1,8 +1,8 @@
-"""What machine code depends on besides its text: this CPU and the compiler, found out without importing it.
+"""Identifies the CPU and the compiler for keys of cached code, without importing the compiler.
 
-The compiler makes code for the CPU that it runs on. It asks the CPU (cpuid) what that can do, so the answers
-to the same questions stand for whatever it makes of them, and a process that finds its code in the cache
-needs no compiler at all. Only x86-64 can be asked; elsewhere it takes the compiler.
+Machine code depends on its IR, on the CPU and on the compiler version. The compiler detects the CPU's
+features by cpuid, so the same cpuid results lead to the same code. Reading them directly lets a process use
+cached code without importing the compiler. Only x86-64 has cpuid; other machines need the compiler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from echo_core.codegen.machine import engine
 
 @functools.cache
 def identity() -> tuple[bytes | str, ...]:
-    """Parts for keys of the cache; CompileError where there is no compiler to ask."""
+    """Parts for cache keys; CompileError if the compiler is needed and missing."""
     cpu, compiler = code.cpu(), _compiler()
     if cpu and compiler:
         return sys.platform, str(code.MACHINE), cpu, compiler
@@ -27,7 +27,7 @@ def identity() -> tuple[bytes | str, ...]:
 
 
 def _compiler() -> bytes:
-    """The file in which llvmlite keeps its version and commit, and how large LLVM is; empty where unknown."""
+    """llvmlite's file with its version and commit, and the size of LLVM's library; empty if unknown."""
     try:
         spec = importlib.util.find_spec("llvmlite")
         if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""Machine code put to use: from the cache on disk, or compiled and then kept there."""
+"""Gets machine code from the cache on disk, or compiles it and stores it there."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Callable[[bytes], T]) -> T:
-    """What `use` makes of the machine code of a text, on this machine.
+    """Call `use` with the machine code of an IR text for this machine, and return its result.
 
-    `identity` says wholly what the text is, so that it need not be made to look for its code; `name` keeps
-    different uses apart. CompileError where the compiler refuses. What is compiled is used before it is kept,
-    as a write to disk may take longer than the compilation.
+    `identity` must determine the text completely, so that the cache can be searched without generating the
+    text; `name` separates different kinds of code. CompileError if the compiler refuses the text. New code is
+    used before it is stored, because writing to disk may take longer than compiling.
     """
     found = use_cached(name, identity, use)
     if found is not None:
@@ -33,9 +33,9 @@ def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Cal
 def use_cached(
     name: str, identity: bytes | str, use: Callable[[bytes], T], *, at_once: bool = False
 ) -> T | None:
-    """The same for code that is in the cache; None where it is not, or is of no use.
+    """The same with cached code only; None if there is none, or if it cannot be loaded.
 
-    `at_once` leaves code alone for which LLVM would have to be imported.
+    With `at_once`, code is not used if loading it would import LLVM.
     """
     try:
         code = cache.default_cache().get(_key(name, identity))
@@ -43,7 +43,7 @@ def use_cached(
             return None
         return use(code)
     except CompileError:
-        return None  # it is compiled again, and what is kept then takes its place
+        return None  # the caller compiles again, and replaces the entry
 
 
 def _key(name: str, identity: bytes | str) -> bytes:
@@ -51,14 +51,14 @@ def _key(name: str, identity: bytes | str) -> bytes:
 
 
 def version_of(modules: Iterable[str]) -> bytes:
-    """A hash of modules' source ("codegen/emit/ir"): what they made is of use as long as that is the same."""
+    """A hash of modules' source ("codegen/emit/ir"): their output is valid while it is equal."""
     folder = Path(__file__).parents[2]
     digest = blake2b(digest_size=16)
     try:
         for name in modules:
             digest.update((folder / f"{name}.py").read_bytes())
     except OSError:
-        return secrets.token_bytes(16)  # without sources nothing is known, and so nothing is shared
+        return secrets.token_bytes(16)  # without sources: a random key, so nothing is reused
     return digest.digest()
 
 
