@@ -37,7 +37,7 @@ _GENERATOR = (
     "formats/compare",
     "formats/conversions",
     "formats/types",
-    "formats/values",
+    "formats/leaves",
     "codegen/plans/plan",
     "codegen/plans/planner",
     "codegen/plans/verification",

@@ -75,9 +75,9 @@ if TYPE_CHECKING:
     if MYPY:
         # mypy allows no number between the brackets of a class: these are Any for it, and exact with
         # the plugin `echo_core.mypy_plugin`.
-        from echo_core.formats.unchecked import Array as Array
-        from echo_core.formats.unchecked import Bytes as Bytes
-        from echo_core.formats.unchecked import Chars as Chars
+        Array: Any
+        Bytes: Any
+        Chars: Any
     else:
         # pyright takes any brackets where `__class_getitem__` is defined, and reads a field's type off
         # a descriptor.

@@ -14,9 +14,9 @@ from math import prod
 
 from echo_core.errors import EchoError
 from echo_core.formats import limits
+from echo_core.formats.leaves import Leaf, integer_range, unpack_default
 from echo_core.formats.types import (
     SIZES_BY_KIND,
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -25,13 +25,13 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     Wrapper,
     innermost,
     required,
 )
-from echo_core.formats.values import Leaf, integer_range, unpack_default
 
 Fault = type[EchoError]
 
@@ -139,7 +139,7 @@ def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: F
     outermost = True
     while isinstance(type_, Wrapper):
         match type_:
-            case Array():
+            case StaticArray():
                 _check_shape(type_.shape, fault, path)
                 _at_most(prod(type_.shape), limits.MAX_RECORD_BYTES, "elements", fault, path)
             case Sequence():

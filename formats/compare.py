@@ -16,8 +16,8 @@ from echo_core.formats import tables
 from echo_core.formats.conversions import Loss, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -25,13 +25,13 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     has_parts,
     innermost,
     required,
 )
-from echo_core.formats.values import Leaf
 
 
 class Verdict(enum.Enum):
@@ -120,7 +120,7 @@ def _walk(type_: Type) -> tuple[object, ...]:
             return tuple((f.name, _walk(f.type)) for f in type_.fields if has_parts(f.type))
         case Sequence():
             return (type_.element.alignment, _walk(type_.element))
-        case Array() | Nullable():
+        case StaticArray() | Nullable():
             return _walk(type_.element)
         case _:
             return ()
@@ -221,7 +221,7 @@ class _Comparison:
             case Nullable(), _:
                 narrowed = self._consent("None has no place here")
                 return _strongest([narrowed, self._types(sender.element, receiver)])
-            case (Array() | Sequence(), Array() | Sequence()):
+            case (StaticArray() | Sequence(), StaticArray() | Sequence()):
                 return _strongest(
                     [self._shapes(sender, receiver), self._types(sender.element, receiver.element)]
                 )
@@ -241,7 +241,7 @@ class _Comparison:
             return _SAME
         return _Finding(Verdict.MOVED, (f"{what} of {sender.size} bytes, not {receiver.size}",))
 
-    def _shapes(self, sender: Array | Sequence, receiver: Array | Sequence) -> _Finding:
+    def _shapes(self, sender: StaticArray | Sequence, receiver: StaticArray | Sequence) -> _Finding:
         if len(sender.shape) != len(receiver.shape):
             reason = f"{len(sender.shape)} dimensions are not {len(receiver.shape)}"
             return _Finding(Verdict.REFUSED, (reason,))

@@ -11,8 +11,8 @@ from __future__ import annotations
 import enum
 import functools
 
+from echo_core.formats.leaves import Leaf, integer_range
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
-from echo_core.formats.values import Leaf, integer_range
 
 
 class Loss(enum.Enum):

@@ -25,8 +25,8 @@ from echo_core.formats.check import check_enumeration, check_record
 from echo_core.formats.format import Format
 from echo_core.formats.hints import evaluated, hints_of
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaves import Leaf, integer_range, pack_default, to_plain
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -36,12 +36,12 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     innermost,
     required,
 )
-from echo_core.formats.values import Leaf, integer_range, pack_default, to_plain
 
 # A class's formats are an attribute of it, for they refer to the class: in a table of their own, even one
 # with weak keys, they would keep it alive.
@@ -170,7 +170,7 @@ class _Declaration:
     def _array(self, spec: ArraySpec, path: str) -> Type:
         element = self.type_of(spec.element, path)
         if all(isinstance(n, int) for n in spec.shape):
-            return Array(element, cast("tuple[int, ...]", spec.shape), np.ndarray)
+            return StaticArray(element, cast("tuple[int, ...]", spec.shape), np.ndarray)
         shape = tuple(None if n is ... else n for n in spec.shape)
         return Sequence(element, shape, self.abi.pointer_size, np.ndarray)
 

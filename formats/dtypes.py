@@ -14,17 +14,17 @@ from echo_core.errors import FormatError
 from echo_core.formats.abi import NATIVE, ByteOrder
 from echo_core.formats.check import check_record
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import scalar_dtype
 from echo_core.formats.types import (
-    Array,
     Enumeration,
     Field,
     Kind,
     Nullable,
     Record,
     Scalar,
+    StaticArray,
     Type,
 )
-from echo_core.formats.values import scalar_dtype
 
 _KINDS: dict[str, Kind] = {
     "b": Kind.BOOL,
@@ -49,7 +49,7 @@ def type_dtype(type_: Type, byte_order: ByteOrder, path: str) -> np.dtype[Any]:
     match type_:
         case Scalar() | Enumeration():
             return scalar_dtype(type_, byte_order)
-        case Array():
+        case StaticArray():
             return np.dtype((type_dtype(type_.element, byte_order, path), type_.shape))
         case Record():
             fields = [(f.name, f.type, f.offset) for f in type_.fields]
@@ -116,7 +116,7 @@ def _record(dtype: np.dtype[Any], name: str) -> Record:
 def _type(dtype: np.dtype[Any], path: str, name: str) -> Type:
     if dtype.subdtype is not None:
         element, shape = dtype.subdtype
-        return Array(_type(element, path, name), tuple(int(n) for n in shape), np.ndarray)
+        return StaticArray(_type(element, path, name), tuple(int(n) for n in shape), np.ndarray)
     if dtype.names is not None:
         return _record(dtype, name)
     if dtype.kind in "Mm" and np.datetime_data(dtype) != ("ns", 1):

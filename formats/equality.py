@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from echo_core.formats.types import Array, Record, Sequence, Type, Wrapper
+from echo_core.formats.types import Record, Sequence, StaticArray, Type, Wrapper
 
 
 def holds_arrays(record: Record) -> bool:
@@ -18,7 +18,7 @@ def holds_arrays(record: Record) -> bool:
     for field in record.fields:
         type_: Type = field.type
         while isinstance(type_, Wrapper):
-            if isinstance(type_, Array | Sequence) and type_.container is np.ndarray:
+            if isinstance(type_, StaticArray | Sequence) and type_.container is np.ndarray:
                 return True
             type_ = type_.element
         if isinstance(type_, Record) and holds_arrays(type_):

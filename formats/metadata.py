@@ -39,7 +39,6 @@ from echo_core.formats.abi import ByteOrder
 from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -49,6 +48,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     Wrapper,
@@ -145,7 +145,7 @@ METADATA = Struct(
 
 def to_metadata(layout: Layout) -> bytes:
     """The metadata of a layout."""
-    tables = _Writer()
+    tables = _TableWriter()
     tables.add_record(layout.record)
     if len(tables.wrappers) > limits.MAX_WRAPPERS:
         count = len(tables.wrappers)
@@ -190,7 +190,7 @@ def _too_large(layout: Layout) -> FormatError:
     return FormatError(msg, path=layout.record.name, hint=hint)
 
 
-class _Writer:
+class _TableWriter:
     """The tables of one metadata, filled by a walk that visits what a record needs before the record."""
 
     def __init__(self) -> None:
@@ -288,7 +288,7 @@ class _Writer:
 
 
 _WRAPPER_CODES: dict[type[Wrapper], int] = {
-    Array: Code.ARRAY,
+    StaticArray: Code.ARRAY,
     Sequence: Code.SEQUENCE,
     Nullable: Code.NULLABLE,
 }
@@ -445,7 +445,7 @@ class _Reader:
             case Code.NULLABLE if not dimensions:
                 return Nullable(element)
             case Code.ARRAY if dimensions:
-                return Array(element, tuple(dimensions))
+                return StaticArray(element, tuple(dimensions))
             case Code.SEQUENCE if dimensions:
                 shape = tuple(self._length(n, names) for n in dimensions)
                 return Sequence(element, shape, self._pointer_size)

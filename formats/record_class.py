@@ -18,8 +18,8 @@ import numpy as np
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions
 from echo_core.formats.equality import equal_records
+from echo_core.formats.leaves import Leaf, from_plain, is_numeric, scalar_dtype, unpack, unpack_default
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -28,11 +28,11 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     required,
 )
-from echo_core.formats.values import Leaf, from_plain, is_numeric, scalar_dtype, unpack, unpack_default
 
 _PYTHON_TYPES: dict[Kind, type[Any]] = {
     Kind.BOOL: bool,
@@ -97,12 +97,14 @@ def blank_value(type_: Type) -> Any:
             return next(iter(type_.python or _enum_class(type_)))
         case Scalar():
             return from_plain(type_, unpack(type_, bytes(type_.size), "little", ""), "")
-        case Array() | Sequence():
-            shape = tuple(n if isinstance(n, int) and isinstance(type_, Array) else 0 for n in type_.shape)
+        case StaticArray() | Sequence():
+            shape = tuple(
+                n if isinstance(n, int) and isinstance(type_, StaticArray) else 0 for n in type_.shape
+            )
             return _blank_elements(type_, shape)
 
 
-def _blank_elements(type_: Array | Sequence, shape: tuple[int, ...]) -> Any:
+def _blank_elements(type_: StaticArray | Sequence, shape: tuple[int, ...]) -> Any:
     if isinstance(type_.element, Scalar) and is_numeric(type_.element):
         return np.zeros(shape, scalar_dtype(type_.element, NATIVE.byte_order))
     if not all(shape):
@@ -141,7 +143,7 @@ def annotation_of(type_: Type) -> Any:
             return class_of(type_)
         case Nullable():
             return annotation_of(type_.element) | None
-        case Array():
+        case StaticArray():
             return Annotated[np.ndarray, ArraySpec(annotation_of(type_.element), type_.shape)]
         case Sequence():
             element: Any = annotation_of(type_.element)
@@ -151,7 +153,7 @@ def annotation_of(type_: Type) -> Any:
             return Annotated[np.ndarray, ArraySpec(element, shape)]
 
 
-def sequence_container(type_: Array | Sequence) -> type[Any]:
+def sequence_container(type_: StaticArray | Sequence) -> type[Any]:
     """What holds the elements in Python: as declared, else numpy for numbers and a list for the rest."""
     return type_.container or (np.ndarray if is_numeric(type_.element) else list)
 

@@ -1,7 +1,7 @@
 """The closed set of types that an event is made of, each as one machine lays it out.
 
 A type is a value: frozen, comparable, self-contained (its size and alignment need no context). Wrappers
-(Array, Sequence, Nullable) hold exactly one element, so a type is a chain that ends in a scalar, an
+(StaticArray, Sequence, Nullable) hold exactly one element, so a type is a chain that ends in a scalar, an
 enumeration, text, bytes or a record.
 
 Some types carry the Python side that they were declared with (`python`, `container`). It says how values
@@ -143,7 +143,7 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class StaticArray:
     """Elements side by side inside the record, the last dimension running fastest."""
 
     element: Type
@@ -220,7 +220,7 @@ class Nullable:
 class Default:
     """What stands in for a field that a sender does not have.
 
-    `data` is the value in one byte form that is the same on every machine (see `formats/values.py`), and
+    `data` is the value in one byte form that is the same on every machine (see `formats/leaves.py`), and
     None for the value None. `local` marks a default that only the declaring process can make: a factory's.
     """
 
@@ -280,8 +280,8 @@ class Record:
         return self.name
 
 
-Wrapper = Array | Sequence | Nullable
-Type = Scalar | Enumeration | Text | Blob | Array | Sequence | Nullable | Record
+Wrapper = StaticArray | Sequence | Nullable
+Type = Scalar | Enumeration | Text | Blob | StaticArray | Sequence | Nullable | Record
 
 
 def innermost(type_: Type) -> tuple[Scalar | Enumeration | Text | Blob | Record, int]:
@@ -303,7 +303,7 @@ def has_parts(type_: Type) -> bool:
         match type_:
             case Text() | Blob() | Sequence():
                 return True
-            case Array() | Nullable():
+            case StaticArray() | Nullable():
                 type_ = type_.element
             case Record():
                 return any(has_parts(member.type) for member in type_.fields)

@@ -4,6 +4,8 @@ A message over a limit raises WireError at the receiver and EncodeError at the s
 a limit refuses further channels, streams or formats with LinkError.
 """
 
+from echo_core.formats.limits import MAX_METADATA_BYTES as MAX_METADATA_BYTES  # of one format
+
 # The handshake: until it ends, the peer is not authenticated.
 MAX_HANDSHAKE_BYTES = 4096  # of one message
 HANDSHAKE_TIMEOUT_S = 5.0  # from the connection to the last message; enforced by the driver of the handshake
@@ -34,7 +36,6 @@ MAX_PAYLOAD_BYTES = 2**32 - 1
 MAX_CHANNELS = 16384
 MAX_STREAMS = 65536  # in each direction
 MAX_FORMATS = 1024  # in each direction; stored for the lifetime of the link
-MAX_METADATA_BYTES = 64 * 1024  # of one format; the same as in formats/limits.py
 MAX_LINK_METADATA_BYTES = 16 * 1024 * 1024  # of all formats, in each direction
 MAX_TYPES = 256  # declared types of a channel
 MAX_MEMBERS = 4096  # of one channel, announced by one peer

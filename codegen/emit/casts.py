@@ -12,8 +12,8 @@ from dataclasses import replace
 from echo_core.codegen.emit.halves import DOUBLE, FLOAT, INFINITY, TOO_LARGE, narrowed, widened
 from echo_core.codegen.emit.ir import Function, float_constant
 from echo_core.codegen.plans.plan import Cast
+from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Kind, Scalar
-from echo_core.formats.values import integer_range
 
 # What a 16-bit float is worked with as, once it is widened.
 SINGLE = Scalar(Kind.FLOAT, 4)

@@ -66,7 +66,7 @@ def lead_of(columns: tuple[Column, ...], places: list[int]) -> int | None:
 def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     """The module for records of `stride` bytes."""
     function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count, i64 %is_streamed)")
-    writer = _Writer(function, columns, stride)
+    writer = _ColumnWriter(function, columns, stride)
     done = "0"
     if by_vectors and stride >= WINDOW:
         done = function.value(f"and i64 %count, {-ROWS}")
@@ -81,7 +81,7 @@ def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY, STREAMED]) + "\n"
 
 
-class _Writer:
+class _ColumnWriter:
     def __init__(self, function: Function, columns: tuple[Column, ...], stride: int) -> None:
         self.is_streamed = function.value("icmp ne i64 %is_streamed, 0")
         self._is_plain = function.value("icmp eq i64 %is_streamed, 0")

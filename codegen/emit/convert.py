@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from echo_core.codegen.emit.casts import cast_values, store_number
 from echo_core.codegen.emit.ir import Function
-from echo_core.codegen.emit.moves import Module, Operations, Reader, move_bytes, zero
+from echo_core.codegen.emit.moves import Module, Operations, SourceReader, move_bytes, zero
 from echo_core.codegen.plans.plan import (
     Agree,
     Append,
@@ -51,7 +51,7 @@ def covers(operations: Operations, size: int) -> bool:
     return written >= size  # targets never overlap
 
 
-class Measurer(Reader):
+class Measurer(SourceReader):
     """`end` is where the next variable part of the receiver's record may begin; nothing is written."""
 
     end: str

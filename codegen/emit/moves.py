@@ -85,7 +85,7 @@ def zero(function: Function, target: str, size: str) -> None:
     function.do(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
 
 
-class Reader:
+class SourceReader:
     """What all three functions do alike: find lengths, slots and presence in a record."""
 
     def __init__(self, function: Function, side: Side, module: Module) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echo_core.codegen.emit.ir import Function
-from echo_core.codegen.emit.moves import Module, Operations, Reader
+from echo_core.codegen.emit.moves import Module, Operations, SourceReader
 from echo_core.codegen.plans.plan import Each, Offset, Plan, Run, Slot, Text, When, steps
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.formats.types import Kind, Scalar
@@ -25,7 +25,7 @@ def verify(plan: Plan, module: Module) -> Function:
     return function
 
 
-class _Verifier(Reader):
+class _Verifier(SourceReader):
     """`end` is the offset at which the next variable part may begin."""
 
     end: str

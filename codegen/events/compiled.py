@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from echo_core._c import objects, records
 from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
-from echo_core.codegen.emit.objects import emit
+from echo_core.codegen.emit.instances import emit
 from echo_core.codegen.events import record_types
 from echo_core.codegen.events.shapes import shape_of
 from echo_core.codegen.events.value_trees import tree_of

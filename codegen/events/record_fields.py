@@ -2,7 +2,7 @@
 
 Numbers, bools and chars are handled in C (native/events/records: reading.c, writing.c). For all else this
 module gives two Python functions: `read` makes a value from the field's bytes, `write` gives the bytes of a
-value or says with the field's path why it has none. Both follow `values.py` and `objects.py`, so that an
+value or says with the field's path why it has none. Both follow `leaves.py` and `objects.py`, so that an
 assignment is refused where encoding would refuse it.
 
 A value that can be changed after it was read is never made twice: it is kept in a slot, so that the change is
@@ -25,9 +25,13 @@ from echo_core.codegen.plain.records import as_array, read, read_field, write
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import (
+    is_numeric,
+    number_by_member,
+    scalar_dtype,
+)
 from echo_core.formats.record_class import class_of, sequence_container
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -36,15 +40,11 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     has_parts,
     required,
-)
-from echo_core.formats.values import (
-    is_numeric,
-    number_by_member,
-    scalar_dtype,
 )
 
 # One check of a received record, as native/events/records/shapes.c wants it: what, at, size, count, numbers.
@@ -80,7 +80,7 @@ def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
     ):
         return _leaf_form(type_, path)
     if _is_array(type_):
-        return Form("w", not frozen, _window_reader(cast("Array", type_)), _functions(type_, path)[1])
+        return Form("w", not frozen, _window_reader(cast("StaticArray", type_)), _functions(type_, path)[1])
     return Form("n", True, *_functions(type_, path))
 
 
@@ -97,7 +97,7 @@ def _leaf_form(type_: Type, path: str) -> Form:
 
 def _is_array(type_: Type) -> bool:
     """Whether the value is a numpy array of the very bytes in the record."""
-    return isinstance(type_, Array) and (is_numeric(type_.element) or isinstance(type_.element, Record))
+    return isinstance(type_, StaticArray) and (is_numeric(type_.element) or isinstance(type_.element, Record))
 
 
 def _dtype_of(element: Type) -> np.dtype[Any]:
@@ -106,7 +106,7 @@ def _dtype_of(element: Type) -> np.dtype[Any]:
     return scalar_dtype(cast("Scalar", element), NATIVE.byte_order)
 
 
-def _window_reader(type_: Array) -> Callable[[Any], Any]:
+def _window_reader(type_: StaticArray) -> Callable[[Any], Any]:
     array: Callable[..., Any] = np.ndarray
     if isinstance(type_.element, Record):
         return lambda window: array(type_.shape, _dtype_of(type_.element), window)
@@ -189,7 +189,7 @@ def _is_view(type_: Type) -> bool:
 
 def _is_immutable(type_: Type) -> bool:
     match type_:
-        case Array() | Record():
+        case StaticArray() | Record():
             return False
         case Sequence():
             return type_.container is tuple and _is_immutable(type_.element)
@@ -228,7 +228,7 @@ def _cost(type_: Type) -> int:
     match type_:
         case Scalar(kind=Kind.BOOL | Kind.CHARS) | Enumeration():
             return 1
-        case Array():
+        case StaticArray():
             return _cost(type_.element) * prod(type_.shape)
         case Nullable():
             return 1 + _cost(type_.element)
@@ -246,7 +246,7 @@ def _checks(type_: Type, at: int) -> Iterator[Check]:
             yield "s", at, type_.size, 0, ()
         case Enumeration() if type_.python is not None:
             yield "e", at, type_.size, 0, tuple(sorted(set(number_by_member(type_).values())))
-        case Array() if _cost(type_.element):
+        case StaticArray() if _cost(type_.element):
             for i in range(prod(type_.shape)):
                 yield from _checks(type_.element, at + i * type_.element.size)
         case Nullable() if not type_.by_reference:

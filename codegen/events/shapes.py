@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echo_core.codegen import cpython
-from echo_core.codegen.emit.objects import FUNCTIONS, Shape, Slot, is_direct
+from echo_core.codegen.emit.instances import FUNCTIONS, Shape, Slot, is_direct
 from echo_core.codegen.events.value_trees import gaps, tree_of
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.formats.types import Field, Record, has_parts

@@ -16,9 +16,17 @@ from echo_core.codegen import cpython
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
+from echo_core.formats.leaves import (
+    from_plain,
+    is_numeric,
+    number_by_member,
+    pack,
+    scalar_dtype,
+    to_plain,
+    unpack,
+)
 from echo_core.formats.record_class import class_of, sequence_container
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -27,19 +35,11 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     has_parts,
     required,
-)
-from echo_core.formats.values import (
-    from_plain,
-    is_numeric,
-    number_by_member,
-    pack,
-    scalar_dtype,
-    to_plain,
-    unpack,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _details(type_: Type, ties: dict[tuple[str, int], int]) -> tuple[str, tuple[
             return "y", ()
         case Nullable():
             return "N" if type_.by_reference else "n", (_value(type_.element, ties),)
-        case Array():
+        case StaticArray():
             return "a", _elements(type_, type_.shape)
         case Sequence():
             counted = (ties[name, i] if isinstance(name, str) else -1 for i, name in enumerate(type_.shape))
@@ -171,7 +171,7 @@ def _enumeration(enumeration: Enumeration) -> tuple[str, tuple[Any, ...]]:
 # Arrays and sequences
 
 
-def _elements(type_: Array | Sequence, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+def _elements(type_: StaticArray | Sequence, shape: tuple[Any, ...]) -> tuple[Any, ...]:
     """The element, the dimensions, what holds the elements in Python, and the dtype where that is numpy."""
     element, container = type_.element, sequence_container(type_)
     tree = _value(element, {})
@@ -253,5 +253,5 @@ def _native_place(descriptor: records.Field, type_: Type) -> tuple[int, int]:
 
 
 def _takes_any_bytes(type_: Type) -> bool:
-    element = type_.element if isinstance(type_, Array) else type_
+    element = type_.element if isinstance(type_, StaticArray) else type_
     return isinstance(element, Scalar) and is_numeric(element) and element.kind is not Kind.BOOL

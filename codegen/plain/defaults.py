@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from echo_core.formats.compare import counted_by, match
-from echo_core.formats.types import Array, Field, Nullable, Record, Sequence, Type
+from echo_core.formats.types import Field, Nullable, Record, Sequence, StaticArray, Type
 
 
 def without_local_defaults(sender: Record, receiver: Record) -> Record:
@@ -39,7 +39,7 @@ def _converted(sender: Type, receiver: Type) -> Type:
             return _converted(sender.element, receiver)
         case _, Nullable():
             return replace(receiver, element=_converted(sender, receiver.element))
-        case (Array() | Sequence(), Array() | Sequence()):
+        case (StaticArray() | Sequence(), StaticArray() | Sequence()):
             return replace(receiver, element=_converted(sender.element, receiver.element))
         case Record(), Record():
             return without_local_defaults(sender, receiver)

@@ -30,9 +30,19 @@ from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
+from echo_core.formats.leaves import from_plain, is_numeric, mismatch, scalar_dtype, to_plain
 from echo_core.formats.record_class import class_of, sequence_container
-from echo_core.formats.types import Array, Kind, Nullable, Record, Scalar, Sequence, Type, has_parts, required
-from echo_core.formats.values import from_plain, is_numeric, mismatch, scalar_dtype, to_plain
+from echo_core.formats.types import (
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    StaticArray,
+    Type,
+    has_parts,
+    required,
+)
 
 
 def plain_of(type_: Type, value: Any, path: str) -> Plain:
@@ -42,7 +52,7 @@ def plain_of(type_: Type, value: Any, path: str) -> Plain:
             return None if value is None else plain_of(type_.element, value, path)
         case Record():
             return _plain_record(type_, value, path)
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             plain = _plain_elements(type_, value, path)
             _check_shape(type_, plain, path)
             return plain
@@ -75,7 +85,7 @@ def _check_counts(record: Record, plain: dict[str, Plain], path: str) -> None:
             raise EncodeError(msg, path=f"{path}.{name}")
 
 
-def _plain_elements(type_: Array | Sequence, value: Any, path: str) -> Plain:
+def _plain_elements(type_: StaticArray | Sequence, value: Any, path: str) -> Plain:
     dimensions = len(type_.shape)
     untyped: Any = value  # a memoryview of nobody knows what
     array = as_array(np.asarray(untyped) if isinstance(value, memoryview) else value)
@@ -101,7 +111,7 @@ def _native_dtype(scalar: Scalar) -> np.dtype[Any]:
     return scalar_dtype(scalar, NATIVE.byte_order)
 
 
-def _flattened(type_: Array | Sequence, value: Any, path: str) -> list[Any]:
+def _flattened(type_: StaticArray | Sequence, value: Any, path: str) -> list[Any]:
     """The elements of nested sequences; at each level all are sequences of one length."""
     level = [value]
     for _ in type_.shape:
@@ -117,7 +127,7 @@ def _flattened(type_: Array | Sequence, value: Any, path: str) -> list[Any]:
     return level
 
 
-def _check_shape(type_: Array | Sequence, plain: Plain, path: str) -> None:
+def _check_shape(type_: StaticArray | Sequence, plain: Plain, path: str) -> None:
     shape = shape_of(plain, len(type_.shape))
     fixed = _declared_shape(type_, shape)
     # Without elements, lists say nothing about the dimensions inside them.
@@ -129,7 +139,7 @@ def _check_shape(type_: Array | Sequence, plain: Plain, path: str) -> None:
         raise EncodeError(msg, path=path)
 
 
-def _declared_shape(type_: Array | Sequence, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _declared_shape(type_: StaticArray | Sequence, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The lengths with those that the declaration fixes in their places."""
     known: tuple[int | str | None, ...] = type_.shape
     return tuple(n if isinstance(n, int) else m for n, m in zip(known, shape, strict=True))
@@ -222,7 +232,7 @@ def value_of(type_: Type, plain: Plain, path: str) -> Any:
             return None if plain is None else value_of(type_.element, plain, path)
         case Record():
             return _instance(type_, plain, path)
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             return _elements(type_, plain, path)
         case _:
             return from_plain(type_, plain, path)
@@ -266,7 +276,7 @@ def runs_post_init(cls: type[Any]) -> bool:
     return _runs_post_init[cls]
 
 
-def _elements(type_: Array | Sequence, plain: Plain, path: str) -> Any:
+def _elements(type_: StaticArray | Sequence, plain: Plain, path: str) -> Any:
     container = sequence_container(type_)
     array = as_array(plain)
     if array is not None:

@@ -2,7 +2,7 @@
 
 A record's plain value is a dict by field name; an array of numbers is a numpy array in this machine's
 byte order, any other array or sequence a list (of lists, for several dimensions); a leaf's plain value is
-defined in `formats/values.py`. `docs/wire-format.md` draws the bytes.
+defined in `formats/leaves.py`. `docs/wire-format.md` draws the bytes.
 
 The variable parts of a record stand in one order and leave no gaps but for alignment, so there is one way
 to write a value. A reader requires that way: each offset must be where the next part begins. Nothing can
@@ -20,8 +20,8 @@ import numpy as np
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import decode_text, is_numeric, pack, scalar_dtype, unpack
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -30,12 +30,12 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     required,
     round_up,
 )
-from echo_core.formats.values import decode_text, is_numeric, pack, scalar_dtype, unpack
 
 Plain = Any
 
@@ -46,13 +46,13 @@ MAX_EXTENT = 2**40
 
 def write(plain: dict[str, Plain], layout: Layout) -> bytes:
     """The bytes of a record. The plain value must be one that the layout's types can hold."""
-    writer = _Writer(layout)
+    writer = _RecordWriter(layout)
     writer.data += bytes(layout.record.size)
     writer.record(layout.record, plain, 0)
     return bytes(writer.data)
 
 
-class _Writer:
+class _RecordWriter:
     """Fixed parts are written in place; each variable part is appended when its slot is reached."""
 
     def __init__(self, layout: Layout) -> None:
@@ -72,7 +72,7 @@ class _Writer:
                 self._slot(at, self._append(plain.encode() + b"\0", 1))
             case Blob():
                 self._slot(at, self._append(plain, 1), len(plain))
-            case Array():
+            case StaticArray():
                 self._elements(type_.element, plain, type_.shape, at)
             case Sequence():
                 self._sequence(type_, plain, at)
@@ -125,7 +125,7 @@ class _Writer:
 
 def read(data: bytes | memoryview, layout: Layout) -> dict[str, Plain]:
     """The plain value of a record's bytes, or WireError."""
-    reader = _Reader(data, layout)
+    reader = _RecordReader(data, layout)
     plain = reader.record(layout.record, 0, layout.record.name)
     reader.finish(layout.record.name)
     return plain
@@ -134,11 +134,11 @@ def read(data: bytes | memoryview, layout: Layout) -> dict[str, Plain]:
 def read_field(data: bytes | memoryview, layout: Layout, field: Field) -> Plain:
     """The plain value of one field of a record that has been verified; its parts alone are looked at."""
     if isinstance(required(field.type), Text | Blob | Sequence):
-        return _Reader(data, layout).alone(field, layout.record)
+        return _RecordReader(data, layout).alone(field, layout.record)
     return read(data, layout)[field.name]  # it has several slots, or none: they are found on the way
 
 
-class _Reader:
+class _RecordReader:
     """Follows the slots in the writer's order; `_end` is where the next variable part may begin."""
 
     def __init__(self, data: bytes | memoryview, layout: Layout) -> None:
@@ -185,7 +185,7 @@ class _Reader:
             case Blob():
                 start, length = self._word(at), self._word(at + self._pointer_size)
                 return self._part(start, length, 1, path)
-            case Array():
+            case StaticArray():
                 return self._elements(type_.element, type_.shape, at, path)
             case Sequence():
                 return self._sequence(type_, at, path, counts)

@@ -38,8 +38,8 @@ from echo_core.codegen.plans.plan import (
 )
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import ConversionError, WireError
+from echo_core.formats.leaves import decode_text, integer_range, scalar_dtype, struct_format
 from echo_core.formats.types import Blob, Kind, Scalar, Type, round_up
-from echo_core.formats.values import decode_text, integer_range, scalar_dtype, struct_format
 
 Operations = tuple[Operation, ...]
 

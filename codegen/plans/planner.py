@@ -37,8 +37,8 @@ from echo_core.formats import types
 from echo_core.formats.compare import counted_by, match
 from echo_core.formats.conversions import Loss, judge, keeps_numbers, new_numbers
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import Leaf, pack, unpack_default
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -47,10 +47,10 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Type,
     required,
 )
-from echo_core.formats.values import Leaf, pack, unpack_default
 
 
 def plan(sender: Layout, receiver: Layout) -> Plan:
@@ -161,7 +161,7 @@ class _Planner:
             case _, Nullable():
                 body = self.value(source, target.inside(target.type.element), path)
                 return body if target.type.by_reference else [*body, _present(target)]
-            case (Array() | Sequence(), Array() | Sequence()):
+            case (StaticArray() | Sequence(), StaticArray() | Sequence()):
                 return self._elements(source, target, path)
             case Record(), Record():
                 return self.record(source.type, target.type, source.at, target.at, path)
@@ -181,11 +181,11 @@ class _Planner:
 
     def _elements(self, source: _Place, target: _Place, path: str) -> list[Operation]:
         sender, receiver = source.type, target.type
-        assert isinstance(sender, Array | Sequence)
-        assert isinstance(receiver, Array | Sequence)
+        assert isinstance(sender, StaticArray | Sequence)
+        assert isinstance(receiver, StaticArray | Sequence)
         body = self.value(source.inside(sender.element, 0), target.inside(receiver.element, 0), path + "[]")
         strides = sender.element.size, receiver.element.size
-        if isinstance(sender, Array) and isinstance(receiver, Array):
+        if isinstance(sender, StaticArray) and isinstance(receiver, StaticArray):
             count = sender.size // sender.element.size
             return _static(source.at, target.at, count, *strides, body)
         where = Where(path, receiver)
@@ -193,7 +193,7 @@ class _Planner:
         return [run, *body]
 
     def _run_place(self, place: _Place) -> Inline | Slot:
-        if isinstance(place.type, Array):
+        if isinstance(place.type, StaticArray):
             return Inline(place.at, tuple(Known(n) for n in place.type.shape))
         assert isinstance(place.type, Sequence)
         lengths = lengths_of(place.type, place.record, place.base, place.at)
@@ -293,7 +293,7 @@ class _Planner:
                     for member in place.type.fields
                 ]
                 return [operation for member in inner for operation in self._blank(member)]
-            case Array():
+            case StaticArray():
                 body = self._blank(place.inside(place.type.element, 0))
                 count = place.type.size // place.type.element.size
                 stride = place.type.element.size
@@ -309,8 +309,8 @@ def _held(found: Field, dimension: int, record: Record, base: int) -> tuple[Leng
     if isinstance(type_, Nullable):
         absence = absence_of(type_, record, base, at)
         type_ = type_.element
-    assert isinstance(type_, Array | Sequence)
-    if isinstance(type_, Array):
+    assert isinstance(type_, StaticArray | Sequence)
+    if isinstance(type_, StaticArray):
         return Known(type_.shape[dimension]), absence
     length = lengths_of(type_, record, base, at)[dimension]
     return length, absence if isinstance(length, Known) else None

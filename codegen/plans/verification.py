@@ -15,7 +15,7 @@ from echo_core.codegen.plans.plan import Each, Operation, Plan, Run, Slot, Text,
 from echo_core.codegen.plans.planner import absence_of, blob_slot, lengths_of, side_of
 from echo_core.formats import types
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Array, Blob, Kind, Nullable, Record, Scalar, Sequence, Type
+from echo_core.formats.types import Blob, Kind, Nullable, Record, Scalar, Sequence, StaticArray, Type
 
 # The product of the lengths of a sequence, those of 0 apart, stays below this: no count overflows, and an
 # array that is empty in one dimension is not absurd in another.
@@ -48,7 +48,7 @@ def _type(type_: Type, record: Record, base: int, at: int, path: str) -> list[Op
             body = _type(type_.element, record, base, 0, path + "[]")
             slot = Slot(at, lengths_of(type_, record, base, at), type_.element.alignment)
             return [Run(slot, None, type_.element.size, 0, len(body), Where(path, type_)), *body]
-        case Array():
+        case StaticArray():
             body = _type(type_.element, record, base, 0, path + "[]")
             count = type_.size // type_.element.size
             return [Each(at, 0, count, type_.element.size, 0, len(body)), *body] if body else []

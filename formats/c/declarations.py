@@ -1,12 +1,12 @@
 """From C declarations to a layout: structs as they stand in a header.
 
 A subset of C, and nothing is guessed: what has no layout here (unions, bit-fields, pointers that nobody
-counts) is refused by the name of its member. What `c_header` writes is read back: slots, and in a packed
+counts) is refused by the name of its member. What `header` writes is read back: slots, and in a packed
 struct `uint8_t padding_N[k]` as the padding that it is.
 
 Here are the declarations, the names that they give, and the bodies of structs and enumerations; only their
-braces make the reader call itself. Characters are for `c_tokens`; scalars, declarators and slots for
-`c_types`.
+braces make the reader call itself. Characters are for `tokens`; scalars, declarators and slots for
+`specifiers`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from dataclasses import replace
 
 from echo_core.errors import FormatError
 from echo_core.formats.abi import Abi, abi_named
-from echo_core.formats.c.tokens import Cursor
-from echo_core.formats.c.types import (
+from echo_core.formats.c.specifiers import (
     BYTE,
     QUALIFIERS,
     SCALAR_WORDS,
@@ -31,9 +30,10 @@ from echo_core.formats.c.types import (
     name_ahead,
     slot_of,
 )
+from echo_core.formats.c.tokens import Cursor
 from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.types import Array, Enumeration, Field, Kind, Record, Scalar
+from echo_core.formats.types import Enumeration, Field, Kind, Record, Scalar, StaticArray
 
 _PADDING = re.compile(r"padding_[0-9]+")
 
@@ -243,5 +243,5 @@ class _Declarations:
 
 
 def _is_padding(field: Field) -> bool:
-    is_bytes = isinstance(field.type, Array) and field.type.element == BYTE
+    is_bytes = isinstance(field.type, StaticArray) and field.type.element == BYTE
     return is_bytes and _PADDING.fullmatch(field.name) is not None

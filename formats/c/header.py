@@ -2,7 +2,7 @@
 
 A struct is plain C wherever the C rules of a known ABI give the same layout. Where they do not (a packed
 numpy dtype, fields in another order) it is packed, and every gap is a member. Static assertions after each
-struct hold the compiler to every offset; `c_declarations` reads all of this back.
+struct hold the compiler to every offset; `declarations` reads all of this back.
 
 A variable part is a pointer in the struct. On the wire its place holds an offset from the record's start.
 """
@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
-from echo_core.formats.c.types import NAMED_SCALARS
+from echo_core.formats.c.specifiers import NAMED_SCALARS
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -29,12 +29,12 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     has_parts,
     innermost,
 )
-from echo_core.formats.values import integer_range
 
 _C_TYPES: dict[Kind, str] = {
     Kind.BOOL: "bool",
@@ -250,7 +250,7 @@ class _Header:
                 return _slot("uint8_t *data", "size_t size", name)
             case Record():
                 return f"struct {self.tags[type_]} {name}"
-            case Array():
+            case StaticArray():
                 shape = "".join(f"[{n}]" for n in type_.shape)
                 return self.declare(type_.element, f"{name}{shape}", names)
             case Sequence():
@@ -303,7 +303,7 @@ def _scalar(scalar: Scalar, name: str) -> str:
 
 
 def _is_array(type_: Type) -> bool:
-    return isinstance(type_, Array) or (isinstance(type_, Scalar) and type_.kind in _STRINGS)
+    return isinstance(type_, StaticArray) or (isinstance(type_, Scalar) and type_.kind in _STRINGS)
 
 
 def _type_note(type_: Type) -> str:

@@ -142,7 +142,7 @@ class ColumnReader:
                 return self._struct(node, memory, at, path)
             case "Nullable":
                 return self._optional(node, memory, at, path, counts)
-            case "Array":
+            case "StaticArray":
                 return self._array(node, memory, at, path)
             case "Sequence":
                 return self._sequence(node, memory, at, path, counts)

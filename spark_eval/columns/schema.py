@@ -65,7 +65,7 @@ def has_parts(node: TypeNode) -> bool:
     match form(node):
         case "Text" | "Blob" | "Sequence":
             return True
-        case "Array" | "Nullable":
+        case "StaticArray" | "Nullable":
             return has_parts(node.element)
         case "Record":
             return any(has_parts(member.type) for member in node.fields)
@@ -82,7 +82,7 @@ def arrow_type(node: TypeNode) -> Any:
             return arrow_type(node.element)
         case "Record":
             return pa.struct(list(_arrow_fields(node.fields)))
-        case "Array" | "Sequence":
+        case "StaticArray" | "Sequence":
             made, nullable = arrow_type(node.element), is_nullable(node.element)
             for _ in node.shape:
                 made, nullable = pa.list_(pa.field("element", made, nullable)), False
@@ -137,7 +137,7 @@ def spark_type(node: TypeNode) -> Any:
             return types.StructType(
                 [types.StructField(m.name, spark_type(m.type), is_nullable(m.type)) for m in node.fields]
             )
-        case "Array" | "Sequence":
+        case "StaticArray" | "Sequence":
             made, nullable = spark_type(node.element), is_nullable(node.element)
             for _ in node.shape:
                 made, nullable = types.ArrayType(made, nullable), False

@@ -72,7 +72,7 @@ def _fill(node: TypeNode, array: Any, out: Numbers, path: str) -> None:
             for field in node.fields:
                 where = f"{path}.{field.name}"
                 _fill(field.type, _member(array, field.name, where), out[field.name], where)
-        case "Array":
+        case "StaticArray":
             elements = _elements(node, array, path)[0]
             flat = np.zeros((len(elements), *out.shape[1 + len(node.shape) :]), out.dtype)
             _fill(node.element, elements, flat, path)
@@ -233,7 +233,7 @@ class _Objects:
         match form(node):
             case "Record":
                 return self._instances(node, array, path)
-            case "Array" | "Sequence":
+            case "StaticArray" | "Sequence":
                 return self._lists(node, array, path)
             case _:
                 return _leaf_objects(node, array, path)

@@ -22,8 +22,19 @@ from echo_core.formats.abi import ABI_BY_NAME, Abi
 from echo_core.formats.compare import compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.types import Array, Blob, Field, Kind, Nullable, Record, Scalar, Sequence, Text, Type
-from echo_core.formats.values import is_numeric
+from echo_core.formats.leaves import is_numeric
+from echo_core.formats.types import (
+    Blob,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    StaticArray,
+    Text,
+    Type,
+)
 from tests.codegen.plain_conversion import convert_record
 from tests.codegen.test_convert import (
     _Evolution,  # pyright: ignore[reportPrivateUsage] - how a format evolves is told there, once
@@ -135,7 +146,7 @@ def _narrowed(data: st.DataObject, type_: Type, abi: Abi) -> Type:
             inner = _narrowed(data, type_.element, abi)
             must = isinstance(inner, Nullable) or not data.draw(st.integers(0, 3))
             return inner if must else Nullable(inner)
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             return _narrowed_elements(data, type_, abi)
         case Text() | Blob() if data.draw(st.booleans()):
             return type(type_)(abi.pointer_size)
@@ -146,10 +157,10 @@ def _narrowed(data: st.DataObject, type_: Type, abi: Abi) -> Type:
             return type_ if is_kept else data.draw(lossy_kin(type_, abi))
 
 
-def _narrowed_elements(data: st.DataObject, type_: Array | Sequence, abi: Abi) -> Type:
+def _narrowed_elements(data: st.DataObject, type_: StaticArray | Sequence, abi: Abi) -> Type:
     element = _narrowed(data, type_.element, abi)
-    if isinstance(type_, Array) and data.draw(st.booleans()):
-        return Array(element, type_.shape)
+    if isinstance(type_, StaticArray) and data.draw(st.booleans()):
+        return StaticArray(element, type_.shape)
     # A list without elements says nothing of its other lengths, so what is known of them stays known.
     shape = [n if isinstance(n, int) and not is_numeric(type_.element) else None for n in type_.shape]
     for i, n in enumerate(shape):
@@ -158,7 +169,7 @@ def _narrowed_elements(data: st.DataObject, type_: Array | Sequence, abi: Abi) -
             shape[i] = known if isinstance(known, int) else data.draw(st.integers(1, 3))
     if None in shape:
         return Sequence(element, tuple(shape), abi.pointer_size)
-    return Array(element, tuple(n or 1 for n in shape))
+    return StaticArray(element, tuple(n or 1 for n in shape))
 
 
 def _with_counts(data: st.DataObject, members: list[Field]) -> list[Field]:

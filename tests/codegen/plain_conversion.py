@@ -17,8 +17,14 @@ from echo_core.errors import ConversionError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import match
 from echo_core.formats.conversions import keeps_numbers, new_numbers
+from echo_core.formats.leaves import (
+    Leaf,
+    integer_range,
+    is_numeric,
+    scalar_dtype,
+    unpack_default,
+)
 from echo_core.formats.types import (
-    Array,
     Default,
     Enumeration,
     Field,
@@ -27,15 +33,9 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Type,
     required,
-)
-from echo_core.formats.values import (
-    Leaf,
-    integer_range,
-    is_numeric,
-    scalar_dtype,
-    unpack_default,
 )
 
 
@@ -82,13 +82,15 @@ def convert(plain: Plain, sender: Type, receiver: Type, path: str) -> Plain:
             return convert(plain, sender.element, receiver, path)
         case Record(), Record():
             return convert_record(plain, sender, receiver, path)
-        case (Array() | Sequence(), Array() | Sequence()):
+        case (StaticArray() | Sequence(), StaticArray() | Sequence()):
             return _convert_elements(plain, sender, receiver, path)
         case _:
             return _convert_leaf(plain, cast("Leaf", sender), cast("Leaf", receiver), path)
 
 
-def _convert_elements(plain: Plain, sender: Array | Sequence, receiver: Array | Sequence, path: str) -> Plain:
+def _convert_elements(
+    plain: Plain, sender: StaticArray | Sequence, receiver: StaticArray | Sequence, path: str
+) -> Plain:
     shape = shape_of(plain, len(sender.shape))
     fixed: list[int] = [
         known if isinstance(known, int) else n for known, n in zip(receiver.shape, shape, strict=True)

@@ -25,9 +25,9 @@ from echo_core.formats.compare import compare
 from echo_core.formats.conversions import Loss, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
+from echo_core.formats.leaves import integer_range, scalar_dtype
 from echo_core.formats.types import (
     SIZES_BY_KIND,
-    Array,
     Default,
     Enumeration,
     Field,
@@ -35,10 +35,10 @@ from echo_core.formats.types import (
     Nullable,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
-from echo_core.formats.values import integer_range, scalar_dtype
 from tests.codegen.machine_code import Code, Level, levels
 from tests.codegen.pairs import (
     BOOL,
@@ -168,7 +168,7 @@ def wide_pair(dice: random.Random) -> Pair:
 
 
 def _shaped(type_: Type, shape: tuple[int, ...]) -> Type:
-    return Array(type_, shape) if shape else type_
+    return StaticArray(type_, shape) if shape else type_
 
 
 @LEVELS
@@ -369,8 +369,8 @@ def test_static_array_is_converted_to_its_end(theirs: Scalar, ours: Scalar, abi:
     """Lengths around the widths of vectors; what is beside the array stays where it is."""
     for n in (1, 2, 3, 7, 8, 9, 33, 65):
         pair = Pair(
-            format_of_types(abi, before=UINT8, a=Array(theirs, (n,)), behind=UINT8),
-            format_of_types(NATIVE, behind=UINT8, a=Array(ours, (n,)), before=UINT8),
+            format_of_types(abi, before=UINT8, a=StaticArray(theirs, (n,)), behind=UINT8),
+            format_of_types(NATIVE, behind=UINT8, a=StaticArray(ours, (n,)), before=UINT8),
         )
         values = np.arange(n) % (2 if theirs == BOOL else 100)
         plain = {"before": 1, "behind": 2, "a": values}
@@ -398,7 +398,9 @@ def compiled(pair: Pair, plain: dict[str, Any], *, lossy: bool = False) -> dict[
 def structs(abi: Abi, *inner: Field) -> Format:
     """A static array and a list of structs."""
     cell = place("Cell", inner, abi)
-    return format_of_types(abi, fixed=Array(cell, (3,)), varying=Sequence(cell, (None,), abi.pointer_size))
+    return format_of_types(
+        abi, fixed=StaticArray(cell, (3,)), varying=Sequence(cell, (None,), abi.pointer_size)
+    )
 
 
 def rows(**columns: list[Any]) -> dict[str, Any]:
@@ -438,7 +440,7 @@ def test_float_becomes_double_and_back(abi: Abi) -> None:
 )
 def test_numbers_of_other_kinds_in_arrays_keep_their_values(abi: Abi, theirs: Scalar, ours: Scalar) -> None:
     """FFS: garbage or a crash in arrays, refused when flat; by consent here, and checked."""
-    shape = [Array(scalar, (3,)) for scalar in (theirs, ours)]
+    shape = [StaticArray(scalar, (3,)) for scalar in (theirs, ours)]
     pair = Pair(format_of_types(abi, a=shape[0]), format_of_types(NATIVE, a=shape[1]))
     found = compiled(pair, {"a": np.array([0, 1, 100])}, lossy=True)
     assert found["a"].tolist() == [0, 1, 100]
@@ -451,7 +453,10 @@ def test_numbers_of_other_kinds_in_arrays_keep_their_values(abi: Abi, theirs: Sc
 @SENDERS
 def test_number_that_does_not_fit_in_an_array_fails_and_is_not_garbage(abi: Abi) -> None:
     """One of many, in compiled code as in the interpreter."""
-    pair = Pair(format_of_types(abi, a=Array(INT32, (40,))), format_of_types(NATIVE, a=Array(UINT32, (40,))))
+    pair = Pair(
+        format_of_types(abi, a=StaticArray(INT32, (40,))),
+        format_of_types(NATIVE, a=StaticArray(UINT32, (40,))),
+    )
     code = Code(pair.plan, pair.verification)
     for at in range(40):
         values = np.arange(40)
@@ -464,7 +469,7 @@ def test_number_that_does_not_fit_in_an_array_fails_and_is_not_garbage(abi: Abi)
 @SENDERS
 def test_field_that_only_the_sender_has_is_ignored(abi: Abi) -> None:
     """FFS: its default matcher refuses it."""
-    sender = format_of_types(abi, extra=Text(abi.pointer_size), a=INT32, more=Array(FLOAT64, (2,)))
+    sender = format_of_types(abi, extra=Text(abi.pointer_size), a=INT32, more=StaticArray(FLOAT64, (2,)))
     plain = {"extra": "x", "a": 5, "more": np.zeros(2)}
     assert compiled(Pair(sender, format_of_types(NATIVE, a=INT32)), plain) == {"a": 5}
 
@@ -490,7 +495,7 @@ def test_count_that_two_sequences_share_stands_for_equal_lengths(level: Level) -
     lists = Sequence(INT32, (None,), 8)
     counted = Sequence(INT32, ("n",), 8)
     pair = Pair(
-        format_of_types(OTHER, a=lists, b=lists, c=Nullable(Array(INT8, (2,)))),
+        format_of_types(OTHER, a=lists, b=lists, c=Nullable(StaticArray(INT8, (2,)))),
         format_of_types(NATIVE, n=UINT8, a=counted, b=counted, c=Nullable(Sequence(INT8, ("n",), 8))),
     )
     code = Code(pair.plan, pair.verification, level)

@@ -33,7 +33,7 @@ from echo_core.errors import (
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
-from echo_core.formats.types import Array, Default, Field, Nullable, Sequence, Text
+from echo_core.formats.types import Default, Field, Nullable, Sequence, StaticArray, Text
 from tests.codegen.pairs import (
     FLOAT64,
     INT16,
@@ -672,7 +672,7 @@ def test_pair_of_formats_may_be_described_by_their_metadata_alone() -> None:
 
 def test_array_of_arrays_in_a_record_is_converted_whole() -> None:
     """Rows after rows, as they lie."""
-    shapes = Array(INT16, (3, 4)), Array(INT64, (3, 4))
+    shapes = StaticArray(INT16, (3, 4)), StaticArray(INT64, (3, 4))
     pair = Pair(format_of_types(S390X, a=shapes[0]), format_of_types(NATIVE, a=shapes[1]))
     values = np.arange(12, dtype=np.int16).reshape(3, 4)
     data = made(pair, "compiled").call(pair.message({"a": values}))

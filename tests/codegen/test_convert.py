@@ -26,8 +26,8 @@ from echo_core.formats.compare import Verdict, compare
 from echo_core.formats.conversions import KINDS, RULES, Loss, Rule, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaves import Leaf, integer_range, pack_default
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -37,10 +37,10 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
-from echo_core.formats.values import Leaf, integer_range, pack_default
 from tests.formats.strategies import abis, comparable, examples, layouts, leaf_values, plain_values, types
 
 X86_64, S390X, I386 = (ABI_BY_NAME[name] for name in ("x86_64", "s390x", "i386"))
@@ -157,18 +157,18 @@ class _Evolution:
                 return Evolved(Nullable(inner.type), lambda v: None if v is None else inner.rule(v))
             case Record():
                 return self.record(type_, path)
-            case Array() | Sequence():
+            case StaticArray() | Sequence():
                 return self._elements(type_, path)
             case Text() | Blob():
                 return Evolved(replace(type_, pointer_size=self.abi.pointer_size), same)
             case Scalar() | Enumeration():
                 return self.draw(st.sampled_from([Evolved(type_, same), *self._wider(type_)]))
 
-    def _elements(self, type_: Array | Sequence, path: str) -> Evolved:
+    def _elements(self, type_: StaticArray | Sequence, path: str) -> Evolved:
         element = self.type(type_.element, path)
         varying = tuple(n if isinstance(n, int) else None for n in type_.shape)
         dimensions = len(varying)
-        evolved: Type = Array(element.type, type_.shape) if isinstance(type_, Array) else type_
+        evolved: Type = StaticArray(element.type, type_.shape) if isinstance(type_, StaticArray) else type_
         if isinstance(type_, Sequence) or self.draw(st.booleans()):
             varying = varying if None in varying else (None, *varying[1:])
             evolved = Sequence(element.type, varying, self.abi.pointer_size)
@@ -289,7 +289,7 @@ def test_record_that_is_the_same_is_read_by_the_receivers_layout(data: st.DataOb
                 Field("b", Sequence(Record("C", 8, 8, (Field("x", INT64),)), (None,), 8), 8),
             ),
         ),
-        ((Field("a", Array(Text(8), (2,))),), (Field("a", Array(Text(8), (2,))),)),
+        ((Field("a", StaticArray(Text(8), (2,))),), (Field("a", StaticArray(Text(8), (2,))),)),
     ],
     ids=["listed in another order", "elements aligned otherwise", "the same"],
 )
@@ -327,11 +327,11 @@ def lossy_kin(type_: Type, abi: Abi) -> SearchStrategy[Type]:
         case Nullable():
             inner = lossy_kin(type_.element, abi)
             return inner | inner.filter(lambda t: not isinstance(t, Nullable)).map(Nullable)
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             ones = tuple(2 for _ in type_.shape)
             nones = tuple(None for _ in type_.shape)
             inner = lossy_kin(type_.element, abi)
-            return inner.map(lambda t: Array(t, ones)) | inner.map(
+            return inner.map(lambda t: StaticArray(t, ones)) | inner.map(
                 lambda t: Sequence(t, nones, abi.pointer_size)
             )
         case Record():
@@ -537,9 +537,9 @@ LOSSY: list[tuple[Type, Any, Type, Any]] = [
     (Scalar(Kind.COMPLEX, 16), complex(math.inf, 1e39), Scalar(Kind.COMPLEX, 8), None),
     (Nullable(INT32), 5, INT32, 5),
     (Nullable(INT32), None, INT32, None),
-    (Sequence(INT32, (None,), 8), np.arange(2, dtype=np.int32), Array(INT32, (2,)), [0, 1]),
-    (Sequence(INT32, (None,), 8), np.arange(3, dtype=np.int32), Array(INT32, (2,)), None),
-    (Sequence(Text(8), (None,), 8), ["a"], Array(Text(8), (2,)), None),
+    (Sequence(INT32, (None,), 8), np.arange(2, dtype=np.int32), StaticArray(INT32, (2,)), [0, 1]),
+    (Sequence(INT32, (None,), 8), np.arange(3, dtype=np.int32), StaticArray(INT32, (2,)), None),
+    (Sequence(Text(8), (None,), 8), ["a"], StaticArray(Text(8), (2,)), None),
 ]
 
 
@@ -594,7 +594,7 @@ def test_empty_list_has_the_dimensions_that_the_receiver_declares() -> None:
 def many(inner: list[Field], abi: Abi) -> Format:
     """A static array and a list of structs, as in the cases below."""
     cell = place("Cell", inner, abi)
-    return format_for(abi, fixed=Array(cell, (3,)), varying=Sequence(cell, (None,), abi.pointer_size))
+    return format_for(abi, fixed=StaticArray(cell, (3,)), varying=Sequence(cell, (None,), abi.pointer_size))
 
 
 def cells(**columns: list[Any]) -> dict[str, Any]:
@@ -624,7 +624,10 @@ def test_float_becomes_double_and_back_in_an_array_of_structs(abi: Abi) -> None:
 
 def test_int_and_float_in_arrays_convert_by_consent_and_rightly() -> None:
     """FFS: garbage or a crash in arrays; refused when flat."""
-    integers, floats = format_for(X86_64, a=Array(INT32, (2,))), format_for(S390X, a=Array(FLOAT32, (2,)))
+    integers, floats = (
+        format_for(X86_64, a=StaticArray(INT32, (2,))),
+        format_for(S390X, a=StaticArray(FLOAT32, (2,))),
+    )
     for pair in ((integers, floats), (floats, integers)):
         with pytest.raises(IncompatibleError, match=r"R\.a"):
             sent({"a": np.array([1, 2])}, *pair)
@@ -633,7 +636,10 @@ def test_int_and_float_in_arrays_convert_by_consent_and_rightly() -> None:
 
 def test_signed_and_unsigned_in_arrays_convert_by_consent_and_rightly() -> None:
     """FFS: garbage or a crash in arrays; refused when flat."""
-    signed, unsigned = format_for(X86_64, a=Array(INT32, (2,))), format_for(S390X, a=Array(UINT32, (2,)))
+    signed, unsigned = (
+        format_for(X86_64, a=StaticArray(INT32, (2,))),
+        format_for(S390X, a=StaticArray(UINT32, (2,))),
+    )
     for pair in ((signed, unsigned), (unsigned, signed)):
         with pytest.raises(IncompatibleError, match=r"R\.a"):
             sent({"a": np.array([1, 2])}, *pair)
@@ -667,7 +673,7 @@ def test_messages_with_flipped_bits_are_refused_or_in_bounds() -> None:
 
 def test_field_that_only_the_sender_has_is_ignored() -> None:
     """FFS: its default matcher refuses it; extension is the default here."""
-    sender = format_for(X86_64, extra=Text(8), a=INT32, more=Array(FLOAT64, (2,)))
+    sender = format_for(X86_64, extra=Text(8), a=INT32, more=StaticArray(FLOAT64, (2,)))
     receiver = format_for(S390X, a=INT32)
     report = compare(sender, receiver)
     verdicts = {entry.path: entry.verdict for entry in report.entries}

@@ -13,7 +13,6 @@ from echo_core.codegen.machine.engine import compile_ir, native_target
 from echo_core.codegen.plans.plan import Cast, Each, Fill, Move, Operation
 from echo_core.formats.abi import Abi
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -22,6 +21,7 @@ from echo_core.formats.types import (
     Nullable,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -82,7 +82,9 @@ def test_pair_of_fixed_size_is_one_function_for_many_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"), [(LIST, LIST), (LIST, Array(INT32, (3,))), (Array(INT32, (3,)), LIST)], ids=str
+    ("theirs", "ours"),
+    [(LIST, LIST), (LIST, StaticArray(INT32, (3,))), (StaticArray(INT32, (3,)), LIST)],
+    ids=str,
 )
 def test_pair_with_variable_parts_is_three_functions(theirs: Type, ours: Type) -> None:
     """Whichever end has them."""
@@ -143,7 +145,7 @@ def fields(*types: Type, sender: Abi = X86_64, receiver: Abi = X86_64) -> Pair:
 
 def test_same_records_are_one_copy() -> None:
     """However many there are."""
-    text = only(one(Array(INT64, (4,)), Array(INT64, (4,))))
+    text = only(one(StaticArray(INT64, (4,)), StaticArray(INT64, (4,))))
     assert "mul i64 %count, 32" in text
     assert "call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %v1, i1 false)" in text
     assert "phi" not in text
@@ -162,7 +164,7 @@ def test_short_swapped_move_is_swapped_one_by_one() -> None:
 
 def test_long_swapped_move_is_a_loop() -> None:
     """Of vectors where the machine has them, then of single values."""
-    pair = fields(Array(INT16, (100,)), Text(8), sender=S390X)
+    pair = fields(StaticArray(INT16, (100,)), Text(8), sender=S390X)
     assert "@llvm.bswap.v16i16" in written(pair, WIDE)["convert"]
     plain = written(pair)["convert"]
     assert "bswap.v" not in plain
@@ -213,7 +215,7 @@ def test_number_is_looked_up_in_a_table() -> None:
 
 def test_static_array_of_records_is_a_loop() -> None:
     """With the strides of both ends."""
-    text = only(one(Array(Nullable(INT32), (5,)), Array(Nullable(INT64), (5,))))
+    text = only(one(StaticArray(Nullable(INT32), (5,)), StaticArray(Nullable(INT64), (5,))))
     assert re.search(r"icmp ult i64 %v\d+, 5\n", text)
     assert "mul i64 %v" in text
     assert len(re.findall(r"phi i64", text)) == 2  # the records, and the array in each
@@ -310,8 +312,8 @@ def test_streamed_batch_ends_with_a_fence() -> None:
         (Pair(format_of_types(X86_64, a=FLOAT32), format_of_types(X86_64, a=FLOAT64)), WIDE),
         (
             Pair(
-                format_of_types(X86_64, a=Array(INT64, (7,)), b=FLOAT32),
-                format_of_types(X86_64, a=Array(INT64, (7,)), b=FLOAT64),
+                format_of_types(X86_64, a=StaticArray(INT64, (7,)), b=FLOAT32),
+                format_of_types(X86_64, a=StaticArray(INT64, (7,)), b=FLOAT64),
             ),
             WIDE,
         ),
@@ -413,7 +415,7 @@ def test_part_is_aligned_over_zeros() -> None:
 
 def test_sequence_fails_where_a_known_length_differs() -> None:
     """Before anything is written there."""
-    text = one(LIST, Array(INT32, (3,)))["convert"]
+    text = one(LIST, StaticArray(INT32, (3,)))["convert"]
     assert re.search(r"icmp eq i64 %v\d+, 3\nbr i1 %v\d+, label %on\d+, label %fail", text)
     assert text.index("label %fail") < text.index("@llvm.memcpy")
 
@@ -438,7 +440,7 @@ def test_lengths_of_one_count_are_compared() -> None:
     """What is absent counts as 0."""
     counted = Sequence(INT8, ("n",), 8)
     pair = Pair(
-        format_of_types(X86_64, a=LIST, b=Nullable(Array(INT8, (3,)))),
+        format_of_types(X86_64, a=LIST, b=Nullable(StaticArray(INT8, (3,)))),
         format_of_types(X86_64, n=INT64, a=Sequence(INT32, ("n",), 8), b=Nullable(counted)),
     )
     text = written(pair)["convert"]

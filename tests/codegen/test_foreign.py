@@ -29,7 +29,6 @@ from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -37,6 +36,7 @@ from echo_core.formats.types import (
     Nullable,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -195,7 +195,7 @@ class Program:
             values = [braces(values[i : i + n]) for i in range(0, len(values), n)]
             plain = [plain[i : i + n] for i in range(0, len(plain), n)]
         dimensions = "".join(f"[{n}]" for n in shape)
-        array = Array(type_, shape)
+        array = StaticArray(type_, shape)
         return Member(text.replace("{}", "{}" + dimensions), braces(values), plain, array, array)
 
     def optional(self) -> Member:
@@ -220,7 +220,7 @@ class Program:
         text, values, plains, theirs, ours = self._cell(count, with_text=False)
         if count == 1:
             return Member(f"{text} {{}}", values[0], plains[0], theirs, ours)
-        arrays = Array(theirs, (count,)), Array(ours, (count,))
+        arrays = StaticArray(theirs, (count,)), StaticArray(ours, (count,))
         return Member(f"{text} {{}}[{count}]", braces(values), plains, *arrays)
 
     def _cell(

@@ -11,7 +11,7 @@ import pytest
 
 from echo_core.codegen.emit.halves import TOO_LARGE
 from echo_core.formats.abi import NATIVE, Abi
-from echo_core.formats.types import Array, Scalar, Type
+from echo_core.formats.types import Scalar, StaticArray, Type
 from tests.codegen.machine_code import Code, Level, levels
 from tests.codegen.pairs import FLOAT16, FLOAT32, FLOAT64, PPC, X86_64, Pair, format_of_types
 
@@ -48,7 +48,7 @@ def test_every_half_is_widened_to_the_bit(wide: Scalar, abi: Abi, level: Level) 
     data = sent(HALVES, abi)
     run = code_of(FLOAT16, wide, abi, level).convert_many(data, len(HALVES), shift=1)
     assert run == widened(wide).tobytes()
-    single = code_of(Array(FLOAT16, (3,)), Array(wide, (3,)), abi, level)
+    single = code_of(StaticArray(FLOAT16, (3,)), StaticArray(wide, (3,)), abi, level)
     assert single.convert_many(data[:-2], len(HALVES) // 3) == widened(wide)[:-1].tobytes()
 
 

@@ -29,8 +29,8 @@ from echo_core.errors import ConversionError, WireError
 from echo_core.formats.abi import NATIVE, Abi
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Array, Blob, Field, Nullable, Record, Sequence, Text, Type
-from echo_core.formats.values import is_numeric
+from echo_core.formats.leaves import is_numeric
+from echo_core.formats.types import Blob, Field, Nullable, Record, Sequence, StaticArray, Text, Type
 from tests.codegen.guarded import Counts, Hammer
 from tests.codegen.machine_code import Code, Level, levels
 from tests.codegen.pairs import (
@@ -217,7 +217,7 @@ def forgets_lengths(type_: Type) -> bool:
         case Sequence():
             is_list = len(type_.shape) > 1 and not is_numeric(type_.element)
             return is_list or forgets_lengths(type_.element)
-        case Array() | Nullable():
+        case StaticArray() | Nullable():
             return forgets_lengths(type_.element)
         case _:
             return False

@@ -19,7 +19,6 @@ from echo_core.formats.layout import Layout
 from echo_core.formats.metadata import Code, to_metadata
 from echo_core.formats.token import Token
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -28,6 +27,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -111,7 +111,7 @@ def assert_alike(ours: Type, theirs: independent.Type) -> None:
             for mine, other in zip(ours.fields, theirs.fields, strict=True):
                 assert_alike(mine.type, other.type)
                 assert described(mine) == other._replace(type=described(mine).type)
-        case Array() | Sequence() | Nullable():
+        case StaticArray() | Sequence() | Nullable():
             assert_alike(ours.element, theirs.element)
         case Enumeration():
             assert (ours.name, ours.members) == (theirs.name, theirs.members)
@@ -137,7 +137,7 @@ def code_of(type_: Type) -> int:
         Blob: 33,
         Enumeration: 34,
         Record: 35,
-        Array: 48,
+        StaticArray: 48,
         Sequence: 49,
         Nullable: 50,
     }

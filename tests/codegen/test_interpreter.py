@@ -14,7 +14,7 @@ from echo_core.codegen.plain.records import read, write
 from echo_core.codegen.plans.interpreter import convert, verify
 from echo_core.errors import ConversionError, WireError
 from echo_core.formats.format import Format
-from echo_core.formats.types import Array, Default, Enumeration, Field, Nullable, Sequence, Text, Type
+from echo_core.formats.types import Default, Enumeration, Field, Nullable, Sequence, StaticArray, Text, Type
 from tests.codegen import independent
 from tests.codegen.pairs import (
     FLOAT32,
@@ -132,7 +132,7 @@ def test_count_that_two_sequences_share_stands_for_equal_lengths(first: int, sec
 @pytest.mark.parametrize("length", [0, 2])
 def test_count_that_an_absent_sequence_shares_must_be_0(length: int) -> None:
     """None has no elements, whether it came as None or is the default of what the sender lacks."""
-    optional = format_of_types(X86_64, a=Sequence(INT32, (None,), 8), b=Nullable(Array(INT32, (2,))))
+    optional = format_of_types(X86_64, a=Sequence(INT32, (None,), 8), b=Nullable(StaticArray(INT32, (2,))))
     pair = Pair(optional, ONE_COUNT)
     message = pair.message({"a": np.arange(length), "b": None})
     assert (converted(pair, message) is not None) is (length == 0)
@@ -152,7 +152,7 @@ def test_array_without_elements_fits_a_length_that_is_known(element: Type) -> No
     theirs, ours = Sequence(element, (None, None), 8), Sequence(element, (None, 2), 8)
     assert sent(theirs, ours, []) is not None
     assert sent(theirs, ours, np.zeros((0, 5)) if element == FLOAT64 else []) is not None
-    assert sent(theirs, Array(element, (2, 2)), []) is None
+    assert sent(theirs, StaticArray(element, (2, 2)), []) is None
 
 
 def test_array_with_elements_has_the_lengths_that_are_known() -> None:

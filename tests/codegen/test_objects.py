@@ -22,8 +22,8 @@ from echo_core.codegen.plain.records import MAX_EXTENT, flat, nested, shape_of
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaves import is_numeric
 from echo_core.formats.types import (
-    Array,
     Enumeration,
     Field,
     Kind,
@@ -31,9 +31,9 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Type,
 )
-from echo_core.formats.values import is_numeric
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
 
@@ -632,13 +632,13 @@ def in_microseconds(type_: Type, plain: Any) -> Any:
             return {field.name: in_microseconds(field.type, plain[field.name]) for field in type_.fields}
         case Nullable():
             return None if plain is None else in_microseconds(type_.element, plain)
-        case Array() | Sequence() if type_.element in TIMES:
+        case StaticArray() | Sequence() if type_.element in TIMES:
             array = np.array(plain)
             array[np.isnat(array)] = 0  # NaT, which no sender sends
             return array
-        case Array() | Sequence() if is_numeric(type_.element):
+        case StaticArray() | Sequence() if is_numeric(type_.element):
             return plain
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             items = [in_microseconds(type_.element, item) for item in flat(plain, len(type_.shape))]
             return nested(items, shape_of(plain, len(type_.shape)))
         case Scalar(kind=Kind.TIMESTAMP | Kind.DURATION):

@@ -41,7 +41,6 @@ from echo_core.formats.compare import compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -50,6 +49,7 @@ from echo_core.formats.types import (
     Nullable,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -98,7 +98,7 @@ def operations(
 
 def test_whole_record_of_the_same_layout_is_one_move() -> None:
     """Neighbours on both ends are moved as one, whatever they are."""
-    layout = format_of_types(X86_64, a=INT32, b=FLOAT32, c=INT64, d=CHARS8, e=Array(INT16, (4,))).layout
+    layout = format_of_types(X86_64, a=INT32, b=FLOAT32, c=INT64, d=CHARS8, e=StaticArray(INT16, (4,))).layout
     assert plan(layout, layout).operations == (Move(0, 0, 32),)
 
 
@@ -253,29 +253,29 @@ ONE_FIELD: list[tuple[str, Type, Type, tuple[Operation, ...]]] = [
             Move(0, 0, 4),
         ),
     ),
-    ("a static array", Array(INT32, (5, 2)), Array(INT32, (5, 2)), (Move(0, 0, 40),)),
+    ("a static array", StaticArray(INT32, (5, 2)), StaticArray(INT32, (5, 2)), (Move(0, 0, 40),)),
     (
         "a static array of wider numbers",
-        Array(INT16, (5,)),
-        Array(INT32, (5,)),
+        StaticArray(INT16, (5,)),
+        StaticArray(INT32, (5,)),
         (Cast(0, 0, 5, INT16, INT32, is_checked=False),),
     ),
     (
         "a static array of wider complex numbers",
-        Array(COMPLEX64, (5,)),
-        Array(COMPLEX128, (5,)),
+        StaticArray(COMPLEX64, (5,)),
+        StaticArray(COMPLEX128, (5,)),
         (Cast(0, 0, 10, FLOAT32, FLOAT64, is_checked=False),),
     ),
     (
         "a static array of floats to complex",
-        Array(FLOAT32, (5,)),
-        Array(COMPLEX64, (5,)),
+        StaticArray(FLOAT32, (5,)),
+        StaticArray(COMPLEX64, (5,)),
         (Each(0, 0, 5, 4, 8, 1), Move(0, 0, 4)),
     ),
     (
         "a static array of optionals",
-        Array(Nullable(INT32), (2,)),
-        Array(Nullable(INT64), (2,)),
+        StaticArray(Nullable(INT32), (2,)),
+        StaticArray(Nullable(INT64), (2,)),
         (
             Each(0, 0, 2, 8, 16, 2),
             When(Flag(4), 8, is_required=False, body=1),
@@ -284,14 +284,14 @@ ONE_FIELD: list[tuple[str, Type, Type, tuple[Operation, ...]]] = [
     ),
     (
         "a static array to a sequence",
-        Array(INT32, (5,)),
+        StaticArray(INT32, (5,)),
         Sequence(INT32, (None,), 8),
         (Run(Inline(0, (Known(5),)), Slot(0, (Word(8),), 4), 4, 4, 1), Move(0, 0, 4)),
     ),
     (
         "a sequence to a static array",
         Sequence(INT32, (None, 2), 8),
-        Array(INT32, (5, 2)),
+        StaticArray(INT32, (5, 2)),
         (
             Run(Slot(0, (Word(8), Known(2)), 4), Inline(0, (Known(5), Known(2))), 4, 4, 1),
             Move(0, 0, 4),
@@ -329,7 +329,7 @@ def test_field_is_planned(theirs: Type, ours: Type, expected: tuple[Operation, .
         (Scalar(Kind.UUID, 16), (Move(0, 0, 16),)),
         (CHARS8, (Move(0, 0, 8),)),
         (BOOL, (Move(0, 0, 1),)),
-        (Array(INT32, (5,)), (Move(0, 0, 20, 4),)),
+        (StaticArray(INT32, (5,)), (Move(0, 0, 20, 4),)),
     ],
     ids=str,
 )
@@ -391,7 +391,7 @@ def test_default_that_only_the_class_can_make_leaves_an_empty_value() -> None:
     made = plan(format_of_types(X86_64, z=UINT8).layout, format_with(S390X, *members).layout)
     assert made.local == ("R.a", "R.b")
     assert made.operations == (Append(Slot(0, (Word(8),), 4), b""), Append(Slot(16, (), 1), b"\0"))
-    many = Field("c", Array(inner, (3,)), default=local)
+    many = Field("c", StaticArray(inner, (3,)), default=local)
     assert defaulted(many) == (Each(0, 0, 3, 0, 16, 1), Append(Slot(0, (), 1), b"\0"))
 
 
@@ -415,7 +415,7 @@ def test_lengths_that_share_a_count_have_to_agree() -> None:
     counted = Sequence(INT32, ("n",), 8)
     receiver = format_of_types(X86_64, n=INT64, a=counted, b=counted, c=Nullable(counted))
     many = Sequence(INT32, (None,), 8)
-    sender = format_of_types(X86_64, a=many, b=Array(INT32, (3,)), c=Nullable(Array(INT32, (3,))))
+    sender = format_of_types(X86_64, a=many, b=StaticArray(INT32, (3,)), c=Nullable(StaticArray(INT32, (3,))))
     first = plan(sender.layout, receiver.layout).operations[0]
     assert first == Agree(((Word(8), None), (Known(3), None), (Known(3), Flag(40))))
 
@@ -439,7 +439,7 @@ def test_verification_passes_the_parts_in_the_senders_order() -> None:
     """And what has no parts not at all."""
     cell = place("Cell", [Field("x", INT32), Field("t", Text(4))], I386)
     sender = format_of_types(
-        I386, n=INT32, a=Sequence(cell, ("n",), 4), b=Nullable(Blob(4)), c=Array(Text(4), (2,)), d=INT64
+        I386, n=INT32, a=Sequence(cell, ("n",), 4), b=Nullable(Blob(4)), c=StaticArray(Text(4), (2,)), d=INT64
     )
     made = verification(sender.layout)
     assert made.sender == Side("little", 4, 32)
@@ -457,7 +457,7 @@ def test_verification_passes_chars_wherever_they_stand() -> None:
     """In the record, in an array, where they are present, and in each element."""
     chars = Scalar(Kind.CHARS, 5)
     sender = format_of_types(
-        X86_64, a=chars, b=Array(chars, (2,)), c=Nullable(chars), d=Sequence(chars, (None,), 8)
+        X86_64, a=chars, b=StaticArray(chars, (2,)), c=Nullable(chars), d=Sequence(chars, (None,), 8)
     )
     assert verification(sender.layout).operations == (
         plans.Text(0, 5, None, None),

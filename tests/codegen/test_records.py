@@ -15,7 +15,6 @@ from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -24,6 +23,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -143,7 +143,7 @@ def test_element_of_an_absent_optional_is_ignored() -> None:
 def test_any_number_but_0_is_true_and_present() -> None:
     """C says the same; what is written again is 1."""
     flag = Scalar(Kind.BOOL, 1)
-    layout = layout_of(X86_64, a=flag, b=Array(flag, (2,)), c=Nullable(Scalar(Kind.INT, 1)))
+    layout = layout_of(X86_64, a=flag, b=StaticArray(flag, (2,)), c=Nullable(Scalar(Kind.INT, 1)))
     plain = read(bytes([7, 0, 0x80, 5, 3]), layout)
     assert comparable(plain) == comparable({"a": True, "b": [False, True], "c": 5})
     assert write(plain, layout) == bytes([1, 0, 1, 5, 1])

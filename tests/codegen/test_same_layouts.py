@@ -16,7 +16,7 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import Verdict, compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Array, Field, Kind, Nullable, Record, Scalar, Sequence, Type
+from echo_core.formats.types import Field, Kind, Nullable, Record, Scalar, Sequence, StaticArray, Type
 from tests.formats.samples import Particle
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
@@ -31,7 +31,7 @@ def packed_elsewhere(type_: Type, data: st.DataObject) -> Type:
             alignments = [it for it in (type_.alignment, 1, 2, 4, 8) if type_.size % it == 0]
             alignment = data.draw(st.sampled_from(alignments))
             return dataclasses.replace(type_, alignment=alignment, fields=tuple(fields))
-        case Nullable() | Array() | Sequence():
+        case Nullable() | StaticArray() | Sequence():
             return dataclasses.replace(type_, element=packed_elsewhere(type_.element, data))
         case _:
             return type_
@@ -85,7 +85,7 @@ def test_optionals_that_are_padded_otherwise_are_moved() -> None:
 
     def format_of(alignment: int) -> Format:
         cell = Record("Cell", 8, alignment, (Field("a", LONG, offset=0),))
-        cells = Field("cells", Array(Nullable(cell), (2,)), offset=0)
+        cells = Field("cells", StaticArray(Nullable(cell), (2,)), offset=0)
         return Format(Layout(NATIVE.byte_order, 8, Record("R", 32, 8, (cells,))))
 
     report = compare(format_of(1), format_of(8))

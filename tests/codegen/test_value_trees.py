@@ -29,7 +29,7 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.types import Array, Field, Nullable, Record, Sequence, Text, Type
+from echo_core.formats.types import Field, Nullable, Record, Sequence, StaticArray, Text, Type
 from tests.formats.strategies import comparable, examples, layouts, plain_values, records
 
 needs_code = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
@@ -121,7 +121,7 @@ def has_tables(type_: Type) -> bool:
     match type_:
         case Record():
             return any(has_tables(field.type) for field in type_.fields)
-        case Array() | Sequence():
+        case StaticArray() | Sequence():
             is_table = len(type_.shape) > 1 and isinstance(type_.element, Record)
             return is_table or has_tables(type_.element)
         case Nullable():

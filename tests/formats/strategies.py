@@ -20,9 +20,15 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaves import (
+    Leaf,
+    integer_range,
+    is_numeric,
+    pack_default,
+    scalar_dtype,
+)
 from echo_core.formats.types import (
     SIZES_BY_KIND,
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -32,16 +38,10 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     round_up,
-)
-from echo_core.formats.values import (
-    Leaf,
-    integer_range,
-    is_numeric,
-    pack_default,
-    scalar_dtype,
 )
 
 
@@ -118,7 +118,7 @@ def types(draw: DrawFn, abi: Abi = NATIVE, depth: int = 3) -> Type:
             element = draw(types(abi, depth - 1))
             return element if isinstance(element, Nullable) else Nullable(element)
         case "array":
-            return Array(draw(types(abi, depth - 1)), draw(_STATIC_SHAPE))
+            return StaticArray(draw(types(abi, depth - 1)), draw(_STATIC_SHAPE))
         case "sequence":
             shape = draw(st.sampled_from(_VARYING_SHAPES))
             return Sequence(draw(types(abi, depth - 1)), shape, abi.pointer_size)
@@ -307,7 +307,7 @@ class _Values:
             case Nullable():
                 must = count > 0 and _is_counted(type_.element)
                 return self.value(type_.element, count) if must or self._draw(_SMALL) else None
-            case Array():
+            case StaticArray():
                 return self._elements(type_.element, type_.shape)
             case Sequence():
                 return self._sequence(type_, count)

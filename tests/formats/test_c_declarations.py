@@ -15,7 +15,6 @@ from echo_core.formats.abi import Abi
 from echo_core.formats.c.declarations import layout_of
 from echo_core.formats.c.header import header_of
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Kind,
@@ -23,6 +22,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -130,18 +130,18 @@ def test_the_abi_says_how_wide_a_long_is(spelling: str) -> None:
 @pytest.mark.parametrize(
     ("declaration", "type_"),
     [
-        ("double x[3][4];", Array(DOUBLE, (3, 4))),
+        ("double x[3][4];", StaticArray(DOUBLE, (3, 4))),
         ("char x[16];", Scalar(Kind.CHARS, 16)),
-        ("char x[4][16];", Array(Scalar(Kind.CHARS, 16), (4,))),
+        ("char x[4][16];", StaticArray(Scalar(Kind.CHARS, 16), (4,))),
         ("char x[1];", Scalar(Kind.CHARS, 1)),
         ("char *x;", Text(8)),
         ("const char *const x;", Text(8)),
         ("char *_Nullable x;", Nullable(Text(8))),
-        ("char *x[3];", Array(Text(8), (3,))),
+        ("char *x[3];", StaticArray(Text(8), (3,))),
         ("double *x __counted_by(n);", Sequence(DOUBLE, ("n",), 8)),
         ("float *x __counted_by(n, m);", Sequence(FLOAT32, ("n", "m"), 8)),
         ("float *x __counted_by(n, 3);", Sequence(FLOAT32, ("n", 3), 8)),
-        ("float (*x)[3] __counted_by(n);", Sequence(Array(FLOAT32, (3,)), ("n",), 8)),
+        ("float (*x)[3] __counted_by(n);", Sequence(StaticArray(FLOAT32, (3,)), ("n",), 8)),
         ("int *_Nullable x __counted_by(n);", Nullable(Sequence(INT32, ("n",), 8))),
         ("char **x __counted_by(n);", Sequence(Text(8), ("n",), 8)),
         ("char *x __counted_by(n);", Sequence(Scalar(Kind.CHARS, 1), ("n",), 8)),
@@ -150,12 +150,12 @@ def test_the_abi_says_how_wide_a_long_is(spelling: str) -> None:
         ("struct { int *items; size_t count; } x;", Sequence(INT32, (None,), 8)),
         ("struct { int *items; size_t count[1]; } x;", Sequence(INT32, (None,), 8)),
         ("struct { int *items; size_t count[2]; } x;", Sequence(INT32, (None, None), 8)),
-        ("struct { int (*items)[2]; size_t count; } x;", Sequence(Array(INT32, (2,)), (None,), 8)),
+        ("struct { int (*items)[2]; size_t count; } x;", Sequence(StaticArray(INT32, (2,)), (None,), 8)),
         (
             "struct { int *items __counted_by(..., 2, n); size_t count; } x;",
             Sequence(INT32, (None, 2, "n"), 8),
         ),
-        ("struct { int value; bool present; } x[2];", Array(Nullable(INT32), (2,))),
+        ("struct { int value; bool present; } x[2];", StaticArray(Nullable(INT32), (2,))),
     ],
 )
 def test_a_declaration_is_one_type(declaration: str, type_: Type) -> None:
@@ -187,7 +187,7 @@ def test_everything_at_once_has_its_places() -> None:
     assert record.name == "Particle"
     offsets = {field.name: field.offset for field in record.fields}
     assert offsets["cells"] == 96
-    assert record.fields[4].type == Array(record_of(EVERYTHING, "Cell"), (2, 3))
+    assert record.fields[4].type == StaticArray(record_of(EVERYTHING, "Cell"), (2, 3))
     color = (("RED", 0), ("GREEN", 5), ("BLUE", -3))
     assert record.fields[5].type == Enumeration("Color", 4, color)
     assert record.size == record.fields[-1].end
@@ -207,7 +207,7 @@ def test_a_typedef_may_come_before_its_struct() -> None:
     """`typedef struct A A;` stands at the top of many headers."""
     text = "typedef struct A A; struct A { int x; }; typedef A B[3]; struct C { B b[2]; A a; };"
     record = record_of(text)
-    assert record.fields[0].type == Array(record_of(text, "A"), (2, 3))
+    assert record.fields[0].type == StaticArray(record_of(text, "A"), (2, 3))
     assert record_of("typedef struct A A; struct A { int x; };", "A").size == 4
 
 
@@ -248,7 +248,7 @@ def test_preprocessed_text_is_read() -> None:
 def test_a_name_for_an_array_of_text_keeps_its_last_dimension() -> None:
     """The size of the text stays the innermost one through a typedef."""
     text = "typedef char Tag[16]; struct A { Tag tags[4]; };"
-    assert record_of(text).fields[0].type == Array(Scalar(Kind.CHARS, 16), (4,))
+    assert record_of(text).fields[0].type == StaticArray(Scalar(Kind.CHARS, 16), (4,))
 
 
 # ---------------------------------------------------------------------------------------------------

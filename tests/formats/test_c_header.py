@@ -19,7 +19,6 @@ from echo_core.formats.c.header import header_of
 from echo_core.formats.dtypes import layout_of as layout_of_dtype
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -28,6 +27,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     innermost,
@@ -89,10 +89,10 @@ def geometry(record: Record) -> Geometry:
         (Scalar(Kind.UUID, 16), "uint8_t x[16]; /* UUID */"),
         (Scalar(Kind.TIMESTAMP, 8), "int64_t x; /* nanoseconds since 1970-01-01 UTC */"),
         (Scalar(Kind.DURATION, 8), "int64_t x; /* nanoseconds */"),
-        (Array(Scalar(Kind.CHARS, 16), (4,)), "char x[4][16];"),
-        (Array(DOUBLE, (2, 3)), "double x[2][3];"),
+        (StaticArray(Scalar(Kind.CHARS, 16), (4,)), "char x[4][16];"),
+        (StaticArray(DOUBLE, (2, 3)), "double x[2][3];"),
         (Text(POINTER), "char *x;"),
-        (Array(Text(POINTER), (3,)), "char *x[3];"),
+        (StaticArray(Text(POINTER), (3,)), "char *x[3];"),
         (Nullable(Text(POINTER)), "char * _Nullable x;"),
         (Blob(POINTER), "struct { uint8_t *data; size_t size; } x;"),
         (Nullable(Blob(POINTER)), "struct { uint8_t * _Nullable data; size_t size; } x;"),
@@ -102,7 +102,7 @@ def geometry(record: Record) -> Geometry:
             "struct { char ** _Nullable items; size_t count[2]; } x;",
         ),
         (
-            Sequence(Array(DOUBLE, (4,)), (None,), POINTER),
+            Sequence(StaticArray(DOUBLE, (4,)), (None,), POINTER),
             "struct { double (*items)[4]; size_t count; } x;",
         ),
         (
@@ -110,7 +110,7 @@ def geometry(record: Record) -> Geometry:
             "struct { double *items __counted_by(..., 3); size_t count; } x;",
         ),
         (
-            Array(Sequence(Sequence(INT32, (None,), POINTER), (None,), POINTER), (2,)),
+            StaticArray(Sequence(Sequence(INT32, (None,), POINTER), (None,), POINTER), (2,)),
             "struct { struct { int32_t *items; size_t count; } *items; size_t count; } x[2];",
         ),
         (Nullable(INT32), "struct { int32_t value; bool present; uint8_t padding[3]; } x;"),
@@ -166,7 +166,7 @@ def test_unit_and_documentation_are_comments_that_cannot_be_left() -> None:
 def test_two_records_of_one_name_get_two_tags() -> None:
     """The outer record keeps the name, whichever is defined first."""
     inner = layout(("x", INT32), name="Cell").record
-    header = header_of(layout(("cell", inner), ("cells", Array(inner, (2,))), name="Cell"))
+    header = header_of(layout(("cell", inner), ("cells", StaticArray(inner, (2,))), name="Cell"))
     assert body(header, "Cell") == ["struct Cell_2 cell;", "struct Cell_2 cells[2];"]
     assert header.count("struct Cell_2 { /* named `Cell` */") == 1
 

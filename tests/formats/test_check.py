@@ -12,7 +12,6 @@ from echo_core.errors import EchoError, FormatError, WireError
 from echo_core.formats.check import check_enumeration, check_name, check_pointer_size, check_record
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -22,6 +21,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -58,7 +58,7 @@ BROKEN: list[tuple[str, Record, str, str]] = [
     ("pointer size", one(Text(4)), "Expected pointers of 8 bytes, got 4", "R.x"),
     ("pointer size of bytes", one(Nullable(Blob(4))), "Expected pointers of 8 bytes, got 4", "R.x"),
     ("optional twice", one(Nullable(Nullable(BYTE))), "optional once, got it twice", "R.x"),
-    ("empty dimension", one(Array(BYTE, (0,))), "Expected dimensions of 1 to 16777216, got [0]", "R.x"),
+    ("empty dimension", one(StaticArray(BYTE, (0,))), "Expected dimensions of 1 to 16777216, got [0]", "R.x"),
     ("static sequence", one(listed(3)), "got none: it is a static array", "R.x"),
     ("no dimension", one(listed()), "got none: it is a static array", "R.x"),
     ("count unknown", one(listed("n")), "Expected an integer field `n`", "R.x"),
@@ -76,7 +76,7 @@ BROKEN: list[tuple[str, Record, str, str]] = [
     ),
     (
         "count of an inner sequence",
-        record(Field("n", WORD), Field("x", Array(listed("n"), (2,)), 8)),
+        record(Field("n", WORD), Field("x", StaticArray(listed("n"), (2,)), 8)),
         "Expected a count of its own for a sequence inside another type, got the field `n`",
         "R.x",
     ),

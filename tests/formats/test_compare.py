@@ -17,7 +17,6 @@ from echo_core.formats.abi import abi_named
 from echo_core.formats.compare import Entry, Report, Verdict, compare, counted_by, match
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -27,6 +26,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -155,16 +155,16 @@ VERDICTS: list[tuple[Type | None, Type | None, Verdict, str]] = [
     (INT, Nullable(INT), Verdict.WIDENED, "always present at the sender"),
     (Nullable(INT), INT, Verdict.REFUSED, "None has no place here: consent with `lossy=True`"),
     (Nullable(INT), Nullable(LONG), Verdict.WIDENED, "`int32` to `int64`"),
-    (Array(INT, (2,)), Array(INT, (2,)), Verdict.SAME, ""),
-    (Array(INT, (2,)), Array(INT, (3,)), Verdict.REFUSED, "2 elements are not 3"),
-    (Array(INT, (2,)), Array(INT, (2, 1)), Verdict.REFUSED, "1 dimensions are not 2"),
-    (Array(INT, (2,)), Array(LONG, (2,)), Verdict.WIDENED, "`int32` to `int64`"),
-    (Array(INT, (2,)), listed(None), Verdict.WIDENED, "the length `2` is `...`"),
-    (listed(None), Array(INT, (2,)), Verdict.REFUSED, "the length may not be 2: consent"),
+    (StaticArray(INT, (2,)), StaticArray(INT, (2,)), Verdict.SAME, ""),
+    (StaticArray(INT, (2,)), StaticArray(INT, (3,)), Verdict.REFUSED, "2 elements are not 3"),
+    (StaticArray(INT, (2,)), StaticArray(INT, (2, 1)), Verdict.REFUSED, "1 dimensions are not 2"),
+    (StaticArray(INT, (2,)), StaticArray(LONG, (2,)), Verdict.WIDENED, "`int32` to `int64`"),
+    (StaticArray(INT, (2,)), listed(None), Verdict.WIDENED, "the length `2` is `...`"),
+    (listed(None), StaticArray(INT, (2,)), Verdict.REFUSED, "the length may not be 2: consent"),
     (listed(None), listed(None, element=LONG), Verdict.WIDENED, "`int32` to `int64`"),
     (listed(None), listed(None, element=SHORT), Verdict.REFUSED, "does not hold every `int32`"),
     (listed(None), INT, Verdict.REFUSED, "`int32[...]` is not `int32`"),
-    (INT, Array(INT, (1,)), Verdict.REFUSED, "`int32` is not `int32[1]`"),
+    (INT, StaticArray(INT, (1,)), Verdict.REFUSED, "`int32` is not `int32[1]`"),
     (place("P", [Field("i", INT)], X86), INT, Verdict.REFUSED, "`P` is not `int32`"),
 ]
 
@@ -187,7 +187,7 @@ CONSENTED: list[tuple[Type, Type, str]] = [
     (INT, DOUBLE, "`float64` does not hold every `int32`: checked for every value"),
     (COLOR, FEWER, "`enum Color` does not hold every `enum Color`: checked for every value"),
     (Nullable(INT), INT, "None has no place here: checked for every value"),
-    (listed(None), Array(INT, (2,)), "the length may not be 2: checked for every value"),
+    (listed(None), StaticArray(INT, (2,)), "the length may not be 2: checked for every value"),
     (Text(8), Scalar(Kind.CHARS, 4), "`char[4]` does not hold every `str`: checked for every value"),
     (Blob(8), Scalar(Kind.BYTES, 4), "`byte[4]` does not hold every `bytes`: checked for every value"),
 ]
@@ -205,7 +205,7 @@ def test_loss_needs_consent(sender: Type, receiver: Type, reason: str) -> None:
 def test_consent_does_not_make_everything_possible() -> None:
     """Types with nothing in common stay refused."""
     assert entry(INT, Text(8), lossy=True).verdict is Verdict.REFUSED
-    assert entry(Array(INT, (2,)), Array(INT, (3,)), lossy=True).verdict is Verdict.REFUSED
+    assert entry(StaticArray(INT, (2,)), StaticArray(INT, (3,)), lossy=True).verdict is Verdict.REFUSED
 
 
 SWAPPED: list[tuple[Type, Verdict]] = [
@@ -217,7 +217,7 @@ SWAPPED: list[tuple[Type, Verdict]] = [
     (COLOR, Verdict.SWAPPED),
     (Enumeration("Tiny", 1, (("A", 0),)), Verdict.SAME),
     (Text(8), Verdict.SWAPPED),
-    (Array(INT, (2,)), Verdict.SWAPPED),
+    (StaticArray(INT, (2,)), Verdict.SWAPPED),
     (listed(None, element=BYTE), Verdict.SWAPPED),
     (Nullable(BYTE), Verdict.SAME),
 ]
@@ -297,10 +297,10 @@ def test_verdicts_are_ordered_from_nothing_to_refusal() -> None:
 
 DEPTHS: list[tuple[str, Callable[[Record], Type]]] = [
     ("record", lambda record: record),
-    ("array", lambda record: Array(record, (2,))),
+    ("array", lambda record: StaticArray(record, (2,))),
     ("sequence", lambda record: Sequence(record, (None,), 8)),
     ("optional", Nullable),
-    ("optional in a list in an array", lambda r: Array(Sequence(Nullable(r), (None,), 8), (2,))),
+    ("optional in a list in an array", lambda r: StaticArray(Sequence(Nullable(r), (None,), 8), (2,))),
     ("record in a record", lambda r: place("Middle", [Field("in", BYTE), Field("y", r)], X86)),
 ]
 

@@ -22,7 +22,6 @@ from echo_core.formats.abi import ABI_BY_NAME, Abi
 from echo_core.formats.c.header import header_of
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -31,6 +30,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -166,7 +166,7 @@ class Generator:
         shape = tuple(self.random.randint(1, 4) for _ in range(self.random.randint(1, 2)))
         dimensions = "".join(f"[{n}]" for n in shape)
         text = element.text.replace("{}", "{}" + dimensions)
-        return Declared(text, Array(element.type, shape))
+        return Declared(text, StaticArray(element.type, shape))
 
     def optional(self, depth: int) -> Declared:
         element = self.declared(depth - 1)

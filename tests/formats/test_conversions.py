@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from echo_core.formats.conversions import KINDS, RULES, Loss, Rule, judge, kind_of
+from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
-from echo_core.formats.values import Leaf
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "evolution.md"
 

@@ -23,7 +23,6 @@ from echo_core.formats import limits
 from echo_core.formats.abi import Abi
 from echo_core.formats.hints import UnknownNameError
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -32,6 +31,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -153,10 +153,10 @@ ACCEPTED: list[tuple[Any, Type]] = [
     (Twice, Enumeration("Twice", 4, (("FIRST", 1), ("SECOND", 2)))),
     (Truth, Enumeration("Truth", 4, (("NO", 0), ("YES", 1)))),
     (Word, Enumeration("Word", 4, (("ONE", 0),))),
-    (echo.Array[echo.Float64, 3], Array(Scalar(Kind.FLOAT, 8), (3,))),
-    (echo.Array[echo.Float64, 3, 2], Array(Scalar(Kind.FLOAT, 8), (3, 2))),
-    (echo.Array[Cell, 2], Array(CELL, (2,))),
-    (echo.Array[str, 2], Array(Text(8), (2,))),
+    (echo.Array[echo.Float64, 3], StaticArray(Scalar(Kind.FLOAT, 8), (3,))),
+    (echo.Array[echo.Float64, 3, 2], StaticArray(Scalar(Kind.FLOAT, 8), (3, 2))),
+    (echo.Array[Cell, 2], StaticArray(CELL, (2,))),
+    (echo.Array[str, 2], StaticArray(Text(8), (2,))),
     (echo.Array[echo.Float32, ...], Sequence(Scalar(Kind.FLOAT, 4), (None,), 8)),
     (echo.Array[echo.Int16, ..., 2], Sequence(Scalar(Kind.INT, 2), (None, 2), 8)),
     (echo.Array[echo.Int16, ..., ...], Sequence(Scalar(Kind.INT, 2), (None, None), 8)),
@@ -174,7 +174,7 @@ ACCEPTED: list[tuple[Any, Type]] = [
     (Cell | None, Nullable(CELL)),
     (Annotated[int, "a remark"], INT64),
     (Annotated[echo.Int16, "a remark"], Scalar(Kind.INT, 2)),
-    (Annotated[NDArray[np.float64], echo.Array[echo.Float64, 4]], Array(Scalar(Kind.FLOAT, 8), (4,))),
+    (Annotated[NDArray[np.float64], echo.Array[echo.Float64, 4]], StaticArray(Scalar(Kind.FLOAT, 8), (4,))),
     (Annotated[str, echo.Chars[7]], Scalar(Kind.CHARS, 7)),
 ]
 

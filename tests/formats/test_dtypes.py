@@ -12,7 +12,17 @@ import echo_core as echo
 from echo_core.errors import FormatError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Array, Field, Kind, Nullable, Record, Scalar, Sequence, Type, has_parts
+from echo_core.formats.types import (
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    StaticArray,
+    Type,
+    has_parts,
+)
 from tests.formats.samples import Particle, Rich
 from tests.formats.strategies import layouts
 
@@ -154,7 +164,7 @@ def plain_types(type_: Type) -> bool:
     match type_:
         case Scalar():
             return type_.kind is not Kind.UUID
-        case Array():
+        case StaticArray():
             return plain_types(type_.element)
         case Record():
             return all(plain_types(field.type) for field in type_.fields)

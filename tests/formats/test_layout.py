@@ -10,7 +10,18 @@ import pytest
 import echo_core as echo
 from echo_core.formats.abi import ABI_BY_NAME, abi_named
 from echo_core.formats.layout import place
-from echo_core.formats.types import Array, Blob, Field, Kind, Nullable, Record, Scalar, Sequence, Text, Type
+from echo_core.formats.types import (
+    Blob,
+    Field,
+    Kind,
+    Nullable,
+    Record,
+    Scalar,
+    Sequence,
+    StaticArray,
+    Text,
+    Type,
+)
 from tests.formats.samples import Batch, Odd, Particle
 
 PARTICLE = [0, 8, 16, 24, 32, 36, 40, 44, 48, 52, 54, 55, 56, 64, 72, 88]
@@ -64,7 +75,7 @@ PADDED: list[tuple[str, tuple[Type, ...], str, list[int], int, int]] = [
     ("a double complex", (BYTE, Scalar(Kind.COMPLEX, 16)), "x86_64", [0, 8], 24, 8),
     ("characters align to nothing", (BYTE, Scalar(Kind.CHARS, 8)), "x86_64", [0, 1], 9, 1),
     ("a UUID aligns to nothing", (BYTE, Scalar(Kind.UUID, 16)), "x86_64", [0, 1], 17, 1),
-    ("an array aligns as its element", (BYTE, Array(SHORT, (3, 2))), "x86_64", [0, 2], 14, 2),
+    ("an array aligns as its element", (BYTE, StaticArray(SHORT, (3, 2))), "x86_64", [0, 2], 14, 2),
     ("a reference", (BYTE, Text(8)), "x86_64", [0, 8], 16, 8),
     ("bytes hold two words", (BYTE, Blob(4)), "armhf", [0, 4], 12, 4),
     ("dimensions stand in the slot", (BYTE, Sequence(LONG, (None, 3, None), 4)), "armhf", [0, 4], 16, 4),
@@ -99,7 +110,7 @@ def test_nested_record_keeps_its_alignment_and_padding() -> None:
 def test_nested_record_is_not_capped_by_the_abi() -> None:
     """The ceiling of an ABI is for its scalars; an alignment that a struct was given stays its own."""
     inner = dataclasses.replace(placed(WORD, abi="m68k"), size=16, alignment=16)
-    outer = placed(BYTE, Array(inner, (2,)), BYTE, Nullable(inner), LONG, abi="m68k")
+    outer = placed(BYTE, StaticArray(inner, (2,)), BYTE, Nullable(inner), LONG, abi="m68k")
     assert [field.offset for field in outer.fields] == [0, 16, 48, 64, 96]
     assert (outer.size, outer.alignment) == (112, 16)
 

@@ -16,7 +16,6 @@ from echo_core.formats.abi import abi_named
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.metadata import Code, to_metadata
 from echo_core.formats.types import (
-    Array,
     Default,
     Enumeration,
     Field,
@@ -25,6 +24,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
 )
@@ -189,7 +189,7 @@ def sent_bytes_of_metadata(n: int) -> bytes:
 
 def sent_bytes(n: int) -> bytes:
     half = limits.MAX_RECORD_BYTES // 2
-    return sent(Field("a", Array(BYTE, (half,))), Field("b", Array(BYTE, (n - half,))))
+    return sent(Field("a", StaticArray(BYTE, (half,))), Field("b", StaticArray(BYTE, (n - half,))))
 
 
 def sent_fields(n: int) -> bytes:
@@ -230,7 +230,7 @@ def sent_records(n: int) -> bytes:
 
 
 def sent_dimensions(n: int) -> bytes:
-    return sent(Field("x", Array(BYTE, (2,) * n)))
+    return sent(Field("x", StaticArray(BYTE, (2,) * n)))
 
 
 def sent_varying_dimensions(n: int) -> bytes:
@@ -350,5 +350,5 @@ def test_every_limit_is_tested_here() -> None:
 def test_optionals_count_as_a_level() -> None:
     """An optional record in a list in an array in a record is five levels."""
     inner = place("Inner", [Field("x", BYTE)], X86)
-    outer = place("R", [Field("x", Array(Sequence(Nullable(inner), (None,), 8), (2,)))], X86)
+    outer = place("R", [Field("x", StaticArray(Sequence(Nullable(inner), (None,), 8), (2,)))], X86)
     assert outer.depth == 5

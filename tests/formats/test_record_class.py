@@ -24,7 +24,6 @@ from echo_core.formats.record_class import (
     sequence_container,
 )
 from echo_core.formats.types import (
-    Array,
     Blob,
     Default,
     Enumeration,
@@ -34,6 +33,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
 )
 from tests.formats.samples import Cell, Rich, Small
@@ -98,7 +98,7 @@ def test_made_class_holds_prints_and_compares() -> None:
     """What a generic tool needs of events that it has never seen."""
     cls = met(Small).record_class()
     cell = met(Small).fields[2].type
-    assert isinstance(cell, Array)
+    assert isinstance(cell, StaticArray)
     assert isinstance(cell.element, Record)
     cells = [class_of(cell.element)(i=i, name="x") for i in range(2)]
     event = cls(cells=cells)
@@ -193,8 +193,8 @@ def test_containers_are_arrays_for_numbers_and_lists_for_the_rest() -> None:
         (Scalar(Kind.INT, 4), 0),
         (Scalar(Kind.CHARS, 4), ""),
         (Enumeration("Colour", 4, (("RED", 3), ("BLUE", 1))), "RED"),
-        (Array(Scalar(Kind.INT, 4), (2, 3)), [[0, 0, 0], [0, 0, 0]]),
-        (Array(Text(8), (2, 2)), [["", ""], ["", ""]]),
+        (StaticArray(Scalar(Kind.INT, 4), (2, 3)), [[0, 0, 0], [0, 0, 0]]),
+        (StaticArray(Text(8), (2, 2)), [["", ""], ["", ""]]),
         (Sequence(Text(8), (None,), 8), []),
         (Sequence(Scalar(Kind.FLOAT, 8), (None, 3), 8), []),
         (Record("Inner", 4, 4, (Field("x", Scalar(Kind.INT, 4)),)), 0),

@@ -16,7 +16,6 @@ import pytest
 import echo_core as echo
 from echo_core.formats.types import (
     SIZES_BY_KIND,
-    Array,
     Blob,
     Enumeration,
     Field,
@@ -25,6 +24,7 @@ from echo_core.formats.types import (
     Record,
     Scalar,
     Sequence,
+    StaticArray,
     Text,
     Type,
     has_parts,
@@ -55,7 +55,7 @@ MEASURED: list[tuple[Type, int, int, str]] = [
     (COLOR, 2, 2, "enum Color"),
     (Text(4), 4, 4, "str"),
     (Blob(8), 16, 8, "bytes"),
-    (Array(INT, (3, 2)), 24, 4, "int32[3][2]"),
+    (StaticArray(INT, (3, 2)), 24, 4, "int32[3][2]"),
     (LISTED, 16, 8, "int32[...]"),
     (Sequence(INT, (None, 3, "n"), 4), 8, 4, "int32[...][3][n]"),
     (Nullable(LONG), 16, 8, "int64 | None"),
@@ -93,13 +93,13 @@ PARTS: list[tuple[Type, bool]] = [
     (INT, False),
     (COLOR, False),
     (POINT, False),
-    (Array(POINT, (2,)), False),
-    (Nullable(Array(POINT, (2,))), False),
+    (StaticArray(POINT, (2,)), False),
+    (Nullable(StaticArray(POINT, (2,))), False),
     (Text(8), True),
     (Blob(8), True),
     (LISTED, True),
     (WITH_TEXT, True),
-    (Array(Nullable(WITH_TEXT), (2,)), True),
+    (StaticArray(Nullable(WITH_TEXT), (2,)), True),
     (Record("Outer", 16, 8, (Field("i", INT), Field("n", WITH_TEXT, 8))), True),
 ]
 
@@ -112,13 +112,13 @@ def test_variable_parts_are_found_at_every_depth(type_: Type, expected: bool) ->
 
 def test_innermost_counts_wrappers() -> None:
     """A chain of wrappers ends in something that wraps nothing."""
-    assert innermost(Nullable(Sequence(Array(INT, (2,)), (None,), 8))) == (INT, 3)
+    assert innermost(Nullable(Sequence(StaticArray(INT, (2,)), (None,), 8))) == (INT, 3)
     assert innermost(POINT) == (POINT, 0)
 
 
 def test_record_counts_depth_and_leaves() -> None:
     """Nested fields count, and so do the fields that hold them."""
-    outer = Record("Outer", 64, 8, (Field("p", Array(POINT, (2,))), Field("i", INT, 32)))
+    outer = Record("Outer", 64, 8, (Field("p", StaticArray(POINT, (2,))), Field("i", INT, 32)))
     assert (POINT.depth, POINT.leaves) == (1, 2)
     assert (outer.depth, outer.leaves) == (3, 4)
     assert Record("Empty", 1, 1, ()).depth == 1

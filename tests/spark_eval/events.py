@@ -201,7 +201,7 @@ def plain(type_: Any, value: Any) -> Any:
             return None if value is None else plain(type_.element, value)
         case "Record":
             return {field.name: plain(field.type, _member(value, field)) for field in type_.fields}
-        case "Array" | "Sequence":
+        case "StaticArray" | "Sequence":
             return _lists(type_.element, value, len(type_.shape))
         case "Enumeration":
             return value.name if isinstance(value, enum.Enum) else _name(type_, int(value))

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echo_core.errors import EncodeError, WireError
-from echo_core.formats import limits as format_limits
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import VERSION
 from echo_core.transports.protocol import messages
@@ -159,7 +158,6 @@ def test_every_message_fits_into_a_control_frame() -> None:
         messages.Member(0, bytes(16), ("x" * limits.MAX_ADDRESS_BYTES,) * limits.MAX_ADDRESSES),
     ]
     assert max(len(encode(message)) for message in longest) <= limits.MAX_CONTROL_BYTES
-    assert limits.MAX_METADATA_BYTES == format_limits.MAX_METADATA_BYTES
 
 
 def test_a_number_that_is_too_large_is_the_senders_fault() -> None:

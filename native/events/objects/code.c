@@ -5,7 +5,7 @@
  */
 #include "events/objects/objects.h"
 
-/* What a context begins with, in the order of codegen/emit/objects.py. */
+/* What a context begins with, in the order of codegen/emit/instances.py. */
 #define FUNCTIONS 4
 
 static int take_context(struct code *code, PyObject *objects)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from echo_core.codegen import cpython
 from echo_core.codegen.emit.ir import LIKELY, Function
+from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Field, Kind, Scalar, Type
-from echo_core.formats.values import integer_range
 
 # What every context begins with: functions of native/object_*.c, then objects; a class's own come after them.
 FUNCTIONS = ("WRITE_TEXT", "READ_TEXT", "WRITE_FIELD", "READ_FIELD")

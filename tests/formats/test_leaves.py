@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ByteOrder
-from echo_core.formats.types import Array, Blob, Enumeration, Kind, Scalar, Text
-from echo_core.formats.values import (
+from echo_core.formats.leaves import (
     Leaf,
     from_plain,
     integer_range,
@@ -30,6 +29,7 @@ from echo_core.formats.values import (
     unpack,
     unpack_default,
 )
+from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, StaticArray, Text
 from tests.formats.strategies import leaf_values
 
 
@@ -332,7 +332,7 @@ def test_numeric_types_are_those_that_numpy_holds() -> None:
     assert [kind for kind in Kind if is_numeric(Scalar(kind, 8))] == list(Kind)[:7]
     assert not is_numeric(COLOR)
     assert not is_numeric(TEXT)
-    assert not is_numeric(Array(INT8, (2,)))
+    assert not is_numeric(StaticArray(INT8, (2,)))
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])

@@ -5,7 +5,7 @@ struct without a tag, `{T *items; size_t count;}` is a sequence, `{uint8_t *data
 `{T value; bool present;}` an optional value. Until that is known it is a `Pointer`, as a struct that is not
 yet defined is `Incomplete`; `Declarators.settled` gives the type, or refuses it by its member's name.
 
-Nothing is looked up by a name that the text gave, and no braces are read: `c_declarations` does both.
+Nothing is looked up by a name that the text gave, and no braces are read: `declarations` does both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from echo_core.formats import limits
 from echo_core.formats.abi import Abi
 from echo_core.formats.c.tokens import Cursor
 from echo_core.formats.layout import alignment_of
-from echo_core.formats.types import Array, Blob, Kind, Nullable, Scalar, Sequence, Text, Type, round_up
+from echo_core.formats.types import Blob, Kind, Nullable, Scalar, Sequence, StaticArray, Text, Type, round_up
 
 CHAR = Scalar(Kind.CHARS, 1)  # compared by identity: `char c[1]` is equal, but is not a `char`
 BYTE = Scalar(Kind.UINT, 1)
@@ -217,13 +217,13 @@ class Declarators:
         if not dimensions:
             return type_
         element, shape = self.settled(type_), tuple(dimensions)
-        if isinstance(element, Array):
+        if isinstance(element, StaticArray):
             shape = (*shape, *element.shape)
             element = element.element
         if len(shape) > limits.MAX_DIMENSIONS:
             expected = f"at most {limits.MAX_DIMENSIONS} dimensions"
             self._cursor.refuse(expected, str(len(shape)), "use fewer, larger ones")
-        return Array(element, shape)
+        return StaticArray(element, shape)
 
     def _counted(self, type_: Declared) -> Declared:
         if not self._cursor.take("__counted_by"):
@@ -250,7 +250,7 @@ class Declarators:
 
 
 def slot_of(members: Members, abi: Abi) -> Type | None:
-    """What a struct without a tag stands for, if it is one of the forms that `c_header` writes."""
+    """What a struct without a tag stands for, if it is one of the forms that `header` writes."""
     word = Scalar(Kind.UINT, abi.pointer_size)
     match members:
         case [("data", Pointer(shape=()) as data), ("size", size)] if size == word:
@@ -265,10 +265,10 @@ def slot_of(members: Members, abi: Abi) -> Type | None:
 
 def _sequence(items: Pointer, count: Declared, word: Scalar) -> Type | None:
     """A sequence that holds its own lengths; `__counted_by` says so where it holds only some."""
-    own = count.shape[0] if isinstance(count, Array) and len(count.shape) == 1 else 1
+    own = count.shape[0] if isinstance(count, StaticArray) and len(count.shape) == 1 else 1
     shape = items.shape or (None,) * min(own, limits.MAX_DIMENSIONS + 1)
     is_text = items.element is CHAR and not items.shape
-    if count not in (word, Array(word, (own,))) or shape.count(None) != own or is_text:
+    if count not in (word, StaticArray(word, (own,))) or shape.count(None) != own or is_text:
         return None
     return items.to(Sequence(items.element, shape, word.size))
 
@@ -278,7 +278,7 @@ def _nullable(value: Type, rest: Members, abi: Abi) -> Type | None:
     match rest:
         case []:
             padding = 0
-        case [("padding", Array(element=element) as array)] if element == BYTE:
+        case [("padding", StaticArray(element=element) as array)] if element == BYTE:
             padding = array.size
         case _:
             return None
