@@ -105,11 +105,18 @@ class Channel(Generic[T]):
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
     ) -> Source[Any]:
-        """A source of events of `cls`; without it, of the class that the channel was created with.
+        """A source of events of `cls`; without `cls`, of the class that the channel was created with.
 
-        With a Format, the source sends records that somebody else has laid out. `abi` lays events out as
-        another machine would. `backlog` bounds what may wait for each other process, and says what then
-        happens. `latency_budget_s` allows events to be held back for so long, to be sent together.
+        With a Format instead of a class, the source sends records that somebody else has laid out. `name`:
+        what others are told of it. `abi`: lays events out as another machine would. `backlog`: how much may
+        be queued for each other process, and what happens then. `latency_budget_s`: how long events may be
+        held back, to be sent together.
+
+        `ChannelError`: no class is known, or an argument is wrong. `FormatError`: the class cannot be laid
+        out. `IncompatibleError`: it fits no type of the channel. `ClosedError`: the channel is closed.
+
+            with channel.source(Particle) as source:
+                source.submit(Particle(id=1, temperature=300.0))
         """
         self._demand_open()
         declared, bound = self._class(cls), option(Backlog, backlog)
@@ -167,12 +174,18 @@ class Channel(Generic[T]):
         backlog: Backlog | None = None,
         lossy: bool = False,
     ) -> Sink[Any]:
-        """A sink of events of `cls`, whatever version of it their sources have; None takes all there are.
+        """A sink of events of `cls`, whatever version of it their sources have. `cls` None takes all types.
 
-        `handler` is called with each event; without it the sink is iterated. With `batch` it takes numpy
-        structured arrays, of as many events as have come at once. `own_thread` gives the handler a thread, so
-        that it may be slow; `backlog` bounds what waits for that, or for the iteration. `lossy` consents to
-        conversions that may lose: a value that does not fit is then reported, and its event not delivered.
+        `handler`: called with each event; without one, use `get`, `for` or `async for`. `batch`: events come
+        as numpy structured arrays, as many as have arrived at once. `own_thread`: the handler has a thread of
+        its own, so that it may be slow. `backlog`: how much may be queued for that thread or for the loop,
+        and what happens then. `lossy`: also take types whose values may not fit; an event with such a value
+        is reported and not delivered.
+
+        `ChannelError`: an argument is wrong. `FormatError`: the class cannot be laid out, or has no arrays.
+        `IncompatibleError`: it fits no type of the channel. `ClosedError`: the channel is closed.
+
+            channel.sink(Particle, lambda particle: print(particle.temperature))
         """
         self._demand_open()
         demand_handler(handler, hint="without a handler, take the events with `async for`")
@@ -191,7 +204,13 @@ class Channel(Generic[T]):
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
-        """Has `handler` told who is there, then who comes and goes, what is refused and what was lost."""
+        """Calls `handler` with a `Notice` for each process and source there is, then for each change.
+
+        It is told who comes and goes, which types do not fit, and which events were lost, until the returned
+        `Watch` is closed. `ChannelError`: the handler cannot be called. `ClosedError`: the channel is closed.
+
+            watch = channel.watch(print)
+        """
         demand_handler(handler)
         with books.changing():
             self._demand_open()
@@ -204,12 +223,13 @@ class Channel(Generic[T]):
     # Its life
 
     def statistics(self) -> ChannelStatistics:
+        """What the channel's sources and sinks in this node have counted, closed ones included."""
         return self._membership.statistics()
 
     def close(self, linger_s: float = 1.0) -> None:
-        """Ends this handle's sinks, then its sources, which get `linger_s` for what is queued.
+        """Closes this handle's sinks, then its sources, which get `linger_s` to send what is queued.
 
-        What an interrupt has left of it is done by the next call.
+        A call that was interrupted is completed by the next one.
         """
         limit = time.monotonic() + linger_s
         try:

@@ -40,13 +40,18 @@ _EXIT_PRIORITY = -1
 
 
 class Node:
-    """A place that others can be linked to; all sources and sinks of a process can share one.
+    """A process's place among others: it listens, links to other nodes and has channels.
 
-    `transports` says how it may be reached and reach others: "process" (nodes of one process), "shm", "unix",
-    "tcp". `host` and `port` are where it listens; elsewhere than on the loopback interface all is sent in
-    plain text, which is warned of. `advertised_host` is what others are told, where that differs. `spin_s`:
-    for so long a reader of shared memory looks again and again before it sleeps. `on_failure(sink, error)` is
-    called when a handler has failed.
+    `name`: what others see of it in logs and notices. `transports`: how it may be reached and reach others:
+    "process" (nodes of one process), "shm", "unix", "tcp". `host`, `port`: where it listens. Beyond the
+    loopback interface everything is sent in plain text, and `PlaintextWarning` says so. `advertised_host`:
+    the host that others are told, if it is another. `spin_s`: how long a reader of shared memory polls before
+    it sleeps. `limits`: what others may cost it. `on_failure(sink, error)`: called when a handler has failed.
+
+    `ChannelError`: an argument is wrong.
+
+        with echo.Node(transports=["tcp"], host="127.0.0.1") as node:
+            channel = node.create_channel("particles", Particle)
     """
 
     def __init__(
@@ -110,7 +115,11 @@ class Node:
     def create_channel(self, name: str, /) -> Channel[Any]: ...
 
     def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
-        """A new channel. With types, only those that fit one of them may be sent and received on it."""
+        """A new channel. With types, only those that fit one of them may be sent and received on it.
+
+        `ChannelError`: the name or the number of types is wrong. `FormatError`: a class cannot be laid out.
+        `ClosedError`: the node is closed. `LinkError`: it cannot listen.
+        """
         demand_name(name)
         if len(types) > MAX_TYPES:
             msg = f"Expected at most {MAX_TYPES} types, got {len(types)}"
@@ -123,9 +132,13 @@ class Node:
     ) -> Channel[Any]:
         """The channel of that id, wherever it was created.
 
-        `transport` says how to reach its creator, if not by the best way there is; it makes no second link.
-        RefusedError: the creator said no, or has closed the channel; its `code` says why. LinkError: it
-        cannot be reached. What is open here already has another handle, whether the creator is gone or not.
+        `transport`: how to reach its creator, if not in the best way there is; an existing link is used all
+        the same. `timeout_s`: how long that may take, `Limits.connect_s` by default. A channel that is open
+        in this process gets another handle, whether its creator is gone or not.
+
+        `ChannelError`: the id is damaged. `RefusedError`: the creator refused, or has closed the channel;
+        `code` says why. `LinkError`: it cannot be reached. `TimedOutError`: it does not answer.
+        `ClosedError`: the node is closed.
         """
         parsed = ChannelId.parse(id_)
         ways = self._home.place.transports if transport is None else checked([transport])
@@ -141,6 +154,7 @@ class Node:
         return self._home.addresses
 
     def statistics(self) -> NodeStatistics:
+        """The node's links, with what they have counted, and what was refused or lost."""
         return NodeStatistics(
             channels=len(self._home.memberships),
             links=self._neighbours.statistics(),
@@ -149,7 +163,10 @@ class Node:
         )
 
     def close(self, linger_s: float = 1.0) -> None:
-        """Closes its channels, then its links; `linger_s` bounds how long what is queued may take."""
+        """Closes its channels, then its links. What is queued gets `linger_s` to be sent.
+
+        A call that was interrupted is completed by the next one.
+        """
         try:
             with books.changing():
                 if self._home.is_closed:

@@ -19,6 +19,7 @@ from echo_core.streams.targets import Target
 from echo_core.transports.threads import OwnThread
 from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.statistics import SinkStatistics
+from echo_core.values.waits import DEFAULT_WAIT_S
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class Sink(Generic[T]):
         self._membership = membership
         self._target = target
 
-    def get(self, timeout_s: float | None = None) -> T:
+    def get(self, timeout_s: float | None = DEFAULT_WAIT_S) -> T:
         """The next event.
 
         `TimedOutError`: none has come within `timeout_s` (None: no limit). `ClosedError`: none is left,
@@ -67,7 +68,7 @@ class Sink(Generic[T]):
             raise ChannelError(msg)
         return queue
 
-    def wait_matched(self, sources: int = 1, timeout_s: float | None = 10.0) -> None:
+    def wait_matched(self, sources: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until so many sources feed the sink.
 
         `IncompatibleError`: only sources are there whose type the sink cannot take. `TimedOutError`: after

@@ -14,6 +14,7 @@ from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.origins import Origin
 from echo_core.values.statistics import SourceStatistics
+from echo_core.values.waits import DEFAULT_WAIT_S
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ class Source(Generic[T]):
         room = pool.loan(count * dtype.itemsize) if pool is not None and count > 0 else None
         return np.empty(count, dtype) if room is None else np.frombuffer(cast("Any", room), dtype, count)
 
-    def wait_matched(self, sinks: int = 1, timeout_s: float | None = 10.0) -> None:
+    def wait_matched(self, sinks: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until so many sinks, here and elsewhere, take this source's events.
 
         `IncompatibleError`: only sinks are there that cannot take this source's type. `TimedOutError`: after
@@ -97,7 +98,7 @@ class Source(Generic[T]):
             msg = f"Expected {what}, got {there} and this answer: {answers[0]}"
             raise IncompatibleError(msg)
 
-    def flush(self, timeout_s: float | None = 10.0) -> None:
+    def flush(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until every other process has handed all events so far to its handlers and queues.
 
         `LinkError`, once: a link was lost since the last flush, with events that may not have arrived.

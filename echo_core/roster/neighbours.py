@@ -31,10 +31,10 @@ from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.messages import Refusal, word_of
-from echo_core.transports.threads import OwnThread
+from echo_core.transports.threads import OwnThread, is_failure
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, connect
-from echo_core.transports.wires.doorkeeper import Doorkeeper
+from echo_core.transports.wires.doorkeeper import Arrival, Doorkeeper, Happening, TurnedAway
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.statistics import LinkStatistics
 
@@ -155,7 +155,6 @@ class Neighbours:
             connection = connect(
                 address,
                 lambda: Initiator(own, id_.uid, id_.key, admit=admit),
-                own=own,
                 memory=self.memory if shares_memory else None,
                 timeout_s=timeout_s,
             )
@@ -217,7 +216,7 @@ class Neighbours:
                 log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
 
     # -----------------------------------------------------------------------
-    # Links that others start: what the doorkeeper asks
+    # Links that others start
 
     @property
     def identity(self) -> Identity:
@@ -237,7 +236,7 @@ class Neighbours:
         place = self._home.place
         return Memory(self._home.pool, place.spin_ns) if place.shares_memory else None
 
-    def responder(self) -> Responder:
+    def _responder(self) -> Responder:
         return Responder(self.identity, self._key_of, admit=self._admit)
 
     def _key_of(self, uid: bytes) -> bytes | None:
@@ -248,23 +247,45 @@ class Neighbours:
         with books.changing():
             return self._links.admit(guest)
 
-    def welcome(self, connection: Connection) -> None:
-        with books.changing():
-            self._links.end_admission(connection.established.peer.node_id)
-            self._add(connection)
+    def _attend(self, door: Doorkeeper) -> None:
+        """The main function of the door's thread: it goes on, whatever becomes of one happening."""
+        for happening in door.happenings():
+            try:
+                self._follow(happening)
+            except BaseException as error:
+                if not is_failure(error):  # of a process that a handler of notices has forked
+                    raise
+                log.exception("the door of `%s`", self._home.name)
 
-    def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
-        if admitted is not None:
+    def _follow(self, happening: Happening) -> None:
+        if isinstance(happening, Arrival):
+            self._welcome(happening.connection)
+        elif isinstance(happening, TurnedAway):
+            self._turn_away(happening)
+        else:
+            self._tick()
+
+    def _welcome(self, connection: Connection) -> None:
+        node_id = connection.established.peer.node_id
+        try:
             with books.changing():
-                self._links.end_admission(admitted)
-        is_ordinary = isinstance(error, RefusedError) and error.code in _ORDINARY_REFUSALS
+                self._links.end_admission(node_id)
+                self._add(connection)
+        except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
+            self._turn_away(TurnedAway(connection.peer_name, error, node_id))
+
+    def _turn_away(self, guest: TurnedAway) -> None:
+        if guest.node_id is not None:
+            with books.changing():
+                self._links.end_admission(guest.node_id)
+        is_ordinary = isinstance(guest.error, RefusedError) and guest.error.code in _ORDINARY_REFUSALS
         if is_ordinary or self._home.is_closed:
             return
         self.handshakes_failed += 1
-        level = logging.INFO if has_gone(error) else logging.WARNING
-        log.log(level, "%s was not let in: %s", who, error)
+        level = logging.INFO if has_gone(guest.error) else logging.WARNING
+        log.log(level, "%s was not let in: %s", guest.who, guest.error)
 
-    def tick(self) -> None:
+    def _tick(self) -> None:
         """Tells components here what was lost on the way, and others what sinks here have dropped."""
         with books.changing():
             for peer in self._links.peers():
@@ -388,7 +409,7 @@ class Neighbours:
             listeners = [
                 unfinished.enter_context(sockets.listen(address)) for address in self._wanted_addresses()
             ]
-            door = Doorkeeper(self, self._home.name)
+            door = Doorkeeper(self._home.name, self._responder, self.memory)
             unfinished.callback(door.close)
             self.addresses = tuple(
                 sockets.bound_address(listener, advertised_host=self._home.place.advertised_host)
@@ -397,7 +418,7 @@ class Neighbours:
             self._home.addresses = tuple(map(str, self.addresses))
             self._door = door
             try:
-                door.start(listeners)
+                door.start(listeners, partial(self._attend, door))
             except RuntimeError as error:
                 msg = f"Expected a thread for the door of node `{self._home.name}`: {error}"
                 raise LinkError(msg) from error

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from echo_core.errors import ChannelError
 from echo_core.transports import limits
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
+from echo_core.values.waits import DEFAULT_WAIT_S
 
 Transport = Literal["process", "shm", "unix", "tcp"]
 ALL_TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
@@ -23,13 +24,14 @@ class Limits:
 
     `payload_bytes` bounds one event that is received, and all that one frame brings; `delay_s` how long
     events are held back to be sent together while a link is busy; a peer that reads nothing for `stall_s`
-    while something waits for it loses its link.
+    while something waits for it loses its link. `connect_s` is the time for linking to another process,
+    `links` the number of processes that may link to this one.
     """
 
     payload_bytes: int = limits.DEFAULT_PAYLOAD_BYTES
     delay_s: float = 100e-6
     stall_s: float = 30.0
-    connect_s: float = 5.0
+    connect_s: float = DEFAULT_WAIT_S
     links: int = 1024
 
     def __post_init__(self) -> None:

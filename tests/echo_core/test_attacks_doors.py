@@ -12,11 +12,13 @@ import pytest
 import echo_core as echo
 from echo_core.roster import peers
 from echo_core.roster.ids import ChannelId
+from echo_core.roster.neighbours import Neighbours
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Initiator, Responder
 from echo_core.transports.handshake.words import Hello, Identity, read_words, write_words
 from echo_core.transports.wires import sockets
 from tests.echo_core.census import left_behind, settled_census, until
+from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, HostilePeer, connect, identity
 from tests.echo_core.victims import Victim
@@ -152,3 +154,26 @@ def test_a_creator_that_never_answers_a_join_is_given_up(
     thread.join()
     for open_socket in (listener, *silent):
         open_socket.close()
+
+
+@pytest.mark.parametrize("trouble", [ValueError("trouble"), SystemExit("trouble"), GeneratorExit("trouble")])
+def test_a_node_that_fails_at_its_door_lets_others_in_all_the_same(
+    trouble: BaseException,
+    make_node: MakeNode,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Here with each tick; the failure is logged."""
+    ticks = 0
+
+    def fail(_: object) -> None:
+        nonlocal ticks
+        ticks += 1
+        raise trouble
+
+    monkeypatch.setattr(Neighbours, "_tick", fail)
+    channel = make_node(transports=["tcp"]).create_channel("x", Plain)
+    until(lambda: ticks >= 2)
+    assert make_node(transports=["tcp"]).open_channel(channel.id).name == "x"
+    assert "the door of" in caplog.text
+    assert "trouble" in caplog.text

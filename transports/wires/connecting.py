@@ -21,7 +21,6 @@ from echo_core._c import links
 from echo_core.errors import LinkError, WireError
 from echo_core.transports.addresses import Address
 from echo_core.transports.handshake.exchange import Established, Handshake, Initiator
-from echo_core.transports.handshake.words import Identity
 from echo_core.transports.wires import sockets
 
 RING_BYTES = 1 << 20  # of each direction
@@ -55,7 +54,6 @@ def connect(
     address: Address,
     make_initiator: Callable[[], Initiator],
     *,
-    own: Identity,
     memory: Memory | None,
     timeout_s: float,
 ) -> Connection:
@@ -65,7 +63,7 @@ def connect(
     try:
         name = sockets.peer_name(connection)
         established = _shake_hands(connection, make_initiator(), limit, address)
-        if memory is not None and is_shared(connection, own, established):
+        if memory is not None and is_shared(connection, established):
             return share(connection, established, name, memory, limit)
         return plain(connection, established, name)
     except OSError as error:
@@ -77,10 +75,9 @@ def connect(
         raise
 
 
-def is_shared(connection: socket.socket, own: Identity, established: Established) -> bool:
-    """Whether this is a Unix socket and both sides can share memory."""
-    is_local = connection.family == socket.AF_UNIX
-    return is_local and own.can_share_memory and established.peer.can_share_memory
+def is_shared(connection: socket.socket, established: Established) -> bool:
+    """Whether memory can be shared with the other side, where this one wants to."""
+    return connection.family == socket.AF_UNIX and established.peer.can_share_memory
 
 
 def plain(connection: socket.socket, established: Established, name: str) -> Connection:

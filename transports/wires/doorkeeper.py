@@ -13,16 +13,14 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from echo_core._c import locks
 from echo_core.errors import EchoError
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Established, Responder
-from echo_core.transports.handshake.words import Identity
 from echo_core.transports.threads import OwnThread, is_failure
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, accept_shared, is_shared, plain
@@ -33,25 +31,28 @@ _TICK_S = 0.25
 _JOIN_S = 2.0
 
 
-class House(Protocol):
-    """The owner of a doorkeeper. All methods are called in the doorkeeper's thread."""
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A process has connected."""
 
-    @property
-    def identity(self) -> Identity: ...
+    connection: Connection
 
-    @property
-    def memory(self) -> Memory | None: ...
 
-    def responder(self) -> Responder: ...
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """A connection has failed; `node_id` is the peer's if the handshake had admitted it."""
 
-    def welcome(self, connection: Connection) -> None:
-        """A process has connected."""
+    who: str
+    error: Exception
+    node_id: bytes | None = None
 
-    def turn_away(self, who: str, error: Exception, admitted: bytes | None = None) -> None:
-        """A connection has failed; `admitted` is the peer's node id if the handshake had succeeded."""
 
-    def tick(self) -> None:
-        """Called about four times a second."""
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: about four times a second."""
+
+
+Happening = Arrival | TurnedAway | Tick
 
 
 @dataclass(slots=True, eq=False)
@@ -66,11 +67,14 @@ class _Guest:
 
 
 class Doorkeeper:
-    """Started with its first listener, stopped by `close`."""
+    """Started with its listeners, stopped by `close`. `happenings` is to be iterated by its thread."""
 
-    def __init__(self, house: House, name: str) -> None:
-        self._house = house
+    def __init__(self, name: str, make_responder: Callable[[], Responder], memory: Memory | None) -> None:
+        """`name`: of the node, for the log. `memory`: how it shares memory, None where it does not."""
         self._name = name
+        self._make_responder = make_responder
+        self._memory = memory
+        self._happened: deque[Happening] = deque()
         self._selector = selectors.DefaultSelector()
         self._guests: dict[socket.socket, _Guest] = {}
         self._deaf: dict[socket.socket, float] = {}  # listeners that are paused until that time
@@ -82,11 +86,13 @@ class Doorkeeper:
         self._is_closing = False
         self._is_gone = False
         self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
-        self._thread = OwnThread(self._run, f"echo-door-{name}")
+        self._thread: threading.Thread | None = None
 
-    def start(self, listeners: list[socket.socket]) -> None:
+    def start(self, listeners: list[socket.socket], attend: Callable[[], None]) -> None:
+        """`attend` iterates `happenings`, in the doorkeeper's thread."""
         for listener in listeners:
             self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
+        self._thread = OwnThread(attend, f"echo-door-{self._name}")
         self._thread.start()
 
     def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
@@ -102,10 +108,11 @@ class Doorkeeper:
         """Stop accepting connections, and wait for the thread to end."""
         self._is_closing = True
         self._ring()
-        if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
-        if self._thread.ident is None:
+        thread = self._thread
+        if thread is None or thread.ident is None:
             self._clear()
+        elif thread is not threading.current_thread():
+            thread.join(_JOIN_S)
 
     def abandon(self) -> None:
         """Close inherited descriptors in a forked child, without affecting the parent.
@@ -126,23 +133,31 @@ class Doorkeeper:
     # -----------------------------------------------------------------------
     # The thread
 
-    def _run(self) -> None:
+    def happenings(self) -> Iterator[Happening]:
+        """Does the work, and yields what the node has to follow; ends when the door is closed."""
         next_tick = time.monotonic()
         while not (self._is_closing or self._is_gone):  # gone: in a forked child
             for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
                 self._attempt(key.data)
+                yield from self._take_happened()
             if time.monotonic() >= next_tick:  # not after every message
                 next_tick = time.monotonic() + _TICK_S
-                for duty in (self._listen_again, self._turn_late_guests_away, self._house.tick):
+                for duty in (self._listen_again, self._turn_late_guests_away):
                     self._attempt(duty)
+                yield from self._take_happened()
+                yield Tick()
         self._clear()
+
+    def _take_happened(self) -> Iterator[Happening]:
+        while self._happened:
+            yield self._happened.popleft()
 
     def _attempt(self, duty: Callable[[], object]) -> None:
         """Run one duty. Whatever it raises, other connections and the remaining duties go on."""
         try:
             duty()
         except BaseException as error:
-            if not is_failure(error):  # in a child that a notice's callback has forked
+            if not is_failure(error):
                 raise
             _log.exception("the door of `%s`", self._name)
 
@@ -212,10 +227,10 @@ class Doorkeeper:
         try:
             name = sockets.peer_name(connection)
             sockets.prepare(connection)
-            responder = self._house.responder()
+            responder = self._make_responder()
         except (EchoError, OSError) as error:
             connection.close()
-            self._house.turn_away(name, error)
+            self._happened.append(TurnedAway(name, error))
             return
         connection.setblocking(False)
         limit = time.monotonic() + limits.HANDSHAKE_TIMEOUT_S
@@ -239,7 +254,8 @@ class Doorkeeper:
     def _turn_away(self, guest: _Guest, error: Exception) -> None:
         self._drop(guest.connection)
         established = guest.responder.established
-        self._house.turn_away(guest.name, error, None if established is None else established.peer.node_id)
+        node_id = None if established is None else established.peer.node_id
+        self._happened.append(TurnedAway(guest.name, error, node_id))
 
     def _shake_hands(self, guest: _Guest) -> None:
         data = guest.connection.recv(guest.responder.wanted_bytes)
@@ -252,18 +268,17 @@ class Doorkeeper:
         established = guest.responder.established
         if established is None:
             return
-        if self._house.memory and is_shared(guest.connection, self._house.identity, established):
+        if self._memory is not None and is_shared(guest.connection, established):
             guest.established = established  # its shared memory is still to come
         else:
             self._let_go(guest)
-            self._house.welcome(plain(guest.connection, established, guest.name))
+            self._happened.append(Arrival(plain(guest.connection, established, guest.name)))
 
     def _take_memory(self, guest: _Guest, established: Established) -> None:
-        memory = self._house.memory
-        assert memory is not None
-        connection = accept_shared(guest.connection, established, guest.name, memory)
+        assert self._memory is not None
+        connection = accept_shared(guest.connection, established, guest.name, self._memory)
         self._let_go(guest)
-        self._house.welcome(connection)
+        self._happened.append(Arrival(connection))
 
     def _let_go(self, guest: _Guest) -> None:
         """Stop watching a connection that a link takes over."""
