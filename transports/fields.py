@@ -142,14 +142,20 @@ def many(item: Codec, limit: int) -> Codec:
     return Codec(write, read)
 
 
-def _read_zero(reader: Reader) -> None:
+def _read_aligned(reader: Reader) -> int:
     if value := U32.read(reader):
-        msg = f"Expected 0, got {value}"
+        msg = f"Expected 0 in front, got {value}"
         raise WireError(msg)
+    return int(U64.read(reader))
 
 
+<<<<<<< HEAD
 ZERO = Codec(lambda _: bytes(4), _read_zero)  # aligns a uint64 that follows a uint32
 PADDING = "padding"  # the name of a field with this codec
+=======
+# Behind one uint32: four bytes of zeros align it.
+ALIGNED_U64 = Codec(lambda value: bytes(4) + U64.write(value), _read_aligned)
+>>>>>>> 3a7c143 (Write each field of a message once, in its class)
 
 
 def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
@@ -157,7 +163,7 @@ def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
     parts: list[bytes] = []
     for name, codec in codecs.items():
         try:
-            parts.append(codec.write(getattr(message, name, None)))
+            parts.append(codec.write(getattr(message, name)))
         except EncodeError as error:
             raise EncodeError(str(error), path=f"{type(message).__name__}.{name}") from None
     return b"".join(parts)
@@ -174,5 +180,4 @@ def read_fields(codecs: Mapping[str, Codec], data: bytes, *, where: str) -> dict
         reader.finish()
     except WireError as error:
         raise WireError(str(error), path=f"{where}.{name}") from None
-    values.pop(PADDING, None)
     return values

@@ -1,18 +1,18 @@
-"""Messages: the payloads of control frames, and their one table.
+"""Messages: the payloads of control frames.
 
-A message is its fields in order, without gaps. `_FIELDS` says what each field is, and fields.py how it is
-written. What a message does, and when it may come: receiving.py.
+A message is its fields in order, without gaps. The annotation of a field says how it is written (fields.py).
+What a message does, and when it may come: receiving.py.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, get_type_hints
 
 from echo_core.errors import WireError
 from echo_core.transports import fields, limits
-from echo_core.transports.fields import PADDING, U32, U64, ZERO, Codec, read_fields, write_fields
+from echo_core.transports.fields import Codec, read_fields, write_fields
 from echo_core.transports.protocol.frames import Kind
 
 
@@ -40,237 +40,202 @@ class Farewell(enum.IntEnum):
     UNUSED = 2
 
 
-# --- the messages ---
-
-
-@dataclass(frozen=True, slots=True)
-class Loan:
-    """Records of a stream that lie in memory which the sender shares."""
-
-    kind: ClassVar[Kind] = Kind.LOAN
-    stream: int
-    block: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """So many events of the stream were dropped at this place."""
-
-    kind: ClassVar[Kind] = Kind.GAP
-    stream: int
-    events: int
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """The sender wants to share a channel, which both shall call `alias` on this link."""
-
-    kind: ClassVar[Kind] = Kind.JOIN
-    alias: int
-    channel_id: bytes
-    proof: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The answer to Join: the channel is shared, and the sender knows its key too."""
-
-    kind: ClassVar[Kind] = Kind.JOINED
-    alias: int
-    proof: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The other answer to Join."""
-
-    kind: ClassVar[Kind] = Kind.REFUSED
-    alias: int
-    code: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What the sender knows of the channel; `types` are numbers of formats, none where it knows of none."""
-
-    kind: ClassVar[Kind] = Kind.DECLARED
-    alias: int
-    name: str
-    types: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The sender's last word on a channel; the other side answers with its own."""
-
-    kind: ClassVar[Kind] = Kind.LEAVE
-    alias: int
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Another node has joined the channel and can be reached there; without addresses: it is gone."""
-
-    kind: ClassVar[Kind] = Kind.MEMBER
-    alias: int
-    node_id: bytes
-    addresses: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """What the sender will mean by a format's number, from 0 on in order; once per link."""
-
-    kind: ClassVar[Kind] = Kind.FORMAT
-    number: int
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The sender has a source on the channel; its events will come as `stream`."""
-
-    kind: ClassVar[Kind] = Kind.SOURCE
-    stream: int
-    alias: int
-    format: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attach:
-    """The receiver of a stream has so many sinks for it; with none it wants no events."""
-
-    kind: ClassVar[Kind] = Kind.ATTACH
-    stream: int
-    sinks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Events flow from here on, the next one being number `sequence` of the source."""
-
-    kind: ClassVar[Kind] = Kind.STARTED
-    stream: int
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The source is closed; this stands behind its last event."""
-
-    kind: ClassVar[Kind] = Kind.CLOSED
-    stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """The receiver's last word on a closed stream, whose number is free again."""
-
-    kind: ClassVar[Kind] = Kind.RELEASED
-    stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """So many of the stream's events were dropped at a sink, since this was last told."""
-
-    kind: ClassVar[Kind] = Kind.DROPPED
-    stream: int
-    events: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """A sink of the receiver has a type that cannot be reached from the source's; the text says why."""
-
-    kind: ClassVar[Kind] = Kind.UNREACHABLE
-    stream: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flush:
-    """The sender wants to know when all before this was handed over."""
-
-    kind: ClassVar[Kind] = Kind.FLUSH
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Flushed:
-    """The answer to the Flush of that number."""
-
-    kind: ClassVar[Kind] = Kind.FLUSHED
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Bye:
-    """The sender's last frame."""
-
-    kind: ClassVar[Kind] = Kind.BYE
-    code: int
-    text: str
-
-
-Message = (
-    Loan
-    | Gap
-    | Join
-    | Joined
-    | Refused
-    | Declared
-    | Leave
-    | Member
-    | Format
-    | Source
-    | Attach
-    | Started
-    | Closed
-    | Released
-    | Dropped
-    | Unreachable
-    | Flush
-    | Flushed
-    | Bye
-)
+# --- the fields ---
 
 NAME = fields.text(limits.MAX_NAME_BYTES)
 REASON = fields.text(limits.MAX_REASON_BYTES)
 ADDRESSES = fields.many(fields.text(limits.MAX_ADDRESS_BYTES), limits.MAX_ADDRESSES)
 
-# --- the table ---
+Uint32 = Annotated[int, fields.U32]
+Uint64 = Annotated[int, fields.U64]
+AlignedUint64 = Annotated[int, fields.ALIGNED_U64]
+ChannelId = Annotated[bytes, fields.fixed(limits.CHANNEL_ID_BYTES)]
+NodeId = Annotated[bytes, fields.fixed(limits.NODE_ID_BYTES)]
+Proof = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
+Metadata = Annotated[bytes, fields.blob(limits.MAX_METADATA_BYTES)]
+Name = Annotated[str, NAME]
+Reason = Annotated[str, REASON]
+Report = Annotated[str, fields.text(limits.MAX_REPORT_BYTES)]
+Addresses = Annotated[tuple[str, ...], ADDRESSES]
+Types = Annotated[tuple[int, ...], fields.many(fields.U32, limits.MAX_TYPES)]
 
-_FIELDS: dict[type[Message], dict[str, Codec]] = {
-    Loan: {"stream": U32, "block": U32, "size_bytes": U64},
-    Gap: {"stream": U32, PADDING: ZERO, "events": U64},
-    Join: {
-        "alias": U32,
-        "channel_id": fields.fixed(limits.CHANNEL_ID_BYTES),
-        "proof": fields.fixed(limits.PROOF_BYTES),
-    },
-    Joined: {"alias": U32, "proof": fields.fixed(limits.PROOF_BYTES)},
-    Refused: {"alias": U32, "code": U32, "text": REASON},
-    Declared: {"alias": U32, "name": NAME, "types": fields.many(U32, limits.MAX_TYPES)},
-    Leave: {"alias": U32},
-    Member: {"alias": U32, "node_id": fields.fixed(limits.NODE_ID_BYTES), "addresses": ADDRESSES},
-    Format: {"number": U32, "metadata": fields.blob(limits.MAX_METADATA_BYTES)},
-    Source: {"stream": U32, "alias": U32, "format": U32, "name": NAME},
-    Attach: {"stream": U32, "sinks": U32},
-    Started: {"stream": U32, PADDING: ZERO, "sequence": U64},
-    Closed: {"stream": U32},
-    Released: {"stream": U32},
-    Dropped: {"stream": U32, PADDING: ZERO, "events": U64},
-    Unreachable: {"stream": U32, "text": fields.text(limits.MAX_REPORT_BYTES)},
-    Flush: {"number": U64},
-    Flushed: {"number": U64},
-    Bye: {"code": U32, "text": REASON},
-}
+# --- the messages ---
 
-MESSAGES_BY_KIND: dict[int, type[Message]] = {message.kind: message for message in _FIELDS}
+MESSAGES_BY_KIND: dict[int, type[Message]] = {}
+
+
+class Message:
+    """Its class is named as its kind is."""
+
+    __slots__ = ()
+    kind: ClassVar[Kind]
+
+    def __init_subclass__(cls) -> None:
+        """A class with slots is made twice, and the second is the one that stays."""
+        cls.kind = Kind[cls.__name__.upper()]
+        MESSAGES_BY_KIND[cls.kind] = cls
+
+
+@dataclass(frozen=True, slots=True)
+class Loan(Message):
+    """Records of a stream that lie in memory which the sender shares."""
+
+    stream: Uint32
+    block: Uint32
+    size_bytes: Uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(Message):
+    """So many events of the stream were dropped at this place."""
+
+    stream: Uint32
+    events: AlignedUint64
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Message):
+    """The sender wants to share a channel, which both shall call `alias` on this link."""
+
+    alias: Uint32
+    channel_id: ChannelId
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Message):
+    """The answer to Join: the channel is shared, and the sender knows its key too."""
+
+    alias: Uint32
+    proof: Proof
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Message):
+    """The other answer to Join."""
+
+    alias: Uint32
+    code: Uint32
+    text: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Declared(Message):
+    """What the sender knows of the channel; `types` are numbers of formats, none where it knows of none."""
+
+    alias: Uint32
+    name: Name
+    types: Types
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Message):
+    """The sender's last word on a channel; the other side answers with its own."""
+
+    alias: Uint32
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Message):
+    """Another node has joined the channel and can be reached there; without addresses: it is gone."""
+
+    alias: Uint32
+    node_id: NodeId
+    addresses: Addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Message):
+    """What the sender will mean by a format's number, from 0 on in order; once per link."""
+
+    number: Uint32
+    metadata: Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Message):
+    """The sender has a source on the channel; its events will come as `stream`."""
+
+    stream: Uint32
+    alias: Uint32
+    format: Uint32
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Attach(Message):
+    """The receiver of a stream has so many sinks for it; with none it wants no events."""
+
+    stream: Uint32
+    sinks: Uint32
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Message):
+    """Events flow from here on, the next one being number `sequence` of the source."""
+
+    stream: Uint32
+    sequence: AlignedUint64
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Message):
+    """The source is closed; this stands behind its last event."""
+
+    stream: Uint32
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Message):
+    """The receiver's last word on a closed stream, whose number is free again."""
+
+    stream: Uint32
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(Message):
+    """So many of the stream's events were dropped at a sink, since this was last told."""
+
+    stream: Uint32
+    events: AlignedUint64
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable(Message):
+    """A sink of the receiver has a type that cannot be reached from the source's; the text says why."""
+
+    stream: Uint32
+    text: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Flush(Message):
+    """The sender wants to know when all before this was handed over."""
+
+    number: Uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed(Message):
+    """The answer to the Flush of that number."""
+
+    number: Uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Bye(Message):
+    """The sender's last frame."""
+
+    code: Uint32
+    text: Reason
+
+
+def _codecs(message: type[Message]) -> dict[str, Codec]:
+    hints = get_type_hints(message, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if name != "kind"}
+
+
+_FIELDS = {message: _codecs(message) for message in MESSAGES_BY_KIND.values()}
 
 
 def encode(message: Message) -> bytes:
