@@ -149,13 +149,8 @@ def _read_aligned(reader: Reader) -> int:
     return int(U64.read(reader))
 
 
-<<<<<<< HEAD
-ZERO = Codec(lambda _: bytes(4), _read_zero)  # aligns a uint64 that follows a uint32
-PADDING = "padding"  # the name of a field with this codec
-=======
 # Behind one uint32: four bytes of zeros align it.
 ALIGNED_U64 = Codec(lambda value: bytes(4) + U64.write(value), _read_aligned)
->>>>>>> 3a7c143 (Write each field of a message once, in its class)
 
 
 def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
