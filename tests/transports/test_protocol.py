@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -445,6 +447,25 @@ def test_a_long_report_is_cut() -> None:
     (told,) = said(pair.exchange()[1])
     assert told == messages.Unreachable(own.number, "é" * (limits.MAX_REPORT_BYTES // 2))
     assert cut("aéb", 2) == "a"
+
+
+def test_what_was_on_a_link_that_is_over_goes_without_the_collector() -> None:
+    """Channels and streams refer to each other, and owners to them; the memory of owners may be shared."""
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    kept = [weakref.ref(about) for about in (pair.near_channel, pair.far_channel)]
+    own.owner, theirs.owner = [own], [theirs]
+    gc.disable()
+    try:
+        pair.near.end()
+        pair.far.end()
+        assert not own.is_open
+        assert not theirs.is_open
+        assert pair.near.channel(CHANNEL) is pair.far.channel(CHANNEL) is None
+        del own, theirs
+        assert [channel() for channel in kept] == [None, None]
+    finally:
+        gc.enable()
 
 
 # ---------------------------------------------------------------------------------------------------

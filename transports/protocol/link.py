@@ -18,7 +18,7 @@ from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.protocol import joining, messages, receiving
 from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.link_state import Heard, LinkState
+from echo_core.transports.protocol.link_state import About, Heard, LinkState
 from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState, OwnStream, PeerStream
 
 
@@ -136,6 +136,15 @@ class LinkProtocol:
         if not self._state.has_said_bye:
             self._state.send(messages.Bye(code, cut(text, limits.MAX_REASON_BYTES)))
             self._state.has_said_bye = True
+
+    def end(self) -> None:
+        """The link is over, with whatever was on it: nothing here waits for the garbage collector."""
+        for channel in list(self._state.channels):
+            all_of_it: list[About] = [channel, *channel.own_streams, *channel.peer_streams]
+            for about in all_of_it:
+                about.owner = None
+            channel.state = ChannelState.GONE
+            self._state.forget(channel)
 
     # --- what a command needs ---
 
