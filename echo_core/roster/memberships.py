@@ -482,7 +482,7 @@ class Membership:
 
 def _flush(stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | None) -> None:
     """Whoever leaves the channel meanwhile needs no more. `asked_s`: the time given to all peers together."""
-    conversation, channel = stream.conversation, stream.told.channel
+    conversation = stream.conversation
     with books.changing():
         sequence = stream.origin.outlet.sequence
         number = stream.ask_flush()
@@ -490,7 +490,7 @@ def _flush(stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | 
         return
     try:
         books.wait_for(
-            lambda: number not in conversation.unanswered or conversation.is_over or not channel.is_shared,
+            lambda: number not in conversation.unanswered or stream.has_ended,
             timeout_s,
             lambda: f"an answer from {conversation.name}",
             asked_s=asked_s,
@@ -498,7 +498,7 @@ def _flush(stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | 
         with books.changing():
             if number not in conversation.unanswered:
                 stream.note_flushed(sequence)
-            elif channel.is_shared:
+            elif stream.was_cut:
                 raise conversation.lost()
     finally:
         with books.changing():

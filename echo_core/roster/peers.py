@@ -166,6 +166,7 @@ class Peer:
         news = self.conversation.end(error)
         for channel in [*self._outgoing, *self._channels]:
             self.forget(channel)
+        self.conversation.protocol.end()
         return news
 
     def say_goodbye(self, reason: str, code: Farewell = Farewell.CLOSING) -> None:

@@ -18,7 +18,16 @@ class OutgoingStream(links.OutgoingStream):
     Its C half has the backlog and the policy. `told` is what the link's protocol remembers of it.
     """
 
-    __slots__ = ("_flushed_at", "conversation", "is_flowing", "origin", "stages", "told")
+    __slots__ = (
+        "_flushed_at",
+        "conversation",
+        "has_ended",
+        "is_flowing",
+        "origin",
+        "stages",
+        "told",
+        "was_cut",
+    )
 
     def __new__(cls, origin: Origin, conversation: Conversation, told: OwnStream) -> Self:
         backlog = origin.backlog
@@ -42,6 +51,8 @@ class OutgoingStream(links.OutgoingStream):
         self.told = told
         self.stages: Stages = ()
         self.is_flowing = False
+        self.has_ended = False
+        self.was_cut = False  # it has ended with its link
         self._flushed_at = 0  # events of the source up to which all are known to have arrived by this stream
 
     def attached(self, sinks: int) -> None:
@@ -91,6 +102,7 @@ class OutgoingStream(links.OutgoingStream):
 
     def end(self) -> None:
         """No more events go this way but those that are queued: the channel is left, or the link is over."""
+        self.has_ended, self.was_cut = True, self.conversation.is_over
         self.told.owner = None  # else the two would refer to each other, and keep the link
         has_begun = self in self.origin.streams
         if self.conversation.is_lost and has_begun and self.origin.outlet.sequence > self._flushed_at:
