@@ -110,9 +110,9 @@ class Format:
 
     def describe(self) -> str:
         """A table of the fields for a terminal."""
-        from echo_core.formats import describe
+        from echo_core.formats.tables import layout_as_text
 
-        return describe.as_text(self.layout)
+        return layout_as_text(self.layout)
 
     def __str__(self) -> str:
         return self.describe()
@@ -121,6 +121,6 @@ class Format:
         return f"Format({self.name}, {self.size_bytes} bytes, {self.byte_order}, {len(self.fields)} fields)"
 
     def _repr_html_(self) -> str:
-        from echo_core.formats import describe
+        from echo_core.formats.tables import layout_as_html
 
-        return describe.as_html(self.layout)
+        return layout_as_html(self.layout)

@@ -15,8 +15,9 @@ import echo_core as echo
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import WireError
 from echo_core.formats import limits
+from echo_core.formats.entries import Code
 from echo_core.formats.layout import Layout
-from echo_core.formats.metadata import Code, to_metadata
+from echo_core.formats.metadata import to_metadata
 from echo_core.formats.token import Token
 from echo_core.formats.types import (
     Blob,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from echo_core.errors import FormatError, WireError
 from echo_core.formats import limits
+from echo_core.formats.entries import COUNTED_BY, Code
 from echo_core.formats.format import Format
-from echo_core.formats.metadata import COUNTED_BY, Code
 from echo_core.formats.types import Kind
 from tests.formats.tables import Tables, built, field, record, wrapper
 

@@ -1,6 +1,6 @@
 """Metadata made by hand: the tables of real metadata as dicts, changed at will and written again.
 
-Shares with the product only the drawing of the entries, `metadata.METADATA`, and none of its checks.
+Shares with the product only the drawing of the entries, `entries.METADATA`, and none of its checks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from construct import Check, Struct
 
-from echo_core.formats import metadata
+from echo_core.formats import entries
 from echo_core.formats.layout import Layout
 from echo_core.formats.metadata import to_metadata
 
@@ -26,7 +26,7 @@ COUNTS = {
     "texts": "text_size",
 }
 
-_DRAWN = cast("Any", metadata.METADATA).defersubcon.subcons
+_DRAWN = cast("Any", entries.METADATA).defersubcon.subcons
 _UNCHECKED: Any = Struct(*(part for part in _DRAWN if not isinstance(part, Check)))
 
 

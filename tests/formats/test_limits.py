@@ -13,8 +13,9 @@ import echo_core as echo
 from echo_core.errors import FormatError, WireError
 from echo_core.formats import limits
 from echo_core.formats.abi import abi_named
+from echo_core.formats.entries import Code
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.metadata import Code, to_metadata
+from echo_core.formats.metadata import to_metadata
 from echo_core.formats.types import (
     Default,
     Enumeration,

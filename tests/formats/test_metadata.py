@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core.errors import EchoError, WireError
-from echo_core.formats import metadata as wire
 from echo_core.formats.check import check_record
+from echo_core.formats.entries import COUNTED_BY, VERSION, Code
 from echo_core.formats.layout import Layout
-from echo_core.formats.metadata import COUNTED_BY, Code, from_metadata, to_metadata
+from echo_core.formats.metadata import from_metadata, to_metadata
 from echo_core.formats.types import Record
 from tests.formats import hostile
 from tests.formats.samples import Particle, Rich, Small, Tiny
@@ -167,12 +167,12 @@ def golden(version: int) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize("name", GOLDEN_FORMATS)
 def test_metadata_and_token_are_those_of_this_version(name: str) -> None:
     """If this fails the wire has changed: give it a new VERSION, and a new file beside the old one."""
-    entry = golden(wire.VERSION)[name]
+    entry = golden(VERSION)[name]
     assert GOLDEN_FORMATS[name].metadata.hex() == entry["metadata"]
     assert str(GOLDEN_FORMATS[name].token) == entry["token"]
 
 
-@pytest.mark.parametrize("version", range(1, wire.VERSION + 1))
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
 def test_metadata_of_every_version_is_read(version: int) -> None:
     """Logs outlive the code that wrote them."""
     entries = golden(version)

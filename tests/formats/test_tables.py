@@ -7,8 +7,8 @@ from hypothesis import given
 
 import echo_core as echo
 from echo_core.formats import tables
-from echo_core.formats.describe import as_html, as_text
 from echo_core.formats.layout import Layout
+from echo_core.formats.tables import layout_as_html, layout_as_text
 from tests.formats.samples import Rich, Small
 from tests.formats.strategies import layouts
 
@@ -97,8 +97,8 @@ def test_repr_is_one_line() -> None:
 @given(layouts())
 def test_random_layouts_are_described(layout: Layout) -> None:
     """A line for each field at every depth, whatever it is; and the same in HTML."""
-    assert len(as_text(layout).splitlines()) == 2 + (layout.record.leaves)
-    assert as_html(layout).count("<tr>") == 1 + layout.record.leaves
+    assert len(layout_as_text(layout).splitlines()) == 2 + (layout.record.leaves)
+    assert layout_as_html(layout).count("<tr>") == 1 + layout.record.leaves
 
 
 @pytest.mark.parametrize(
