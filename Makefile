@@ -60,7 +60,7 @@ check: lint coverage
 
 FORMATS_COVERAGE := 98
 coverage: $(call needs,$(ALL))
-	@$(PYTEST) --cov --cov-report= $(PYTEST_ARGS)
+	@$(PYTEST) --durations=20 --cov --cov-report= $(PYTEST_ARGS)
 	@echo "--- branch coverage"
 	@$(BIN)/coverage report
 	@echo "--- branch coverage of formats/"
@@ -144,9 +144,8 @@ $(VENV)/.has-bench: pyproject.toml bench/install.py | $(VENV)/.has-pip $(VENV)/.
 	@$(BIN)/python bench/install.py
 	@touch $@
 
-# Importing never compiles: an edited C file is built here. Each module serves all Pythons (abi3). One
-# command builds all, which is what &: says (GNU make 4.3).
+# Importing never compiles: an edited C file is built here, unless installing has just done so. Each module serves
+# all Pythons (abi3). One command builds all, which is what &: says (GNU make 4.3).
 $(NATIVE) &: setup.py $(wildcard native/* native/*/* native/*/*/*) | $(VENV)/.has-package
-	@echo "building $(NATIVE)"
-	@$(BIN)/python -W ignore setup.py -q build_ext --inplace --force
+	@$(BIN)/python -W ignore setup.py -q build_ext --inplace
 	@touch $(NATIVE)

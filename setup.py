@@ -21,13 +21,14 @@ SOURCES = {
     "routines": sorted(glob("native/code/routine*.c")),
 }
 
+# What else causes a rebuild when it is edited.
+CAUSES = ["setup.py", "native/cffi_build.py", *sorted(glob("native/**/*.h", recursive=True))]
+
 MODULES = [
     Extension(
         f"echo_core._c.{name}",
         sources=sources,
-        depends=sorted(
-            glob("native/**/*.h", recursive=True)
-        ),  # else an edited header would not cause a rebuild
+        depends=CAUSES,
         include_dirs=["native"],
         py_limited_api=True,
         extra_compile_args=FLAGS["COMPILE_ARGS"],

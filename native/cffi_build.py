@@ -31,7 +31,7 @@ ffi.set_source(
     "echo_core._c.native",
     '#include <stdint.h>\n#include "core/api.h"\n',
     sources=["native/core/abi.c"],
-    depends=sorted(glob("native/**/*.h", recursive=True)),
+    depends=["native/cffi_build.py", *sorted(glob("native/**/*.h", recursive=True))],
     include_dirs=["native"],
     extra_compile_args=COMPILE_ARGS,
     extra_link_args=LINK_ARGS,
