@@ -13,13 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
 LATER = [f"3.{minor}" for minor in range(sys.version_info.minor + 1, 14)]  # those of .ci/run
-PATTERNS = {
-    "code": ["code*.c"],
-    "links": ["link*.c", "raw_codec.c"],
-    "objects": ["object*.c"],
-    "records": ["record*.c", "raw_codec.c"],
-    "routines": ["routine*.c"],
-}
 
 USES = """
 import gc, socket, sys
@@ -42,13 +35,14 @@ here, there = socket.socketpair()
 link = links.Link(links.SocketWire(here.detach()), print, max_payload=1, control_bytes=1,
                    delay_ns=0, stall_ns=1)
 outgoing = links.OutgoingStream(link, 64, "", max_events=1, max_bytes=1, policy=0, timeout_ns=0)
+outlet = links.Outlet(bytes, bytes)
 
 def use():
     number = Number(7, "seven")
     number.n = 8
     source.submit(number)
     assert decode(encode(number)) == number
-    assert source.outlet.add_outgoing(outgoing, 10**9) is False
+    assert outlet.add_outgoing(outgoing, 10**9) is False
     assert mapping.open(pool.loan(10).lend(holder, 64))[0] == 64
     pool.take_back(holder, bytes(16))
     assert links.scan(bytes([2, 0, 0, 0, 64, 0, 0, 0]) + b"ab" + bytes(6), 9) == ([(64, b"ab")], 16)
@@ -83,22 +77,22 @@ def headers_of(version: str) -> Path:
 
 
 def build(headers: Path, folder: Path) -> None:
-    """The package as it is here, but for its modules of C."""
-    folder.mkdir()
-    for path in (ROOT / "echo_core").iterdir():
-        if path.suffix != ".so" or path.name.startswith("_native"):
-            (folder / path.name).symlink_to(path)
-    for name, patterns in PATTERNS.items():
-        files = [str(path) for pattern in patterns for path in sorted(NATIVE.glob(pattern))]
-        flags = ["-std=c11", "-O0", "-shared", "-fPIC", "-pthread", f"-I{NATIVE}", f"-I{headers}"]
-        subprocess.run(
-            ["gcc", *flags, *files, "-o", str(folder / f"_{name}.abi3.so")], check=True, timeout=60
-        )
+    """The package as it is here, but for its modules of C, which setup.py compiles with other headers."""
+    shutil.copytree(ROOT / "echo_core", folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    places = ["--include-dirs", headers, "--build-lib", folder.parent, "--build-temp", folder / "objects"]
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "setup.py", "-q", "build_ext", *places],
+        cwd=ROOT,
+        env={**os.environ, "CFLAGS": "-O0"},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
 
 
 def test_all_c_sees_python_as_the_stable_abi_has_it() -> None:
     """A file that included Python.h by itself would lend what has to be given, by later headers."""
-    including = [path.name for path in NATIVE.glob("*.[ch]") if "<Python.h>" in path.read_text()]
+    including = [path.name for path in NATIVE.rglob("*.[ch]") if "<Python.h>" in path.read_text()]
     assert including == ["stable_abi.h"]
 
 
