@@ -74,7 +74,6 @@ run_tests() {
 
 run_ring_threads() {
     gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative \
-        $("$PYTHON" -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
         tests/native/ring_threads.c native/core/{memory,ring,signals}.c \
         -Wl,--wrap=echo_memory_map -o ring_threads
     TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \

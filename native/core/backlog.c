@@ -1,25 +1,13 @@
 /* Frames that wait for room on the wire: a list of pieces, so that dropping the oldest costs as little as
  * adding one, and a large frame goes to the wire from where it waited. */
+#define _GNU_SOURCE
 #include "core/backlog.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 /* The first piece of a backlog, and what the following ones grow to. */
 #define FIRST_PIECE_BYTES 4096
 #define PIECE_BYTES 65536
-
-void echo_frame_store(uint8_t *room, const struct frame *frame)
-{
-    size_t size = frame_bytes(frame->size);
-    uint32_t header[2] = {htole32(frame->size), htole32(frame->stream)};
-
-    memset(room + size - FRAME_ALIGNMENT, 0,
-           FRAME_ALIGNMENT); /* the padding, and what is written over next */
-    memcpy(room, header, sizeof header);
-    if (frame->size > 0)
-        memcpy(room + FRAME_HEADER_BYTES, frame->payload, frame->size);
-}
 
 static struct piece *piece_new(size_t capacity)
 {

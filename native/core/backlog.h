@@ -1,8 +1,10 @@
-/* Frames that wait for room on the wire, in order. No Python, no lock: the outbox's mutex guards it. */
-#ifndef ECHO_LINK_BACKLOG_H
-#define ECHO_LINK_BACKLOG_H
+/* Frames that wait for room on the wire, in order. No lock of its own: the outbox's mutex guards it. */
+#ifndef ECHO_CORE_BACKLOG_H
+#define ECHO_CORE_BACKLOG_H
 
-#include "links/links.h"
+#include "core/frames.h"
+
+#include <sys/uio.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -28,9 +30,6 @@ struct backlog {
     uint64_t events;            /* in all entries */
     size_t bytes;               /* frames only: what a limit in bytes counts */
 };
-
-/* Where a frame is written; frame_bytes(frame->size) of room. */
-void echo_frame_store(uint8_t *room, const struct frame *frame);
 
 /* 0, or -1: no memory. */
 int echo_backlog_add(struct backlog *backlog, uint64_t ticket, uint64_t events, const struct frame *frame);

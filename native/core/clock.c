@@ -31,11 +31,18 @@ static int is_counter_steady(void)
 #endif
 }
 
-void echo_clock_start(void)
+static void start(void)
 {
     echo_counter_is_steady = is_counter_steady();
     start_ns = monotonic_ns();
     start_ticks = ticks_now();
+}
+
+void echo_clock_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, start);
 }
 
 static void calibrate(void)

@@ -3,8 +3,8 @@
  * Ticks are for delays, of microseconds to minutes: a per mille off is no matter. They are compared by signed
  * difference, so that counters which differ a little between cores do no harm.
  */
-#ifndef ECHO_LINK_CLOCK_H
-#define ECHO_LINK_CLOCK_H
+#ifndef ECHO_CORE_CLOCK_H
+#define ECHO_CORE_CLOCK_H
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ static inline int64_t ticks_now(void)
     return monotonic_ns();
 }
 
-/* Once, before all else. */
+/* Before all else; may be called more than once. */
 void echo_clock_start(void);
 
 /* The first call may take a millisecond after echo_clock_start. */

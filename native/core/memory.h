@@ -1,12 +1,12 @@
-/* Memory that two processes share, for rings and pools. No Python.
+/* Memory that two processes share, for rings and pools.
  *
  * It is a memfd: it has no name that could be left behind, and goes with its last user however that one ends.
  * It is sealed: nobody can shorten it, so no access within its size can fail with SIGBUS. A process of the
  * same user is trusted with the content, not with this process's memory: what the other side can write is
  * read once and checked before it is used.
  */
-#ifndef ECHO_LINK_MEMORY_H
-#define ECHO_LINK_MEMORY_H
+#ifndef ECHO_CORE_MEMORY_H
+#define ECHO_CORE_MEMORY_H
 
 #include <stdint.h>
 

@@ -1,8 +1,10 @@
 /* Writing what waits; outbox.h draws the order. */
 #define _GNU_SOURCE
 #include "core/outbox.h"
+#include "core/outgoing.h"
+#include "core/staging.h"
+#include "core/writer.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -179,10 +181,10 @@ static void choose(struct outbox *outbox)
     }
 }
 
-void echo_outbox_write(struct outbox *outbox, int holds_gil)
+void echo_outbox_write(struct outbox *outbox, int in_host)
 {
     struct wire *wire = outbox->wire;
-    PyThreadState *state = NULL;
+    void *paused = NULL;
     struct iovec parts[2];
     size_t size, taken_bytes;
     ssize_t taken;
@@ -194,11 +196,11 @@ void echo_outbox_write(struct outbox *outbox, int holds_gil)
         return;
     outbox->is_writing = 1;
     echo_outbox_unlock(outbox);
-    if (holds_gil && size > GIL_WRITE_BYTES)
-        state = PyEval_SaveThread();
+    if (in_host && size > PAUSE_WRITE_BYTES)
+        paused = outbox->host->pause();
     taken = write_parts(wire, parts, count);
-    if (state != NULL)
-        PyEval_RestoreThread(state);
+    if (paused != NULL)
+        outbox->host->resume(paused);
     outbox_lock(outbox);
     taken_bytes = taken > 0 ? (size_t)taken : 0;
     advance_front(outbox, &taken_bytes);
@@ -206,11 +208,11 @@ void echo_outbox_write(struct outbox *outbox, int holds_gil)
     end_write(outbox, taken, size);
 }
 
-void echo_outbox_pump(struct outbox *outbox, int holds_gil)
+void echo_outbox_pump(struct outbox *outbox, int in_host)
 {
     for (int i = 0; i < 2; i++)
         if (has_work(outbox) && !outbox->is_writing && !outbox->is_full && outbox->end == END_NOT)
-            echo_outbox_write(outbox, holds_gil);
+            echo_outbox_write(outbox, in_host);
     if (has_work(outbox) && outbox->end == END_NOT)
         echo_writer_call(outbox, ticks_now() + outbox->delay);
 }
@@ -284,7 +286,7 @@ static void advance_parts(struct iovec **parts, int *count, size_t taken)
     }
 }
 
-/* Until all is taken or patience ends; no lock, no GIL. What was taken, or -errno if that is nothing. */
+/* Until all is taken or patience ends; no lock, not in the host. What was taken, or -errno if that is nothing. */
 static ssize_t write_patiently(struct wire *wire, struct iovec *parts, int count, int64_t patience_ns)
 {
     ssize_t total = 0, taken;
@@ -309,7 +311,7 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
     uint32_t header[2] = {htole32(frame->size), htole32(frame->stream)};
     size_t size = frame_bytes(frame->size), before, taken_bytes, begun;
     struct iovec parts[4], *rest = parts;
-    PyThreadState *state;
+    void *paused;
     int count = 4;
     ssize_t taken;
 
@@ -321,10 +323,11 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
     parts[3] = (struct iovec){(void *)(uintptr_t)zeros, size - FRAME_HEADER_BYTES - frame->size};
     outbox->is_writing = 1;
     echo_outbox_unlock(outbox);
-    state = PyEval_SaveThread();
+    paused = outbox->host->pause();
     taken = write_patiently(outbox->wire, (struct iovec[]){parts[0], parts[1], parts[2], parts[3]}, count,
                             patience_ns);
-    PyEval_RestoreThread(state);
+    if (paused != NULL)
+        outbox->host->resume(paused);
     outbox_lock(outbox);
     taken_bytes = taken > 0 ? (size_t)taken : 0;
     begun = taken_bytes > before;

@@ -4,9 +4,11 @@
  * frame of the link is a fence: it goes when all that was put before it has gone. Tickets say what was
  * before.
  */
+#define _GNU_SOURCE
 #include "core/outbox.h"
+#include "core/outgoing.h"
+#include "core/staging.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 /* --- tallies --- */
@@ -103,15 +105,13 @@ static int add(struct outgoing *outgoing, struct backlog *backlog, uint64_t even
 
 static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t *gap)
 {
-    uint8_t payload[16] = {0};
-    uint32_t stream = htole32(outgoing->stream);
-    uint64_t events = htole64(*gap);
+    uint8_t payload[GAP_PAYLOAD_BYTES] = {0};
 
     if (*gap == 0)
         return;
+    store_little32(payload, outgoing->stream);
+    store_little64(payload + 8, *gap);
     *gap = 0;
-    memcpy(payload, &stream, sizeof stream);
-    memcpy(payload + 8, &events, sizeof events);
     add(outgoing, backlog, 0, &(struct frame){.size = sizeof payload, .stream = KIND_GAP, .payload = payload});
 }
 
@@ -171,7 +171,7 @@ static void count_dropped(struct outgoing *outgoing, uint64_t events)
 static void take_back(struct outgoing *outgoing, uint32_t stream, const uint8_t *payload)
 {
     if (stream == KIND_LOAN && outgoing->outbox->pool != NULL)
-        echo_pool_take_back(outgoing->outbox->pool, outgoing->outbox->holder, payload);
+        echo_loan_take_back(outgoing->outbox->pool, outgoing->outbox->holder, payload);
 }
 
 void echo_outgoing_drop_newest(struct outgoing *outgoing, uint64_t events, const struct frame *frame)
@@ -190,12 +190,12 @@ void echo_outgoing_drop_newest(struct outgoing *outgoing, uint64_t events, const
 
 static uint32_t stream_of(const struct entry *entry)
 {
-    return le32toh(load_uint32_t(entry->frame + 4));
+    return load_little32(entry->frame + 4);
 }
 
 static struct frame frame_of(const struct entry *entry)
 {
-    return (struct frame){.size = le32toh(load_uint32_t(entry->frame)),
+    return (struct frame){.size = load_little32(entry->frame),
                           .stream = stream_of(entry),
                           .payload = entry->frame + FRAME_HEADER_BYTES};
 }

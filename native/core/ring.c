@@ -1,4 +1,4 @@
-/* A wire of two rings in shared memory, one for each direction. No Python.
+/* A wire of two rings in shared memory, one for each direction.
  *
  *   0          SHARED_PAGE_BYTES       + ring_bytes           + ring_bytes
  *   | struct shared | ring of side 0            | ring of side 1            |
@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

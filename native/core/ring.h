@@ -1,9 +1,9 @@
-/* The wire of rings in shared memory, without Python: ring.c. The type RingWire: links/ring_wires.c. */
-#ifndef ECHO_LINK_RING_H
-#define ECHO_LINK_RING_H
+/* The wire of rings in shared memory: ring.c. */
+#ifndef ECHO_CORE_RING_H
+#define ECHO_CORE_RING_H
 
 #include "core/memory.h"
-#include "links/links.h"
+#include "core/wire.h"
 
 #pragma GCC visibility push(hidden)
 

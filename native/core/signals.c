@@ -1,4 +1,4 @@
-/* Waiting in shared memory until the other process has done something. No Python.
+/* Waiting in shared memory until the other process has done something.
  *
  * A signal is a count with the bit SLEEPING, and whoever waits sleeps on it. The rule of both sides:
  *

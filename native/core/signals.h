@@ -1,6 +1,6 @@
-/* Waiting in shared memory: signals.c, which says why nobody sleeps for ever. No Python. */
-#ifndef ECHO_LINK_SIGNALS_H
-#define ECHO_LINK_SIGNALS_H
+/* Waiting in shared memory: signals.c, which says why nobody sleeps for ever. */
+#ifndef ECHO_CORE_SIGNALS_H
+#define ECHO_CORE_SIGNALS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,18 +1,17 @@
-/* The wire over a connected stream socket (TCP, Unix), and its type SocketWire.
+/* The wire over a connected stream socket (TCP, Unix).
  *
  * The descriptor stays in blocking mode: a read that may wait is one system call and no more. What must not
  * wait says MSG_DONTWAIT.
  */
 #define _GNU_SOURCE
-#include "links/links.h"
-
-#include "core/clock.h"
+#include "core/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -185,61 +184,37 @@ static const struct wire_operations socket_operations = {
     .free = socket_free,
 };
 
-/* --- the type SocketWire --- */
+/* --- opening one --- */
 
-/* Only what this wire counts on; -1 with an exception. */
-static int prepare(int fd)
+/* Only what this wire counts on; 0, or errno. */
+static int prepare(int fd, int *kind)
 {
-    int kind = 0, one = 1, flags;
-    socklen_t size = sizeof kind;
+    int one = 1, flags;
+    socklen_t size = sizeof *kind;
     struct timeval never = {0};
 
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return PyErr_SetFromErrno(PyExc_OSError), -1;
-    if (kind != SOCK_STREAM)
-        return PyErr_Format(PyExc_ValueError, "Expected a stream socket, got one of type %d", kind), -1;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, kind, &size) != 0)
+        return errno;
+    if (*kind != SOCK_STREAM)
+        return EPROTOTYPE;
     flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof never) != 0)
-        return PyErr_SetFromErrno(PyExc_OSError), -1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one,
-               sizeof one); /* gathered already; refused by Unix sockets */
+        return errno;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* gathered already; refused by Unix sockets */
     return 0;
 }
 
-static PyObject *socket_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+struct wire *echo_socket_open(int fd, int *kind)
 {
-    static char *names[] = {"fd", NULL};
-    struct wire_object *self;
     struct socket_wire *wire;
-    int fd;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "i:SocketWire", names, &fd) || prepare(fd) != 0)
+    errno = prepare(fd, kind);
+    wire = errno == 0 ? calloc(1, sizeof *wire) : NULL;
+    if (wire == NULL)
         return NULL;
-    self = (struct wire_object *)PyType_GenericAlloc(type, 0);
-    wire = calloc(1, sizeof *wire);
-    if (self == NULL || wire == NULL) {
-        Py_XDECREF((PyObject *)self);
-        free(wire);
-        return PyErr_NoMemory();
-    }
     wire->wire.operations = &socket_operations;
     wire->fd = fd;
     atomic_init(&wire->nudges, -1);
-    self->wire = &wire->wire;
-    self->name = socket_operations.name;
-    self->forks = echo_forks;
-    return (PyObject *)self;
+    return &wire->wire;
 }
-
-static PyType_Slot socket_wire_slots[] = {
-    {Py_tp_doc, PyDoc_STR("SocketWire(fd)\n--\n\nA connected stream socket; takes the descriptor over.")},
-    {Py_tp_new, socket_wire_new},
-    {0, NULL}};
-
-PyType_Spec echo_link_socket_wire_spec = {
-    .name = "echo_core._c.links.SocketWire",
-    .basicsize = sizeof(struct wire_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = socket_wire_slots,
-};

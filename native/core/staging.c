@@ -1,12 +1,16 @@
 /* Frames into the staging buffer, and the choice between writing at once and gathering. */
-#include "core/outbox.h"
+#define _GNU_SOURCE
+#include "core/staging.h"
+
+#include "core/forks.h"
+#include "core/writer.h"
 
 /* --- gathering while a batch is handed out --- */
 
 /* Of this thread; NULL: it hands out nothing. The model is the one that costs no call. */
 static _Thread_local struct gathering *current __attribute__((tls_model("initial-exec")));
 
-void echo_gathering_begin(struct gathering *gathering, const PyObject *link)
+void echo_gathering_begin(struct gathering *gathering, const void *link)
 {
     gathering->outer = current;
     gathering->link = link;
@@ -18,14 +22,14 @@ void echo_gathering_begin(struct gathering *gathering, const PyObject *link)
 
 int echo_is_dispatching(void)
 {
-    return current != NULL && current->forks == echo_forks;
+    return current != NULL && !has_forked_since(current->forks);
 }
 
-int echo_is_dispatching_from(const PyObject *link)
+int echo_is_dispatching_from(const void *link)
 {
     const struct gathering *gathering = current;
 
-    while (gathering != NULL && (gathering->link != link || gathering->forks != echo_forks))
+    while (gathering != NULL && (gathering->link != link || has_forked_since(gathering->forks)))
         gathering = gathering->outer;
     return gathering != NULL;
 }
@@ -42,12 +46,12 @@ void echo_gathering_end(struct gathering *gathering)
     current = gathering->outer;
     for (int i = 0; i < gathering->count; i++) {
         outbox = gathering->entries[i].outbox;
-        if (gathering->forks == echo_forks) {
+        if (!has_forked_since(gathering->forks)) {
             outbox_lock(outbox);
             echo_outbox_pump(outbox, 1);
             echo_outbox_unlock(outbox);
         }
-        Py_DECREF(gathering->entries[i].link);
+        outbox->host->let_go(gathering->entries[i].link);
     }
 }
 
@@ -56,7 +60,7 @@ static int gathers(struct outbox *outbox)
 {
     struct gathering *gathering = current;
 
-    if (gathering == NULL || !gathering->is_on || gathering->forks != echo_forks)
+    if (gathering == NULL || !gathering->is_on || has_forked_since(gathering->forks))
         return 0;
     for (int i = 0; i < gathering->count; i++)
         if (gathering->entries[i].outbox == outbox)
@@ -64,7 +68,8 @@ static int gathers(struct outbox *outbox)
     if (gathering->count == (int)(sizeof gathering->entries / sizeof *gathering->entries))
         return 0;
     gathering->entries[gathering->count].outbox = outbox;
-    gathering->entries[gathering->count++].link = Py_NewRef(outbox->link);
+    gathering->entries[gathering->count++].link = outbox->link;
+    outbox->host->keep(outbox->link);
     return 1;
 }
 

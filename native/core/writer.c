@@ -1,7 +1,7 @@
-/* The outbox's own thread: it writes what the threads that put have left behind. It never takes the GIL, and
+/* The outbox's own thread: it writes what the threads that put have left behind. It is never in the host, and
  * takes no signals. */
 #define _GNU_SOURCE
-#include "core/outbox.h"
+#include "core/writer.h"
 
 #include <errno.h>
 #include <signal.h>

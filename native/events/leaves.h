@@ -1,14 +1,14 @@
 /* What echo_core._c.records and echo_core._c.objects have in common, and others use of it: numbers and text between Python objects and
- * bytes, and what every extension type needs.
+ * bytes.
  *
  * Python's own checks are the truth. What is written here takes the common values as they would and leaves
  * all others to them: exactly the common types are taken, no value is refused, no exception is left set.
- * Nothing here but free_instance and add_type runs Python code.
+ * Nothing here runs Python code.
  */
 #ifndef ECHO_LEAVES_H
 #define ECHO_LEAVES_H
 
-#include "stable_abi.h"
+#include "types.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -178,29 +178,6 @@ static inline const char *utf8_of(PyObject *value, Py_ssize_t *size)
 static inline PyObject **slot_at(PyObject *object, Py_ssize_t offset)
 {
     return (PyObject **)(void *)((uint8_t *)object + offset);
-}
-
-/* The last line of a tp_dealloc, when nothing is owned any more. May run any code, as the type may go too. */
-static inline void free_instance(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-
-    release(self);
-    Py_DECREF(type); /* every instance of a heap type holds it */
-}
-
-/* Gives *out, unless out is NULL, a reference; also on failure, if it then is not NULL. */
-static inline int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
-{
-    PyTypeObject *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
-    int status = type != NULL ? PyModule_AddType(module, type) : -1; /* takes a reference of its own */
-
-    if (out != NULL)
-        *out = type;
-    else
-        Py_XDECREF((PyObject *)type);
-    return status;
 }
 
 #endif

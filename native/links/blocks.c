@@ -1,4 +1,4 @@
-/* The type Block: loans in a Pool, as its owner writes and lends them. pool.h draws the memory.
+/* The type Block: loans in a Pool, as its owner writes and lends them. core/pool.h draws the memory.
  *
  * A block is free when no Block object of this process lives and no holder has it. Loans go round in the first
  * CYCLE_BYTES as long as these are free. A block that has just been given back is still in its reader's cache,
@@ -7,6 +7,10 @@
  */
 #define _GNU_SOURCE
 #include "links/pool.h"
+
+#include "links/state.h"
+
+#include "core/forks.h"
 
 #define MIN_PLACED_BYTES 16384          /* below, a copy through a wire is about as cheap; estimated, not measured */
 #define MIN_UNLOCKED_BYTES 65536        /* a copy that takes longer than a hand-over of the GIL */
@@ -18,7 +22,7 @@ static int64_t find_from(struct pool *pool, uint32_t block, uint32_t count)
 {
     uint32_t run = 0;
 
-    while (block < pool->blocks) {
+    while (block < pool->memory.blocks) {
         if (pool->extents[block] != 0 && is_free(pool, block))
             pool->extents[block] = 0; /* those behind it have been 0 all the time */
         if (pool->extents[block] != 0) {
@@ -36,7 +40,7 @@ static int64_t find_from(struct pool *pool, uint32_t block, uint32_t count)
 /* From behind the last loan on; so no loan of before can reach over the place where the search begins. */
 static int64_t find_blocks(struct pool *pool, uint32_t count)
 {
-    uint32_t begin = pool->next * pool->block_bytes < CYCLE_BYTES ? pool->next : 0;
+    uint32_t begin = pool->next * pool->memory.block_bytes < CYCLE_BYTES ? pool->next : 0;
     int64_t first = find_from(pool, begin, count);
 
     if (first < 0 && begin > 0)
@@ -49,11 +53,11 @@ static int64_t find_blocks(struct pool *pool, uint32_t count)
 struct block *echo_block_new(struct pool *pool, Py_ssize_t size)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)pool));
-    uint64_t count = ((uint64_t)size + pool->block_bytes - 1) / pool->block_bytes;
+    uint64_t count = ((uint64_t)size + pool->memory.block_bytes - 1) / pool->memory.block_bytes;
     struct block *block;
     int64_t first;
 
-    if (pool->fd < 0 || count > pool->blocks || echo_forks != pool->forks)
+    if (pool->fd < 0 || count > pool->memory.blocks || has_forked_since(pool->forks))
         return NULL;
     first = find_blocks(pool, (uint32_t)count);
     if (first < 0 && pool->retired != 0) {
@@ -70,24 +74,24 @@ struct block *echo_block_new(struct pool *pool, Py_ssize_t size)
     block->size = size;
     pool->extents[first] = (uint32_t)count;
     pool->loans[first] = block;
-    atomic_store_explicit(holder_bits(pool, block->first), 0, memory_order_relaxed); /* of no holder's */
+    atomic_store_explicit(holder_bits(&pool->memory, block->first), 0, memory_order_relaxed); /* of no holder's */
     return block;
 }
 
 static uint8_t *bytes_of(const struct block *block)
 {
-    return block->pool->data + block->first * block->pool->block_bytes;
+    return pool_block(&block->pool->memory, block->first);
 }
 
 /* The block that such bytes are the start of; borrowed. */
 static struct block *block_at(struct pool *pool, const uint8_t *bytes, Py_ssize_t size)
 {
-    uint64_t offset = (uint64_t)(uintptr_t)bytes - (uint64_t)(uintptr_t)pool->data;
+    uint64_t offset = (uint64_t)(uintptr_t)bytes - (uint64_t)(uintptr_t)pool->memory.data;
     struct block *block;
 
-    if (offset >= pool->block_bytes * pool->blocks || offset % pool->block_bytes != 0)
+    if (offset >= pool_bytes(&pool->memory, pool->memory.blocks) || offset % pool->memory.block_bytes != 0)
         return NULL;
-    block = pool->loans[offset / pool->block_bytes];
+    block = pool->loans[offset / pool->memory.block_bytes];
     return block != NULL && size <= block->size ? block : NULL;
 }
 
@@ -105,7 +109,7 @@ static void fill(struct block *block, const uint8_t *bytes)
 /* A link may have one loan, or half of a pool: one whose reader stands still leaves the rest to the others. */
 static int has_its_share(struct pool *pool, unsigned holder, uint32_t more)
 {
-    uint64_t share = pool->blocks > 1 ? pool->blocks / 2 : 1;
+    uint64_t share = pool->memory.blocks > 1 ? pool->memory.blocks / 2 : 1;
 
     if (pool->holders[holder].lent + more > share)
         pool->holders[holder].lent = echo_pool_count_held(pool, holder);
@@ -131,28 +135,17 @@ int echo_block_lend(PyObject *self, unsigned holder, uint32_t stream, Py_ssize_t
 {
     const struct block *block = (struct block *)self;
     struct pool *pool = block->pool;
-    _Atomic uint64_t *bits = holder_bits(pool, block->first);
+    _Atomic uint64_t *bits = holder_bits(&pool->memory, block->first);
     uint32_t count = pool->extents[block->first];
 
     /* There is one bit for a holder: of two loans the first that is given back would free the block. */
-    if (pool->forks != echo_forks || holder >= MAX_HOLDERS || (pool->attached >> holder & 1) == 0 || atomic_load(bits) >> holder & 1 ||
-        has_its_share(pool, holder, count))
+    if (has_forked_since(pool->forks) || holder >= MAX_HOLDERS || (pool->attached >> holder & 1) == 0 ||
+        atomic_load(bits) >> holder & 1 || has_its_share(pool, holder, count))
         return 0;
     pool->holders[holder].lent += count;
     atomic_fetch_or(bits, UINT64_C(1) << holder);
-    memcpy(payload, &stream, 4);
-    memcpy(payload + 4, &block->first, 4);
-    memcpy(payload + 8, &(uint64_t){(uint64_t)size}, 8);
+    echo_loan_store(payload, stream, block->first, (uint64_t)size);
     return 1;
-}
-
-void echo_pool_take_back(PyObject *self, unsigned holder, const uint8_t *payload)
-{
-    struct pool *pool = (struct pool *)self;
-    uint32_t first = load_uint32_t(payload + 4);
-
-    if (first < pool->blocks && holder < MAX_HOLDERS)
-        atomic_fetch_and(holder_bits(pool, first), ~(UINT64_C(1) << holder));
 }
 
 /* --- the type Block --- */

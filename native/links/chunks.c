@@ -3,7 +3,11 @@
  * Views of received arrays refer to their chunk; one that is referred to is written no more, behind what is
  * there excepted.
  */
-#include "links/link.h"
+#include "links/chunks.h"
+
+#include "links/state.h"
+
+#include "core/frames.h"
 
 #include <stdlib.h>
 

@@ -11,6 +11,8 @@
  */
 #include "links/link.h"
 
+#include "links/errors.h"
+
 #include <errno.h>
 #include <stdlib.h>
 

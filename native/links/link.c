@@ -1,6 +1,11 @@
 /* What a Link does: its methods, and how it ends. link_type.c has the type. */
 #include "links/link.h"
 
+#include "links/errors.h"
+#include "links/state.h"
+
+#include "core/staging.h"
+
 #include <errno.h>
 #include <stdlib.h>
 

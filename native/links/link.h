@@ -1,46 +1,15 @@
 /* The Python object Link, and its receiving half. */
-#ifndef ECHO_LINK_LINKS_H
-#define ECHO_LINK_LINKS_H
+#ifndef ECHO_LINKS_LINK_H
+#define ECHO_LINKS_LINK_H
 
+#include "links/chunks.h"
+#include "links/incoming.h"
+#include "types.h"
+
+#include "core/forks.h"
 #include "core/outbox.h"
 
 #pragma GCC visibility push(hidden)
-
-/* --- chunks: chunks.c --- */
-
-/* What is read at a time; a large frame has a larger chunk. */
-#define CHUNK_BYTES 262144
-
-/* From here on a frame is read by itself, so that little is moved when the next one comes. */
-#define LARGE_FRAME_BYTES 65536
-
-/* Memory that is read into: the Python object that views of received bytes refer to. */
-struct chunk {
-    PyObject ob_base;
-    uint8_t *bytes; /* owned; at a multiple of 64 */
-    size_t capacity;
-};
-
-#define CHUNKS 4
-
-/* What has been read and not handed out. Only the thread that has the reader's role. */
-struct intake {
-    PyTypeObject *chunk_type; /* borrowed from the module */
-    struct chunk
-        *chunks[CHUNKS];  /* owned; NULL: not yet needed. To be used again when nobody refers to them */
-    int current;          /* the one that is read into */
-    size_t begin, end;    /* of what is in it */
-    unsigned small_reads; /* since the last large frame */
-};
-
-static inline struct chunk *current_chunk(const struct intake *intake)
-{
-    return intake->chunks[intake->current];
-}
-
-/* Sees to it that the frame at `begin`, of `need` bytes, can be completed. How many bytes to read at most; 0
- * with MemoryError. GIL. */
-size_t echo_intake_prepare(struct intake *intake, size_t need);
 
 /* --- the reader's role: leading.c --- */
 
@@ -93,7 +62,7 @@ static inline struct link *link_of(PyObject *object)
  * same. */
 static inline int is_inherited(const struct link *link)
 {
-    return link->forks != echo_forks;
+    return has_forked_since(link->forks);
 }
 
 /* --- link.c --- */
@@ -130,6 +99,21 @@ enum step {
 enum step echo_link_read(struct link *link, int64_t timeout_ns);
 
 /* --- leading.c --- */
+
+enum led {
+    LED_READ,     /* something was read and delivered */
+    LED_TIMEOUT,  /* nothing came in time, or for LEAD_SLICE_NS: look whether to go on waiting */
+    LED_OCCUPIED, /* another thread reads now; the queue will be woken */
+    LED_ENDED,    /* nothing will ever come */
+    LED_RAISED,   /* an exception is set */
+};
+
+/* A leader looks up so often: a read that is under way does not see that its queue was closed. */
+#define LEAD_SLICE_NS 50000000
+
+/* The calling thread reads the link once, delivers what came, and so brings events to its queue without a
+ * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
+enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
 /* As run. 0, or -1 with an exception. GIL. */
 int echo_link_run(struct link *link);

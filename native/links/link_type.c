@@ -1,6 +1,10 @@
 /* The type Link: one connection to another process, shared by all that the two have to say to each other. */
 #include "links/link.h"
 
+#include "links/pool.h"
+#include "links/state.h"
+#include "links/wires.h"
+
 #include <stdlib.h>
 #include <structmember.h>
 
@@ -52,6 +56,30 @@ static PyObject *link_get_reads(PyObject *self, void *ignored)
     return PyLong_FromUnsignedLongLong(atomic_load(&link_of(self)->reads));
 }
 
+/* --- the host of its outbox: Python, whose lock is the GIL --- */
+
+static void *pause_python(void)
+{
+    return PyEval_SaveThread();
+}
+
+static void resume_python(void *paused)
+{
+    PyEval_RestoreThread(paused);
+}
+
+static void keep_link(void *link)
+{
+    Py_INCREF((PyObject *)link);
+}
+
+static void let_go_of_link(void *link)
+{
+    Py_DECREF((PyObject *)link);
+}
+
+static const struct host python = {pause_python, resume_python, keep_link, let_go_of_link};
+
 /* --- the type --- */
 
 static void set_up(struct link *link, struct wire *wire, int64_t delay_ns, int64_t stall_ns, unsigned holder,
@@ -60,7 +88,8 @@ static void set_up(struct link *link, struct wire *wire, int64_t delay_ns, int64
     link->wire = wire;
     link->outbox.wire = wire;
     link->outbox.link = &link->ob_base;
-    link->outbox.pool = link->pool;
+    link->outbox.host = &python;
+    link->outbox.pool = link->pool != NULL ? &((struct pool *)(void *)link->pool)->memory : NULL;
     link->outbox.holder = holder;
     link->outbox.max_control_bytes = (size_t)control_bytes;
     link->outbox.delay = echo_ticks_of(delay_ns);

@@ -1,4 +1,4 @@
-/* The types Mapping and Loan: a peer's Pool, as this process reads it. pool.h draws it.
+/* The types Mapping and Loan: a peer's Pool, as this process reads it. core/pool.h draws it.
  *
  * The blocks are mapped read-only, the holders of blocks are not. The header is read once and checked; after
  * that nothing that the peer could change decides where this process reads, and `max_bytes` bounds how much.
@@ -6,17 +6,16 @@
 #define _GNU_SOURCE
 #include "links/pool.h"
 
-#include <errno.h>
-#include <sys/mman.h>
+#include "links/errors.h"
+#include "links/state.h"
+
+#include "core/forks.h"
 
 struct mapping {
-    PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
-    struct pool_header *header; /* owned mapping up to the blocks; NULL: none */
-    const uint8_t *data;        /* owned mapping of the blocks; NULL: none */
-    uint64_t block_bytes;
-    uint32_t blocks;
-    unsigned holder;            /* of the link, at the peer */
-    unsigned forks;             /* echo_forks when it was made; a forked child gives nothing back */
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    struct pool_memory memory; /* owned */
+    unsigned holder;           /* of the link, at the peer */
+    unsigned forks;            /* echo_forks when it was made; a forked child gives nothing back */
 };
 
 struct loan {
@@ -26,31 +25,9 @@ struct loan {
     Py_ssize_t size;
 };
 
-static uint64_t data_bytes(const struct mapping *mapping)
-{
-    return mapping->block_bytes * mapping->blocks;
-}
-
-static int is_ours(const struct mapping *mapping)
-{
-    return echo_forks == mapping->forks;
-}
-
 /* --- what links call --- */
 
-/* Why there are no such blocks; NULL: there are. */
-static const char *refusal_of_loan(const struct mapping *mapping, uint32_t first, uint64_t size)
-{
-    if (first >= mapping->blocks)
-        return "there is no such block";
-    if (size == 0 || size > (mapping->blocks - first) * mapping->block_bytes)
-        return "its size is not that of blocks of the pool";
-    if ((atomic_load(&holders_in(mapping->header)[first].bits) >> mapping->holder & 1) == 0)
-        return "the block was not lent to this link";
-    return NULL;
-}
-
-static struct loan *new_loan(struct mapping *mapping, uint32_t first, uint64_t size)
+static struct loan *new_loan(struct mapping *mapping, const struct loan_frame *told)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)mapping));
     struct loan *loan = (struct loan *)PyType_GenericAlloc(state->loan_type, 0);
@@ -58,33 +35,32 @@ static struct loan *new_loan(struct mapping *mapping, uint32_t first, uint64_t s
     if (loan == NULL)
         return NULL;
     loan->mapping = (struct mapping *)Py_NewRef((PyObject *)mapping);
-    loan->first = first;
-    loan->size = (Py_ssize_t)size;
+    loan->first = told->first;
+    loan->size = (Py_ssize_t)told->size;
     return loan;
 }
 
 static const uint8_t *bytes_of(const struct loan *loan)
 {
-    return loan->mapping->data + loan->first * loan->mapping->block_bytes;
+    return pool_block(&loan->mapping->memory, loan->first);
 }
 
-int echo_pool_open(PyObject *self, const uint8_t *payload, uint32_t size, struct record *record,
-                   uint32_t *stream, PyObject **owner)
+int echo_loan_open(PyObject *self, const uint8_t *payload, uint32_t size, struct record *record, uint32_t *stream,
+                   PyObject **owner)
 {
     struct mapping *mapping = (struct mapping *)self;
-    const char *refusal = "a frame of it has 16 bytes";
+    struct loan_frame told;
+    const char *refusal = echo_loan_refusal(&mapping->memory, mapping->holder, payload, size, &told);
     struct loan *loan;
 
-    if (size == LOAN_PAYLOAD_BYTES)
-        refusal = refusal_of_loan(mapping, load_uint32_t(payload + 4), load_uint64_t(payload + 8));
     if (refusal != NULL) {
         echo_raise("WireError", "Expected a loan from the peer's pool: %s", refusal);
         return -1;
     }
-    loan = new_loan(mapping, load_uint32_t(payload + 4), load_uint64_t(payload + 8));
+    loan = new_loan(mapping, &told);
     if (loan == NULL)
         return -1;
-    *stream = load_uint32_t(payload);
+    *stream = told.stream;
     *record = (struct record){.bytes = bytes_of(loan), .size = loan->size, .is_shared = 1};
     *owner = (PyObject *)loan;
     return 0;
@@ -104,8 +80,8 @@ static void loan_dealloc(PyObject *self)
     const struct loan *loan = (struct loan *)self;
     struct mapping *mapping = loan->mapping;
 
-    if (is_ours(mapping)) /* the reads of this thread come before, as do those that the GIL has ordered */
-        atomic_fetch_and(&holders_in(mapping->header)[loan->first].bits, ~(UINT64_C(1) << mapping->holder));
+    if (!has_forked_since(mapping->forks)) /* the reads of this thread come before, as do those that the GIL has ordered */
+        atomic_fetch_and(holder_bits(&mapping->memory, loan->first), ~(UINT64_C(1) << mapping->holder));
     Py_DECREF((PyObject *)mapping);
     free_instance(self);
 }
@@ -125,63 +101,18 @@ PyType_Spec echo_link_loan_spec = {
 
 /* --- the type Mapping --- */
 
-/* The shape, as the header tells it, for *mapping. Why it is none, or NULL; -1 in *failed: errno. */
-static const char *read_shape(struct mapping *mapping, int fd, uint64_t size, uint64_t max_bytes, int *failed)
-{
-    const volatile struct pool_header *header;
-    const char *refusal = NULL;
-
-    *failed = 0;
-    if (size < SHARED_PAGE_BYTES)
-        return "it is too small";
-    header = echo_memory_map(fd, 0, SHARED_PAGE_BYTES, PROT_READ);
-    if (header == NULL) {
-        *failed = -1;
-        return NULL;
-    }
-    mapping->blocks = header->blocks;
-    mapping->block_bytes = header->block_bytes;
-    if (header->magic != POOL_MAGIC)
-        refusal = "it does not begin as pools do";
-    else if (header->version != POOL_VERSION)
-        refusal = "its version is another";
-    else if (!is_pool_shape(mapping->block_bytes, mapping->blocks) ||
-             pool_data_offset(mapping->blocks) + data_bytes(mapping) != size)
-        refusal = "its size is not that of the blocks it tells of";
-    else if (data_bytes(mapping) > max_bytes)
-        refusal = "it is larger than is taken";
-    munmap((void *)(uintptr_t)header, SHARED_PAGE_BYTES);
-    return refusal;
-}
-
-static int map_blocks(struct mapping *mapping, int fd)
-{
-    uint64_t offset = pool_data_offset(mapping->blocks);
-
-    mapping->header = echo_memory_map(fd, 0, offset, PROT_READ | PROT_WRITE);
-    if (mapping->header != NULL)
-        mapping->data = echo_memory_map(fd, offset, data_bytes(mapping), PROT_READ);
-    return mapping->data != NULL ? 0 : -1;
-}
-
 /* -1 with WireError or OSError. */
 static int open_memory(struct mapping *mapping, int fd, uint64_t max_bytes)
 {
-    uint64_t size;
-    int failed = 0;
-    const char *refusal = echo_memory_refusal(fd, &size);
+    const char *refusal;
 
-    if (refusal == NULL)
-        refusal = read_shape(mapping, fd, size, max_bytes, &failed);
-    if (refusal != NULL) {
+    if (echo_pool_open(&mapping->memory, fd, max_bytes, &refusal) == 0)
+        return 0;
+    if (refusal != NULL)
         echo_raise("WireError", "Expected a peer's pool: %s", refusal);
-        return -1;
-    }
-    if (failed != 0 || map_blocks(mapping, fd) != 0) {
+    else
         PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
-    }
-    return 0;
+    return -1;
 }
 
 static PyObject *mapping_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -223,7 +154,7 @@ static PyObject *mapping_open(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*:open", &payload))
         return NULL;
     size = payload.len <= LOAN_PAYLOAD_BYTES ? (uint32_t)payload.len : 0;
-    status = echo_pool_open(self, payload.buf, size, &record, &stream, &owner);
+    status = echo_loan_open(self, payload.buf, size, &record, &stream, &owner);
     PyBuffer_Release(&payload);
     return status == 0 ? Py_BuildValue("IN", stream, owner) : NULL;
 }
@@ -233,13 +164,9 @@ static void mapping_dealloc(PyObject *self)
 {
     struct mapping *mapping = (struct mapping *)self;
 
-    if (mapping->data != NULL) {
-        if (is_ours(mapping))
-            atomic_fetch_or(&mapping->header->gone, UINT64_C(1) << mapping->holder);
-        munmap((void *)(uintptr_t)mapping->data, data_bytes(mapping));
-    }
-    if (mapping->header != NULL)
-        munmap(mapping->header, pool_data_offset(mapping->blocks));
+    if (mapping->memory.data != NULL && !has_forked_since(mapping->forks))
+        atomic_fetch_or(&mapping->memory.header->gone, UINT64_C(1) << mapping->holder);
+    echo_pool_close(&mapping->memory);
     free_instance(self);
 }
 

@@ -1,4 +1,4 @@
-/* The type Pool: memory of this process that others read in place, and who they are. pool.h draws it.
+/* The type Pool: memory of this process that others read in place, and who they are. core/pool.h draws it.
  *
  * A holder is one link. When the link has ended its process may still read what it was lent. So the holder is
  * retired: its blocks are free when it has said that it looks at none any more, or has died.
@@ -6,24 +6,17 @@
 #define _GNU_SOURCE
 #include "links/pool.h"
 
+#include "links/errors.h"
+#include "links/state.h"
+
+#include "core/forks.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-static uint64_t memory_bytes(uint64_t block_bytes, uint32_t blocks)
-{
-    return pool_data_offset(blocks) + block_bytes * blocks;
-}
-
 /* --- holders --- */
-
-/* 1: this process is a forked child, and the parent's blocks are not its to give away. */
-static int is_inherited(const struct pool *pool)
-{
-    return pool->forks != echo_forks;
-}
 
 static int has_died(const struct holder *holder)
 {
@@ -36,8 +29,8 @@ uint64_t echo_pool_count_held(struct pool *pool, unsigned holder)
 {
     uint64_t held = 0;
 
-    for (uint32_t block = 0; block < pool->blocks; block++)
-        if (atomic_load_explicit(holder_bits(pool, block), memory_order_relaxed) >> holder & 1)
+    for (uint32_t block = 0; block < pool->memory.blocks; block++)
+        if (atomic_load_explicit(holder_bits(&pool->memory, block), memory_order_relaxed) >> holder & 1)
             held += pool->extents[block];
     return held;
 }
@@ -46,22 +39,22 @@ static void clear_holder(struct pool *pool, unsigned holder)
 {
     uint64_t bit = UINT64_C(1) << holder;
 
-    for (uint32_t block = 0; block < pool->blocks; block++)
-        if (atomic_load_explicit(holder_bits(pool, block), memory_order_relaxed) & bit)
-            atomic_fetch_and(holder_bits(pool, block), ~bit);
-    atomic_fetch_and(&pool->header->gone, ~bit);
+    for (uint32_t block = 0; block < pool->memory.blocks; block++)
+        if (atomic_load_explicit(holder_bits(&pool->memory, block), memory_order_relaxed) & bit)
+            atomic_fetch_and(holder_bits(&pool->memory, block), ~bit);
+    atomic_fetch_and(&pool->memory.header->gone, ~bit);
     pool->holders[holder].lent = 0;
 }
 
 static int is_done(struct pool *pool, unsigned holder)
 {
-    return atomic_load(&pool->header->gone) >> holder & 1 || has_died(&pool->holders[holder]) ||
+    return atomic_load(&pool->memory.header->gone) >> holder & 1 || has_died(&pool->holders[holder]) ||
            echo_pool_count_held(pool, holder) == 0;
 }
 
 void echo_pool_sweep(struct pool *pool)
 {
-    if (is_inherited(pool))
+    if (has_forked_since(pool->forks))
         return;
     for (unsigned holder = 0; holder < MAX_HOLDERS; holder++) {
         if ((pool->retired >> holder & 1) == 0 || !is_done(pool, holder))
@@ -75,30 +68,8 @@ void echo_pool_sweep(struct pool *pool)
 
 /* --- the type Pool --- */
 
-static int map_memory(struct pool *pool)
-{
-    uint64_t size = memory_bytes(pool->block_bytes, pool->blocks);
-
-    pool->fd = echo_memory_create("echo_core pool", size);
-    if (pool->fd < 0) {
-        errno = -pool->fd;
-        return -1;
-    }
-    pool->header = echo_memory_map(pool->fd, 0, size, PROT_READ | PROT_WRITE);
-    if (pool->header == NULL)
-        return -1;
-    pool->header->magic = POOL_MAGIC;
-    pool->header->version = POOL_VERSION;
-    pool->header->blocks = pool->blocks;
-    pool->header->block_bytes = pool->block_bytes;
-    pool->data = (uint8_t *)pool->header + pool_data_offset(pool->blocks);
-    return 0;
-}
-
 static int fill_pool(struct pool *pool, uint64_t block_bytes, uint32_t blocks)
 {
-    pool->block_bytes = block_bytes;
-    pool->blocks = blocks;
     pool->forks = echo_forks;
     pool->extents = PyMem_Calloc(blocks, sizeof *pool->extents);
     pool->loans = PyMem_Calloc(blocks, sizeof *pool->loans);
@@ -106,11 +77,12 @@ static int fill_pool(struct pool *pool, uint64_t block_bytes, uint32_t blocks)
         PyErr_NoMemory();
         return -1;
     }
-    if (map_memory(pool) != 0) {
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
-    }
-    return 0;
+    pool->fd = echo_pool_create(&pool->memory, block_bytes, blocks);
+    if (pool->fd >= 0)
+        return 0;
+    errno = -pool->fd;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
 }
 
 static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -121,7 +93,7 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$LL:Pool", names, &block_bytes, &blocks))
         return NULL;
-    if (block_bytes < 0 || blocks < 0 || !is_pool_shape((uint64_t)block_bytes, (uint64_t)blocks))
+    if (block_bytes < 0 || blocks < 0 || !echo_pool_is_shape((uint64_t)block_bytes, (uint64_t)blocks))
         return PyErr_Format(PyExc_ValueError,
                             "Expected at most %d blocks of a multiple of %d bytes, got %lld of %lld", MAX_BLOCKS,
                             MIN_BLOCK_BYTES, blocks, block_bytes);
@@ -191,7 +163,7 @@ static PyObject *pool_attach(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "|i:attach", &process_fd))
         return NULL;
-    if (is_inherited(pool))
+    if (has_forked_since(pool->forks))
         return PyLong_FromLong(-1);
     echo_pool_sweep(pool);
     while (holder < MAX_HOLDERS && (pool->attached | pool->retired) >> holder & 1)
@@ -213,7 +185,7 @@ static PyObject *pool_detach(PyObject *self, PyObject *argument)
 
     if (holder < 0)
         return NULL;
-    if (is_inherited(pool))
+    if (has_forked_since(pool->forks))
         Py_RETURN_NONE;
     pool->attached &= ~(UINT64_C(1) << holder);
     pool->retired |= UINT64_C(1) << holder;
@@ -230,8 +202,8 @@ static PyObject *pool_take_back(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Iy*:take_back", &holder, &payload))
         return NULL;
     size = payload.len;
-    if (size == LOAN_PAYLOAD_BYTES && !is_inherited((struct pool *)self))
-        echo_pool_take_back(self, holder, payload.buf);
+    if (size == LOAN_PAYLOAD_BYTES && !has_forked_since(((struct pool *)self)->forks))
+        echo_loan_take_back(&((struct pool *)self)->memory, holder, payload.buf);
     PyBuffer_Release(&payload);
     if (size != LOAN_PAYLOAD_BYTES)
         return PyErr_Format(PyExc_ValueError, "Expected %d bytes, got %zd", LOAN_PAYLOAD_BYTES, size);
@@ -250,7 +222,7 @@ static PyObject *pool_close(PyObject *self, PyObject *Py_UNUSED(unused))
 
 static PyObject *pool_blocks(PyObject *self, void *Py_UNUSED(closure))
 {
-    return PyLong_FromUnsignedLong(((struct pool *)self)->blocks);
+    return PyLong_FromUnsignedLong(((struct pool *)self)->memory.blocks);
 }
 
 static PyObject *pool_used(PyObject *self, void *Py_UNUSED(closure))
@@ -259,7 +231,7 @@ static PyObject *pool_used(PyObject *self, void *Py_UNUSED(closure))
     unsigned long used = 0;
 
     echo_pool_sweep(pool);
-    for (uint32_t block = 0; block < pool->blocks; block++)
+    for (uint32_t block = 0; block < pool->memory.blocks; block++)
         if (pool->extents[block] != 0 && !is_free(pool, block))
             used += pool->extents[block];
     return PyLong_FromUnsignedLong(used);
@@ -273,8 +245,7 @@ static void pool_dealloc(PyObject *self)
     for (int holder = 0; holder < MAX_HOLDERS; holder++)
         if (holders >> holder & 1 && pool->holders[holder].process_fd >= 0)
             close(pool->holders[holder].process_fd);
-    if (pool->header != NULL)
-        munmap(pool->header, memory_bytes(pool->block_bytes, pool->blocks));
+    echo_pool_unmap(&pool->memory);
     if (pool->fd >= 0)
         close(pool->fd);
     PyMem_Free(pool->extents);

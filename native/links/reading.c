@@ -1,7 +1,11 @@
 /* From bytes to streams: reads a chunk, and hands out the frames that are complete in it. */
 #include "links/link.h"
 
-#include <endian.h>
+#include "links/errors.h"
+#include "links/pool.h"
+
+#include "core/staging.h"
+
 #include <errno.h>
 
 /* Consecutive frames of one stream are handed out so many at a time. */
@@ -78,14 +82,14 @@ static int take_gap(const struct link *link, const struct frame *frame)
     PyObject *object;
     uint64_t events;
 
-    if (frame->size != 16) {
+    if (frame->size != GAP_PAYLOAD_BYTES) {
         echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
         return -1;
     }
-    object = incoming_of(link, le32toh(load_uint32_t(frame->payload)));
+    object = incoming_of(link, load_little32(frame->payload));
     if (object == NULL)
         return -1;
-    events = le64toh(load_uint64_t(frame->payload + 8));
+    events = load_little64(frame->payload + 8);
     incoming = object != Py_None ? (struct incoming_stream *)(void *)object : NULL;
     if (incoming != NULL && check_gap(incoming, events) != 0) {
         Py_DECREF(object);
@@ -127,7 +131,7 @@ static int take_loan(const struct link *link, const struct frame *frame)
         echo_raise("WireError", "Received a loan, but no memory is shared on this link");
         return -1;
     }
-    if (echo_pool_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
+    if (echo_loan_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
         return -1;
     status = is_loan_too_large(link, stream, record.size) ? -1 : hand(link, stream, &record, 1, owner);
     Py_DECREF(owner);
@@ -243,8 +247,8 @@ static int is_for_run(const struct link *link, const struct frame *frame, struct
     if (stream == KIND_GAP || (stream == KIND_LOAN && frame->size != LOAN_PAYLOAD_BYTES))
         return 0;
     if (stream == KIND_LOAN) {
-        stream = load_uint32_t(frame->payload);
-        size = (Py_ssize_t)load_uint64_t(frame->payload + 8);
+        stream = load_little32(frame->payload);
+        size = (Py_ssize_t)load_little64(frame->payload + 8);
     } else if (stream < FIRST_STREAM)
         return 1;
     *space = space_for(link, stream, size);

@@ -1,5 +1,8 @@
 /* The type RingWire, and the memory for it. What they do: core/ring.c. */
-#define _GNU_SOURCE
+#include "links/errors.h"
+#include "links/state.h"
+#include "links/wires.h"
+
 #include "core/ring.h"
 
 #include <errno.h>
@@ -37,7 +40,7 @@ static struct wire *open_ring(int fd, int side, int64_t spin_ns)
 static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"memory_fd", "side", "spin_ns", NULL};
-    struct wire_object *object;
+    struct wire *wire;
     long long spin_ns = 0;
     int fd, side;
 
@@ -46,17 +49,8 @@ static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     if ((side != 0 && side != 1) || spin_ns < 0)
         return PyErr_Format(PyExc_ValueError, "Expected side 0 or 1 and spin_ns from 0, got %d and %lld", side,
                             spin_ns);
-    object = (struct wire_object *)PyType_GenericAlloc(type, 0); /* zeroed */
-    if (object == NULL)
-        return NULL;
-    object->forks = echo_forks;
-    object->wire = open_ring(fd, side, spin_ns);
-    if (object->wire == NULL) {
-        Py_DECREF((PyObject *)object);
-        return NULL;
-    }
-    object->name = object->wire->operations->name;
-    return (PyObject *)object;
+    wire = open_ring(fd, side, spin_ns);
+    return wire != NULL ? echo_wire_object(type, wire) : NULL;
 }
 
 static PyType_Slot ring_wire_slots[] = {

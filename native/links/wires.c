@@ -1,7 +1,12 @@
 /* The type Wire, which every kind of wire is: its operations for Python code. A Link takes the wire out of it
  * and calls them itself; what is here serves handshakes and tests.
  */
-#include "links/links.h"
+#include "links/wires.h"
+
+#include "links/errors.h"
+#include "links/state.h"
+
+#include "core/forks.h"
 
 #include <errno.h>
 #include <structmember.h>
@@ -13,7 +18,7 @@ static void let_go(struct wire_object *self)
     self->wire = NULL;
     if (wire == NULL)
         return;
-    if (self->forks != echo_forks) {
+    if (has_forked_since(self->forks)) {
         wire->operations->abandon(wire);
         return;
     }
@@ -26,7 +31,7 @@ static struct wire *enter(PyObject *self)
 {
     struct wire_object *object = (struct wire_object *)self;
 
-    if (object->wire == NULL || object->is_closed || object->forks != echo_forks) {
+    if (object->wire == NULL || object->is_closed || has_forked_since(object->forks)) {
         echo_raise("ClosedError", "The wire is closed, or a link or the parent process has it");
         return NULL;
     }
@@ -42,12 +47,26 @@ static void leave(PyObject *self)
         let_go(object);
 }
 
+PyObject *echo_wire_object(PyTypeObject *type, struct wire *wire)
+{
+    struct wire_object *object = (struct wire_object *)PyType_GenericAlloc(type, 0); /* zeroed */
+
+    if (object == NULL) {
+        wire->operations->free(wire);
+        return NULL;
+    }
+    object->wire = wire;
+    object->name = wire->operations->name;
+    object->forks = echo_forks;
+    return (PyObject *)object;
+}
+
 struct wire *echo_wire_take(PyObject *self)
 {
     struct wire_object *object = (struct wire_object *)self;
     struct wire *wire = object->wire;
 
-    if (wire == NULL || object->is_closed || object->users > 0 || object->forks != echo_forks) {
+    if (wire == NULL || object->is_closed || object->users > 0 || has_forked_since(object->forks)) {
         echo_raise("ClosedError", "The wire is closed, or in use elsewhere");
         return NULL;
     }
@@ -173,7 +192,7 @@ static PyObject *wire_close(PyObject *self, PyObject *Py_UNUSED(unused))
     struct wire_object *object = (struct wire_object *)self;
 
     object->is_closed = 1;
-    if (object->users == 0 || object->forks != echo_forks)
+    if (object->users == 0 || has_forked_since(object->forks))
         let_go(object);
     else if (object->wire != NULL)
         object->wire->operations->shut(object->wire);

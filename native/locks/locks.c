@@ -13,7 +13,7 @@
  * __exit__, the object goes with the frame's stack, in the same thread, and its end releases the lock. Nothing has been
  * changed by then. A threading.Lock would stay locked for ever.
  */
-#include "events/leaves.h"
+#include "types.h"
 
 #include <stddef.h>
 

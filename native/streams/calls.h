@@ -1,8 +1,8 @@
 /* Calls of Python from links. */
-#ifndef ECHO_LINK_CALLS_H
-#define ECHO_LINK_CALLS_H
+#ifndef ECHO_STREAMS_CALLS_H
+#define ECHO_STREAMS_CALLS_H
 
-#include "links/links.h"
+#include "stable_abi.h"
 
 /* Every Python since 3.11 exports it; the limited API has it since 3.12. 15 ns less than the calls of 3.11's. */
 #if Py_LIMITED_API < 0x030C0000

@@ -13,6 +13,12 @@
 #include "streams/deliveries.h"
 
 #include "streams/calls.h"
+#include "streams/queues.h"
+
+#include "links/chunks.h"
+#include "links/errors.h"
+
+#include "core/forks.h"
 
 /* A larger copy releases the GIL: below this, handing it over costs more than the copy. */
 #define GIL_COPY_BYTES (256 * 1024)
@@ -142,7 +148,7 @@ static int is_whole(const struct delivery *delivery, const struct record *record
 
 static void begin_batch(struct delivery *delivery, struct batch *batch)
 {
-    if (delivery->forks != echo_forks)
+    if (has_forked_since(delivery->forks))
         delivery->batches = NULL;
     delivery->forks = echo_forks;
     batch->next = delivery->batches;
@@ -161,7 +167,7 @@ static void end_batch(const struct batch *batch)
 
 static int goes_on(const struct delivery *delivery, unsigned forks)
 {
-    return !delivery->is_closed && forks == echo_forks;
+    return !delivery->is_closed && !has_forked_since(forks);
 }
 
 /* `bytes`: those of the batch's current record, or of a copy. */
@@ -257,7 +263,7 @@ static int hand_records(struct delivery *delivery, const struct record *records,
         if (hand_current(delivery, &batch) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
-    if (forks == echo_forks)
+    if (!has_forked_since(forks))
         end_batch(&batch);
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
@@ -284,7 +290,7 @@ void echo_delivery_close(PyObject *self)
     if (delivery->is_closed)
         return;
     delivery->is_closed = 1;
-    for (batch = delivery->forks == echo_forks ? delivery->batches : NULL; batch != NULL; batch = batch->next)
+    for (batch = !has_forked_since(delivery->forks) ? delivery->batches : NULL; batch != NULL; batch = batch->next)
         skip_rest(delivery, batch);
 }
 
@@ -353,7 +359,7 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
         return -1;
     begin_batch(delivery, &batch);
     array = array_of(delivery, records, count, total, owner);
-    if (forks == echo_forks)
+    if (!has_forked_since(forks))
         end_batch(&batch);
     if (delivery->is_closed && array != NULL) { /* meanwhile; all of it has been counted */
         Py_DECREF(array);

@@ -1,9 +1,14 @@
-/* What the two files of the type Delivery know of it: deliveries.c its rules, delivery_type.c its Python
+/* Deliveries: the way of one stream's records to one sink. deliveries.c has the rules, delivery_type.c the Python
  * face. */
-#ifndef ECHO_LINK_DELIVERIES_H
-#define ECHO_LINK_DELIVERIES_H
+#ifndef ECHO_STREAMS_DELIVERIES_H
+#define ECHO_STREAMS_DELIVERIES_H
 
-#include "links/links.h"
+#include "links/incoming.h"
+#include "links/state.h"
+
+#include "events/raw_codec.h"
+
+#pragma GCC visibility push(hidden)
 
 /* How many of the functions that decode one after another may count: a walker and the conversion before it. */
 #define COUNTS 2
@@ -45,5 +50,53 @@ struct delivery {
     uint64_t skipped;       /* events that were left of batches when it was closed */
     uint64_t dropped;       /* of all, for want of room in the queue, or skipped */
 };
+
+/* --- deliveries.c --- */
+
+/* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
+ * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
+ * with an exception: WireError for a record that breaks the rules, or what is no Exception (KeyboardInterrupt):
+ * the first one after all records were handed over, as nobody else would do so; the second at once. What else a
+ * handler raises is reported, counted, and goes no further. A child that a handler has forked gets none of the
+ * other records: they are the parent's. Nor does anybody when the delivery is closed. is_led: 1: this thread
+ * leads, and has seen that there is room for them. */
+int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner,
+                       int is_led);
+
+/* Hands on nothing more, whatever is under way: what is left of it is counted as dropped. GIL; runs no Python code. */
+void echo_delivery_close(PyObject *delivery);
+
+/* As echo_incoming_narrow. */
+void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *space);
+
+/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known, which it has to be
+ * for one that is queued. As above. */
+int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
+
+/* Whether its events go to a Queue. */
+int echo_delivery_is_queued(PyObject *delivery);
+
+/* Whether what it hands on now was seen to have room. */
+int echo_delivery_is_led(PyObject *delivery);
+
+/* So many of its events have found no room. */
+void echo_delivery_drop(PyObject *delivery, Py_ssize_t events);
+
+/* --- spans.c --- */
+
+/* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
+PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
+
+/* --- incoming.c --- */
+
+/* An attribute that is a tuple of `type`, and is replaced as a whole. GIL; any code may run
+ * once it has been. -1 with TypeError. */
+int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
+
+extern PyType_Spec echo_link_incoming_spec;
+extern PyType_Spec echo_link_delivery_spec;
+extern PyType_Spec echo_link_span_spec;
+
+#pragma GCC visibility pop
 
 #endif

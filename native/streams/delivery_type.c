@@ -1,6 +1,8 @@
 /* The type Delivery as Python sees it; deliveries.c has its rules. */
 #include "streams/deliveries.h"
 
+#include "core/forks.h"
+
 #include <structmember.h>
 
 /* --- the calls --- */
@@ -173,7 +175,7 @@ static PyObject *delivery_is_busy(PyObject *self, void *ignored)
     const struct delivery *delivery = (struct delivery *)self;
 
     (void)ignored;
-    return PyBool_FromLong(delivery->batches != NULL && delivery->forks == echo_forks);
+    return PyBool_FromLong(delivery->batches != NULL && !has_forked_since(delivery->forks));
 }
 
 static PyGetSetDef delivery_getters[] = {

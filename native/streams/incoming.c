@@ -1,5 +1,9 @@
 /* The type IncomingStream: the receiving end of one stream, which counts what comes and hands it to each sink. */
-#include "links/links.h"
+#include "streams/deliveries.h"
+
+#include "links/errors.h"
+
+#include "core/forks.h"
 
 #include <structmember.h>
 
@@ -41,7 +45,7 @@ static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ss
     PyObject *interrupt = NULL;
     int status = 0;
 
-    for (i = 0; status == 0 && i < delivery_count && forks == echo_forks; i++) {
+    for (i = 0; status == 0 && i < delivery_count && !has_forked_since(forks); i++) {
         if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner, is_led) != 0)
             status = echo_keep_interrupt(&interrupt);
     }

@@ -1,6 +1,11 @@
 /* Records into a stream, and what becomes of them when the link is full. outgoing_type.c has the type. */
 #include "streams/outgoing.h"
 
+#include "links/errors.h"
+#include "links/pool.h"
+
+#include "core/staging.h"
+
 #include <errno.h>
 
 /* How long a large frame waits for a full wire before it is copied to the backlog. A reader that is busy
@@ -258,7 +263,7 @@ int echo_outgoing_stream_lends(PyObject *object)
 int echo_outgoing_stream_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
 {
     struct outgoing_stream *stream = stream_of(object);
-    uint8_t loan[16];
+    uint8_t loan[LOAN_PAYLOAD_BYTES];
     struct frame frame = {.size = sizeof loan, .stream = KIND_LOAN, .payload = loan};
 
     if (check(stream) != 0)

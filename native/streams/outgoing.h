@@ -1,8 +1,10 @@
 /* What the files of the type OutgoingStream know of each other. */
-#ifndef ECHO_OUTGOING_STREAM_H
-#define ECHO_OUTGOING_STREAM_H
+#ifndef ECHO_STREAMS_OUTGOING_H
+#define ECHO_STREAMS_OUTGOING_H
 
 #include "links/link.h"
+
+#include "core/outgoing.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -18,6 +20,31 @@ static inline struct outgoing_stream *stream_of(PyObject *object)
 {
     return (struct outgoing_stream *)(void *)object;
 }
+
+/* --- outgoing.c --- */
+
+/* One record, or for records of fixed size several: a frame of the stream. GIL; releases it where
+ * the policy is to block. 0: sent, queued, or dropped and counted. -1 with an exception: BacklogError,
+ * ClosedError, KeyboardInterrupt ... Never an exception because the link is lost: the record is counted as
+ * dropped, and the departure is told elsewhere. */
+int echo_outgoing_stream_put(PyObject *stream, const uint8_t *payload, Py_ssize_t size, uint64_t events);
+
+/* How many bytes the peer takes in one frame; what is put beyond that is refused, and counted as dropped. GIL. */
+Py_ssize_t echo_outgoing_stream_max_payload(PyObject *stream);
+
+/* Whether the link shares a pool. GIL. */
+int echo_outgoing_stream_lends(PyObject *stream);
+
+/* The same for records in a block of the node's pool, however large they are together, as a KIND_LOAN frame. 1:
+ * nothing was done, as the link shares no pool, one record is larger than the peer takes, or echo_block_lend refuses;
+ * put them. */
+int echo_outgoing_stream_lend(PyObject *stream, PyObject *block, Py_ssize_t size, uint64_t events);
+
+/* Events that are not put, as the submission has ended before: counted as dropped, so that the receiver's count stays
+ * right. An exception may be set. GIL. */
+void echo_outgoing_stream_skip(PyObject *stream, uint64_t events);
+
+extern PyType_Spec echo_link_outgoing_spec;
 
 #pragma GCC visibility pop
 

@@ -1,8 +1,9 @@
 /* The type OutgoingStream: one source's way over one link. */
-#include "streams/outlets.h"
 #include "streams/outgoing.h"
+#include "streams/outlets.h"
 
-#include <stdlib.h>
+#include "core/staging.h"
+
 #include <structmember.h>
 
 static PyObject *outgoing_send(PyObject *self, PyObject *args)

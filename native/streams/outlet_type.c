@@ -1,6 +1,8 @@
 /* The type Outlet as Python sees it; outlets.c has its ways. */
 #include "streams/outlets.h"
 
+#include "streams/deliveries.h"
+
 #include <stdatomic.h>
 #include <structmember.h>
 

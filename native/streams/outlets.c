@@ -8,8 +8,17 @@
  * Exception (KeyboardInterrupt) ends the way to other processes, which are told how many events they did not get;
  * the sinks in this one are served before it is raised, unless there is a second one.
  */
-#include "streams/calls.h"
 #include "streams/outlets.h"
+
+#include "streams/calls.h"
+#include "streams/deliveries.h"
+#include "streams/outgoing.h"
+
+#include "links/errors.h"
+#include "links/pool.h"
+
+#include "core/forks.h"
+#include "core/staging.h"
 
 /* Records up to this size are encoded on the stack. */
 #define STACK_BYTES 1024
@@ -159,7 +168,7 @@ static int hand_to_all(PyObject *deliveries, struct submission *submission)
 
     Py_INCREF(deliveries); /* they may be replaced meanwhile */
     count = PyTuple_Size(deliveries);
-    for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
+    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
         if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner, 0) != 0)
             status = echo_keep_interrupt(&submission->interrupt);
     }
@@ -173,7 +182,7 @@ static int hand_event_to_all(const struct outlet *outlet, PyObject *event, struc
     Py_ssize_t i, count = PyTuple_Size(direct);
     int status = 0;
 
-    for (i = 0; status == 0 && i < count && submission->forks == echo_forks; i++) {
+    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
         if (echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, submission->record.size) != 0)
             status = echo_keep_interrupt(&submission->interrupt);
     }

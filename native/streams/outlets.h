@@ -1,8 +1,13 @@
 /* What the two files of the type Outlet know of it: outlets.c how events leave, outlet_type.c the rest. */
-#ifndef ECHO_LINK_OUTLETS_H
-#define ECHO_LINK_OUTLETS_H
+#ifndef ECHO_STREAMS_OUTLETS_H
+#define ECHO_STREAMS_OUTLETS_H
 
-#include "links/links.h"
+#include "links/errors.h"
+#include "links/state.h"
+#include "types.h"
+
+#include "core/outgoing.h"
+#include "events/raw_codec.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -48,6 +53,8 @@ static inline int is_outlet_open(const struct outlet *outlet)
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);
 PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
 PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
+
+extern PyType_Spec echo_link_outlet_spec;
 
 #pragma GCC visibility pop
 

@@ -1,6 +1,9 @@
 /* The type Queue as Python sees it; queues.c has its rules. */
 #include "streams/queues.h"
 
+#include "links/errors.h"
+#include "links/state.h"
+
 #include <structmember.h>
 #include <unistd.h>
 

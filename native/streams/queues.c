@@ -6,6 +6,14 @@
  */
 #include "streams/queues.h"
 
+#include "streams/deliveries.h"
+
+#include "links/errors.h"
+#include "links/link.h"
+
+#include "core/forks.h"
+#include "core/staging.h"
+
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -66,7 +74,7 @@ void echo_queue_show(struct queue *queue)
     int is_readable = queue->count > 0 || is_over(queue);
     uint64_t one = 1;
 
-    if (queue->fd < 0 || queue->fd_forks != echo_forks || is_readable == queue->fd_is_readable)
+    if (queue->fd < 0 || has_forked_since(queue->fd_forks) || is_readable == queue->fd_is_readable)
         return;
     queue->fd_is_readable = is_readable;
     while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 &&
@@ -76,7 +84,7 @@ void echo_queue_show(struct queue *queue)
 
 int echo_queue_fd(struct queue *queue)
 {
-    if (queue->fd >= 0 && queue->fd_forks == echo_forks)
+    if (queue->fd >= 0 && !has_forked_since(queue->fd_forks))
         return queue->fd;
     if (queue->fd >= 0)
         close(queue->fd);

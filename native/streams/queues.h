@@ -1,10 +1,12 @@
 /* What the two files of the type Queue know of it: queues.c its rules, queue_type.c its Python face. */
-#ifndef ECHO_LINK_QUEUES_H
-#define ECHO_LINK_QUEUES_H
+#ifndef ECHO_STREAMS_QUEUES_H
+#define ECHO_STREAMS_QUEUES_H
 
-#include "links/links.h"
+#include "links/incoming.h"
+#include "types.h"
 
 #include "core/clock.h"
+#include "core/policy.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -80,6 +82,21 @@ int echo_queue_fd(struct queue *queue);
 
 /* Drops all events, uncounted. May run any code. */
 void echo_queue_empty(struct queue *queue);
+
+/* --- for deliveries --- */
+
+/* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference
+ * over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that releases the GIL. 0:
+ * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. `from`: the Delivery
+ * that brings it, which counts its events where they are dropped, now or later, besides the queue itself; NULL: nobody
+ * does. */
+int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from);
+
+/* Leaves no more room than there is before a put would wait. record_size: 0: records vary, and come one by one.
+ * `alone`: the size of the next item, which an empty queue takes however large it is. GIL; runs no Python code. */
+void echo_queue_narrow(PyObject *queue, Py_ssize_t record_size, Py_ssize_t alone, struct space *space);
+
+extern PyType_Spec echo_link_queue_spec;
 
 #pragma GCC visibility pop
 

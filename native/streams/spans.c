@@ -1,5 +1,5 @@
 /* The type Span: bytes that something else owns, as a read-only buffer. Views of it keep the owner alive. */
-#include "links/links.h"
+#include "streams/deliveries.h"
 
 /* The Python object. It takes no part in the GC: an owner is a piece of memory, which refers to nothing. */
 struct span {

@@ -5,7 +5,8 @@
  * An input is the limit of a payload (four bytes) and what a peer sends. It is scanned at once, and again
  * byte by byte as it comes: both find the same.
  */
-#include "links.h"
+#define _GNU_SOURCE
+#include "core/frames.h"
 
 #include <stdlib.h>
 
@@ -53,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < sizeof limit)
         return 0;
-    limit = load_uint32_t(data) & INT32_MAX;
+    limit = load_little32(data) & INT32_MAX;
     data += sizeof limit;
     size -= sizeof limit;
     whole = scan_copy(data, size, limit);

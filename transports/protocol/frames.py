@@ -24,7 +24,7 @@ FIRST_STREAM = 64
 
 
 class Kind(enum.IntEnum):
-    """The kinds of control frames; LOAN and GAP are written and read in C (native/links/links.h)."""
+    """The kinds of control frames; LOAN and GAP are written and read in C (native/core/frames.h)."""
 
     LOAN = 1
     GAP = 2

@@ -1,0 +1,56 @@
+/* Frames into the outbox: gathered, or written at once. Whether a thread is in haste is judged here. */
+#ifndef ECHO_CORE_STAGING_H
+#define ECHO_CORE_STAGING_H
+
+#include "core/outbox.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A frame to staging, where it fits; writes it, or sees to it that somebody does in time. `delay`: ticks; 0:
+ * the outbox's. Locked, in the host. */
+void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay);
+
+/* 1: the peer has let more control frames wait than it may; the link has ended. Locked. */
+int echo_outbox_is_flooded(struct outbox *outbox, const struct frame *frame);
+
+/* A control frame, behind all that was put before. 0; -1: the link has ended (perhaps by this). Locked, in the host.
+ */
+int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
+
+/* While a thread hands out what it has received, what it puts only gathers, as long as more is to come: so
+ * that answers to a batch are a batch. */
+struct gathering {
+    struct gathering *outer; /* of a handler that waits for events in turn */
+    const void *link;    /* borrowed; what is handed out came over it */
+    unsigned forks;          /* echo_forks when it began: in a child that a handler forks, it is over */
+    int is_on;               /* 1: more is to come */
+    int count;
+    struct {
+        void *link;            /* kept, by the host */
+        struct outbox *outbox; /* its */
+    } entries[16];
+};
+void echo_gathering_begin(struct gathering *gathering, const void *link);
+void echo_gathering_set(struct gathering *gathering, int is_on);
+
+/* Writes what has gathered. In the host; may run any code. */
+void echo_gathering_end(struct gathering *gathering);
+
+/* This thread has written to a link, at that time in ticks. */
+void echo_submission_wrote(int64_t now);
+
+/* Whether this thread is handing over what it has read from a link. */
+int echo_is_dispatching(void);
+
+/* Whether it is from that one, in this handler or in one that this one runs in: nothing else comes by it meanwhile. */
+int echo_is_dispatching_from(const void *link);
+
+/* --- submissions --- */
+
+/* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once
+ * or to gather is judged once for it. */
+void echo_submission_begin(void);
+
+#pragma GCC visibility pop
+
+#endif

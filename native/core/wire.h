@@ -1,0 +1,51 @@
+/* Wires: bytes from process to process, in order. socket.c and ring.c make them.
+ *
+ * One thread at a time writes, one at a time reads; shut, nudge and rouse come from any. Times are nanoseconds;
+ * a negative one is for ever. Who calls what blocks has let go of its host's lock (Python's GIL).
+ */
+#ifndef ECHO_CORE_WIRE_H
+#define ECHO_CORE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct wire;
+
+struct wire_operations {
+    const char *name;
+    /* 1: a write now would cost no system call, so gathering gains nothing. NULL: it always costs one. Any
+     * thread. */
+    int (*is_cheap)(struct wire *wire);
+    /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
+     * Does not block. */
+    ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
+    /* As write, of several pieces one after the other. NULL: each piece is written by itself. */
+    ssize_t (*write_parts)(struct wire *wire, const struct iovec *parts, int count);
+    /* Waits until write would take something: 1; 0: time is up; -EINTR: a signal came; -errno. Blocks. */
+    int (*await_room)(struct wire *wire, int64_t timeout_ns);
+    /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
+     * signal came. Else -errno. Blocks unless timeout_ns is 0. */
+    ssize_t (*read)(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns);
+    /* Waits until read would return at once: 1; 0: time is up or nudged; -errno. Blocks. */
+    int (*await_bytes)(struct wire *wire, int64_t timeout_ns);
+    /* Ends an await_bytes that is under way, or the next one. Does not block. */
+    void (*nudge)(struct wire *wire);
+    /* Has all that wait look again whether they still must. To be called from time to time, for the peer may
+     * have forgotten somebody. Does not block. NULL: a peer can do no such thing. */
+    void (*rouse)(struct wire *wire);
+    /* From now on both directions are at their end; whoever waits returns. The other side will notice. May be
+     * called twice. Does not block. */
+    void (*shut)(struct wire *wire);
+    /* Like free, but in a forked child: the other side must not notice. */
+    void (*abandon)(struct wire *wire);
+    /* After shut, when no thread is in any of the above. */
+    void (*free)(struct wire *wire);
+};
+
+struct wire {
+    const struct wire_operations *operations;
+};
+
+#endif

@@ -1,0 +1,64 @@
+"""What native/ includes: native/core nothing of Python's, and no room what is above it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NATIVE = ROOT / "native"
+CORE = sorted((NATIVE / "core").glob("*.c"))
+STRICT = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{NATIVE}"]
+
+# What a file of each room may include besides its own files and the C library's; "" is native/ itself.
+INCLUDED_BY_ROOM = {
+    "": set[str](),
+    "core": set[str](),
+    "links": {"", "core"},
+    "streams": {"", "core", "links", "events/raw_codec.h"},
+    "events": {""},
+    "locks": {""},
+    "code": {"", "events"},
+}
+
+
+def room_of(path: str) -> str:
+    """The folder of native/ that a file is in."""
+    return path.split("/")[0] if "/" in path else ""
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+def test_core_is_compiled_without_python(path: Path, tmp_path: Path) -> None:
+    """No Python's headers are where the compiler looks, and it has nothing to say."""
+    subprocess.run([*STRICT, "-c", str(path), "-o", str(tmp_path / "it.o")], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("wire", ["socket", "ring"])
+def test_a_program_without_python_sends_events_by_core_alone(wire: str, tmp_path: Path) -> None:
+    """An outbox with its streams, its thread and a host that has no lock."""
+    program = tmp_path / "core_program"
+    sources = [str(ROOT / "tests/native/core_program.c"), *map(str, CORE)]
+    subprocess.run([*STRICT, "-O1", "-pthread", *sources, "-o", str(program)], check=True, timeout=60)
+    subprocess.run([program, wire], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_a_room_includes_its_own_files_and_those_below() -> None:
+    """So what stands on native/core needs no Python, and what stands on native/links knows no formats."""
+    for path in sorted(NATIVE.rglob("*.[ch]")):
+        room = room_of(str(path.relative_to(NATIVE)))
+        for included in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
+            allowed = {room, *INCLUDED_BY_ROOM[room]}
+            assert room_of(included) in allowed or included in allowed, f"{path} includes {included}"
+
+
+def test_a_header_can_be_included_by_itself(tmp_path: Path) -> None:
+    """Each names what it needs; those of native/core need no Python for it."""
+    for path in sorted((NATIVE / "core").glob("*.h")):
+        if path.name == "api.h":  # cffi reads it too, so it can include nothing
+            continue
+        lone = tmp_path / "lone.c"
+        lone.write_text(f'#define _GNU_SOURCE\n#include "core/{path.name}"\n', encoding="utf-8")
+        subprocess.run([*STRICT, "-fsyntax-only", str(lone)], check=True, timeout=60)
