@@ -26,6 +26,7 @@ _PREFIX = "echo1:"
 _UID, _KEY, _NODE, _CHECK = 16, 16, 16, 4
 _FIXED = _UID + _KEY + _NODE
 _MAX_TEXT = 4096
+_PLAIN = str.maketrans("-_+/", "+/!!")  # b64decode's own `altchars` lets + and / pass, and 3.15 warns of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _decoded(text: str) -> bytes:
         msg = f"Expected a channel id of at most {_MAX_TEXT} characters, got {len(payload)}"
         raise ChannelError(msg)
     try:
-        return base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
+        return base64.b64decode(payload.translate(_PLAIN) + "=" * (-len(payload) % 4), validate=True)
     except (binascii.Error, ValueError):
         msg = "Expected a channel id of letters, digits, `-` and `_`, got other characters or a cut-off one"
         raise ChannelError(msg) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -62,6 +63,15 @@ def test_a_text_that_was_changed_is_refused(place: int, letter: str) -> None:
     except ChannelError:
         return
     assert parsed == ID  # the same letter, or bits beyond the last byte
+
+
+@pytest.mark.parametrize(("own", "other"), ["-+", "_/"])
+def test_letters_of_plain_base64_are_refused(own: str, other: str) -> None:
+    """One channel has one text."""
+    text = str(replace(ID, uid=b"\xfb\xef\xbe\xff" * 4))
+    assert own in text
+    with pytest.raises(ChannelError, match="got other characters"):
+        ChannelId.parse(text.replace(own, other))
 
 
 @given(st.text(max_size=200))
