@@ -18,6 +18,7 @@ from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.events.compiled import code_of
 from echo_core.codegen.machine import cache, engine
+from tests.forks import forks
 
 needs_code = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
 
@@ -214,18 +215,22 @@ def test_a_class_of_a_thousand_fields_gets_code() -> None:
 
 @needs_code
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # that fork and threads mix badly
+@forks
 def test_a_child_forked_beside_a_compilation_can_compile() -> None:
     """No lock of the parent's is held in it for ever."""
     stop = threading.Event()
 
+    def compile_one(name: str) -> None:
+        cls: Any = dataclasses.make_dataclass(name, [("x", int)], slots=True)
+        echo.codec(cls, tier="compiled")
+
     def compile_on() -> None:
         i = 0
         while not stop.is_set():
-            cls: Any = dataclasses.make_dataclass(f"C{i}", [("x", int)], slots=True)
-            echo.codec(cls, tier="compiled")
+            compile_one(f"C{i}")
             i += 1
 
+    compile_one("First")  # imports what it takes: a child would wait for the lock of what is being imported
     thread = threading.Thread(target=compile_on)
     thread.start()
     try:

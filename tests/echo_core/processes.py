@@ -15,6 +15,8 @@ from typing import Self
 
 import pytest
 
+from tests.forks import ERRORS_BUT_FORKS
+
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
 AGAIN_S = 20.0
@@ -35,11 +37,15 @@ def hear():
 class Actor:
     """A process that runs a script; the script can `say` words and `hear` lines."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
+    def __init__(self, script: str, *arguments: str, forks: bool = False) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PREFACE + script, *arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PYTHONWARNINGS": ERRORS_BUT_FORKS if forks else "error",
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -120,7 +120,7 @@ LINKS = ["shm", pytest.param("unix", marks=SLOW), pytest.param("tcp", marks=SLOW
 @pytest.mark.parametrize("child", CHILDREN)
 def test_a_forked_child_harms_nobody(child: str, transport: str) -> None:
     script = f"{_PREFACE}\nchild = os.fork()\nif child == 0:\n{_indented(CHILDREN[child])}\nwait_for(child)\n"
-    with Actor(script + _END, transport) as actor:
+    with Actor(script + _END, transport, forks=True) as actor:
         assert complaint_of(actor) == ""
 
 
@@ -153,7 +153,7 @@ may_go_on.set()
 while len(threaded) < 5:
     os.sched_yield()
 """
-    with Actor(_PREFACE + script + _END, "shm") as actor:
+    with Actor(_PREFACE + script + _END, "shm", forks=True) as actor:
         assert complaint_of(actor) == ""
 
 
@@ -210,7 +210,7 @@ while sink.statistics().queued_events:
     sink.get(LIMIT_S)
 demand_delivery(2)
 """
-    with Actor(_PREFACE + script, transport) as actor:
+    with Actor(_PREFACE + script, transport, forks=True) as actor:
         assert complaint_of(actor) == ""
 
 
@@ -233,7 +233,7 @@ wait_for(children[0])
 handling.close()
 sink.get(LIMIT_S)
 """
-    with Actor(_PREFACE + script + _END, "unix") as actor:
+    with Actor(_PREFACE + script + _END, "unix", forks=True) as actor:
         assert complaint_of(actor) == ""
 
 
@@ -248,7 +248,7 @@ process.join(LIMIT_S)
 assert process.exitcode == 0
 assert subprocess.run(["true"], check=True, close_fds=False).returncode == 0
 """
-    with Actor(_PREFACE + script + _END, "shm") as actor:
+    with Actor(_PREFACE + script + _END, "shm", forks=True) as actor:
         assert complaint_of(actor) == ""
 
 
@@ -287,7 +287,7 @@ process.join(LIMIT_S / 2)
 assert has_left.wait(LIMIT_S / 4)
 say(process.exitcode, len(handled), left)
 """
-    with Actor(script) as actor:
+    with Actor(script, forks=True) as actor:
         assert actor.hear() == "0 5000 ['']"
         assert complaint_of(actor) == ""
 
@@ -321,6 +321,6 @@ process.start()
 process.join(LIMIT_S / 2)
 say(process.exitcode, len(handled))
 """
-    with Actor(script) as actor:
+    with Actor(script, forks=True) as actor:
         assert actor.hear() == "0 10"
         assert complaint_of(actor) == ""

@@ -195,7 +195,7 @@ def test_who_waits_in_vain_leaves_nothing_behind() -> None:
 
 def test_a_forked_child_has_books_that_nobody_holds() -> None:
     """Whoever held them is not there; a fork amid a change ends that change in both."""
-    with Actor(_FORKED) as actor:
+    with Actor(_FORKED, forks=True) as actor:
         assert actor.demand_quiet_end() == "child\nchild\nparent\n"
 
 

@@ -135,7 +135,7 @@ def test_a_handler_may_exit_the_thread_of_a_component(
 
 def test_a_child_that_a_handler_has_forked_may_exit() -> None:
     """It has no other thread: neither a failure, nor anything to go on with."""
-    with Actor(_FORKS) as actor:
+    with Actor(_FORKS, forks=True) as actor:
         assert actor.demand_quiet_end() == "forked\n" * 3
 
 

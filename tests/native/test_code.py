@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from echo_core._c.code import MACHINE, Block, cpu, functions, statistics
+from tests.forks import forks
 
 PAGE = os.sysconf("SC_PAGESIZE")
 
@@ -174,6 +175,7 @@ def test_many_blocks_come_and_go() -> None:
     assert statistics() == (before[0] + 1000, before[1] + 1000, before[2])
 
 
+@forks
 def test_child_of_a_fork_has_its_parents_blocks() -> None:
     """The mapping is private memory like any other."""
     block = Block(b"echo", ())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from echo_core._c.links import BLOCK, Delivery, Link, Mapping, Pool, SocketWire
+from tests.forks import forks
 from tests.native.link_ends import KIND_LOAN, PATIENCE_NS, Peer, Runner, eventually, fail, link_over, sink
 from tests.native.pools import BLOCK_BYTES, bytes_in, lent, loan_of
 from tests.native.queues import in_thread, queue
@@ -121,6 +122,7 @@ def test_batches_that_have_ended_are_not_counted() -> None:
     assert counts(delivery) == (4, 4, 1, 1)
 
 
+@forks
 def test_forked_child_counts_nothing_of_its_parents_threads() -> None:
     """Their batches are on stacks that are not there."""
     is_inside, may_go_on = threading.Event(), threading.Event()

@@ -16,6 +16,7 @@ import pytest
 import echo_core as echo
 from echo_core._c.links import DROP_NEWEST, Delivery, Outlet, Queue
 from echo_core.errors import ClosedError, EncodeError, EncodeTypeError, FormatError
+from tests.forks import forks
 from tests.native.sinks import (
     EVENTS,
     Native,
@@ -406,6 +407,7 @@ def test_threads_may_submit_to_one_source() -> None:
     assert outlet.sequence == 4000
 
 
+@forks
 @pytest.mark.parametrize("way", ["direct", "converting"])
 def test_a_child_that_a_handler_forks_hands_on_nothing(way: str) -> None:
     """The sinks behind it are the parent's."""

@@ -9,6 +9,7 @@ import pytest
 
 from echo_core._c.links import Mapping, Outlet, Pool
 from echo_core.errors import ClosedError, WireError
+from tests.forks import forks
 
 BLOCK_BYTES = 16384
 STREAM = 64
@@ -38,6 +39,7 @@ def test_memory_that_is_larger_than_wanted_is_refused() -> None:
     pool.close()
 
 
+@forks
 def test_forked_child_frees_no_block_of_its_parent() -> None:
     """Whatever it calls: the holders are in memory that both have."""
     pool = Pool(block_bytes=BLOCK_BYTES, blocks=4)

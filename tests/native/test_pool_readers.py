@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from echo_core._c.links import Mapping, Pool, RingWire, ring_memory
+from tests.forks import forks
 from tests.native.link_ends import PATIENCE_NS, ROOT
 from tests.native.pools import (
     BLOCK_BYTES,
@@ -198,6 +199,7 @@ def test_unknown_process_keeps_nothing_after_its_link(pool: Pool) -> None:
     assert pool.used == 0
 
 
+@forks
 def test_forked_child_gives_nothing_back(pool: Pool) -> None:
     """What it drops is still the parent's."""
     mapping = Mapping(pool.fileno(), pool.attach())

@@ -14,6 +14,7 @@ import pytest
 
 from echo_core._c.links import Block, Mapping, Pool
 from echo_core.errors import ClosedError, WireError
+from tests.forks import forks
 from tests.native.link_ends import eventually, open_files
 from tests.native.pools import (
     BLOCK_BYTES,
@@ -158,6 +159,7 @@ def test_memory_is_touched_only_when_it_is_used() -> None:
     pool.close()
 
 
+@forks
 def test_forked_child_takes_no_block(pool: Pool) -> None:
     """The parent does not know of it."""
     process = os.fork()

@@ -7,7 +7,10 @@ import select
 from collections.abc import Callable
 
 from echo_core._c.links import Queue
+from tests.forks import forks
 from tests.native.queues import queue
+
+pytestmark = forks
 
 
 def is_readable(it: Queue) -> bool:

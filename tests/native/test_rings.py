@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from echo_core._c.links import RingWire, ring_memory
 from echo_core.errors import ClosedError, WireError
+from tests.forks import forks
 from tests.native.link_ends import PATIENCE_NS, ROOT, eventually, open_files
 from tests.native.rings import (
     BYTES_SIGNAL,
@@ -339,6 +340,7 @@ def test_killed_peer_holds_nobody(program: str) -> None:
         memory.close()
 
 
+@forks
 def test_forked_child_lets_go_unnoticed(pair: Sides) -> None:
     """Closing in the child does not end the parent's wire, and the child cannot use it."""
     one, other, _ = pair
