@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.codec.messages import OURS, message, message_codecs
+from bench.codec.messages import message_codecs
+from bench.codec.our_messages import OURS, message
+from bench.codec.ours import ours, particles
+from bench.codec.peer import Slots
 from bench.codec.peers import peers
-from bench.codec.suite import Slots, ours, particles
 from bench.convert.senders import stranger
 from bench.private_cache import private_cache
 from bench.report import Row

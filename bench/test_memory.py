@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.codec.suite import ours, particles
+from bench.codec.ours import ours, particles
 from bench.memory import CALLS, allocated_bytes, class_codes, everyday_calls, growth_kib, live_conversions
 from bench.private_cache import private_cache
 

@@ -9,29 +9,17 @@ from __future__ import annotations
 import functools
 import importlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-import echo_core as echo
 from bench.available import made_by
+from bench.codec.our_messages import OURS, Function, MessageCodec, message, our_messages
 from bench.report import Row
 from bench.timing import medians_in_turn, seconds_each
 from bench.workload import Message
-
-Function = Callable[[Any], Any]
-
-
-@dataclass(slots=True)
-class SlotsMessage:
-    """The same as a plain dataclass with the event's own types."""
-
-    id: int
-    name: str
-    values: echo.Array[echo.Float64, ...]
-    tags: list[str]
 
 
 @dataclass(slots=True)
@@ -44,70 +32,13 @@ class PlainMessage:
     tags: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageCodec:
-    """A way from a message to bytes and back to something with the same fields."""
-
-    name: str
-    made: Callable[[Message], Any]
-    encode: Function
-    decode: Function
-
-    def check(self, message: Message) -> None:
-        """Every value comes back, as what it was."""
-        back = self.decode(self.encode(self.made(message)))
-        assert (back.id, back.name, list(back.tags)) == (message.id, message.name, message.tags)
-        assert back.values.dtype == np.float64
-        assert back.values.tolist() == message.values.tolist()
-
-    def decode_and_read(self, data: Any) -> object:
-        """Some make their values when they decode, and some when a field is read."""
-        event = self.decode(data)
-        return event.id, event.name, event.values, event.tags
-
-
-OURS = ("@echo.event", "dataclass", "@echo.event, as received")
-
 # Pickle's time is the mark; the others are there to be seen.
 GOALS = {"pickle": 1.0}
 
 
-def message() -> Message:
-    """What everyone encodes."""
-    return Message(7, "a name of some length", np.arange(10.0), ["one", "two"])
-
-
 def message_codecs() -> list[MessageCodec]:
     """Ours, and the others that are installed."""
-    return made_by({"ours": _ours, "pickle": _pickles, "msgpack": _msgpack, "msgspec": _msgspecs})
-
-
-def _ours() -> list[MessageCodec]:
-    event = echo.codec(Message, tier="compiled")
-    dataclass_ = _fastest(SlotsMessage)
-
-    def slots(it: Message) -> Any:
-        return SlotsMessage(it.id, it.name, it.values, it.tags)
-
-    def made_here(it: Message) -> Any:
-        return Message(it.id, it.name, it.values, it.tags)
-
-    def received(it: Message) -> Any:
-        return event.decode(event.encode(it))
-
-    return [
-        MessageCodec(OURS[0], made_here, event.encode, event.decode),
-        MessageCodec(OURS[1], slots, dataclass_.encode, dataclass_.decode),
-        MessageCodec(OURS[2], received, event.encode, event.decode),
-    ]
-
-
-def _fastest(cls: type[Any]) -> echo.Codec[Any]:
-    """Compiled, where code can be made for a class."""
-    try:
-        return echo.codec(cls, tier="compiled")
-    except echo.CompileError:
-        return echo.codec(cls, tier="interpreted")
+    return made_by({"ours": our_messages, "pickle": _pickles, "msgpack": _msgpack, "msgspec": _msgspecs})
 
 
 def _plain(it: Message) -> Any:

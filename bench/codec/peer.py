@@ -25,6 +25,11 @@ MEMBERS: list[Any] = [(name, field_type(name)) for name in FIELDS]
 # The particle as any dataclass library sees it.
 Plain: Any = dataclasses.make_dataclass("Plain", MEMBERS, slots=True, namespace={"__module__": __name__})
 
+# And with the event's own types, as a component would declare it.
+Slots: Any = dataclasses.make_dataclass(
+    "Slots", [(name, Particle.__annotations__[name]) for name in FIELDS], slots=True
+)
+
 values: Callable[[Any], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # of a particle of whatever class
 
 

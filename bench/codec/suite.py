@@ -6,7 +6,6 @@ Cold data costs everyone a cache miss for each object, beside which the differen
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import timeit
 from collections.abc import Iterator
@@ -15,25 +14,22 @@ from typing import Any
 import echo_core as echo
 from bench.available import made_by
 from bench.codec import messages
-from bench.codec.peer import FIELDS, Peer, Task, values
+from bench.codec.ours import (
+    DECODE,
+    DECODE_LIST,
+    ENCODE,
+    ENCODE_LIST,
+    OPERATIONS,
+    check_bytes,
+    ours,
+    particles,
+)
+from bench.codec.peer import FIELDS, Slots, Task, values
 from bench.codec.peers import peers
 from bench.codec.schema_peers import protobuf_messages
 from bench.report import Row
 from bench.timing import medians_in_turn, seconds_each
 from bench.workload import Particle, particle
-
-# The particle as a plain dataclass with the event's own types.
-Slots: Any = dataclasses.make_dataclass(
-    "Slots", [(name, Particle.__annotations__[name]) for name in FIELDS], slots=True
-)
-
-COUNT = 1000
-ENCODE, ENCODE_LIST, DECODE, DECODE_LIST = OPERATIONS = (
-    "encode",
-    f"encode {COUNT}",
-    "decode",
-    f"decode {COUNT}",
-)
 
 # How many times faster than each peer. A peer that is not named has no goal, and a row all the same.
 GOALS: dict[tuple[str, str], dict[str, float]] = {
@@ -59,42 +55,15 @@ def measure(*, quick: bool) -> list[Row]:
     return [*_particles_rows(quick), *_attribute(quick), *messages.measure(quick=quick)]
 
 
-def particles() -> list[Particle]:
-    """What everyone encodes."""
-    return [particle(i) for i in range(COUNT)]
-
-
-def ours() -> list[Peer]:
-    """Our two kinds of classes as codecs like the others."""
-    return [_codec("dataclass", Slots), _codec("@echo.event", Particle)]
-
-
-def _codec(name: str, cls: type[Any]) -> Peer:
-    codec = echo.codec(cls, tier="compiled")
-
-    def made(it: Particle) -> Any:
-        return cls(*values(it))
-
-    return Peer(name, made, (codec.encode, codec.decode), (codec.encode_many, codec.decode_many))
-
-
 def checked_tasks() -> dict[str, dict[str, Task]]:
     """What everyone is timed at, by name and operation, after each was checked to keep every value."""
     events = particles()
     everyone = [*ours(), *peers()]
     for peer in everyone:
         peer.check(events)
-    _check_bytes(events)
+    check_bytes(events)
     parsing = made_by({"protobuf": lambda: [("protobuf, parsing alone", {DECODE_LIST: _parsing(events)})]})
     return {peer.name: peer.tasks(events) for peer in everyone} | dict(parsing)
-
-
-def _check_bytes(events: list[Particle]) -> None:
-    """Compiled code writes what the interpreter writes, padding included."""
-    for cls in (Slots, Particle):
-        given = [cls(*values(it)) for it in events]
-        expected = b"".join(map(echo.encoder(cls, tier="interpreted"), given))
-        assert echo.codec(cls, tier="compiled").encode_many(given) == expected
 
 
 def _parsing(events: list[Particle]) -> Task:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from bench.codec.messages import checked_calls, message_codecs
+from bench.codec.ours import OPERATIONS, ours
 from bench.codec.peer import Task
 from bench.codec.peers import peers
-from bench.codec.suite import OPERATIONS, checked_tasks, ours
+from bench.codec.suite import checked_tasks
 
 NAMES = [peer.name for peer in (*ours(), *peers())]
 

@@ -7,17 +7,14 @@ what is in native form already, and the checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
 
 import echo_core as echo
 from bench.convert import bounds, extra_field, ffs, native_form
+from bench.convert.calls import ARRAY_KIB, ARRAYS, array_calls, one_record_calls, record_calls, view_calls
 from bench.convert.loops import convert_ns, copy_ns
-from bench.convert.senders import PARTICLE, aligned, check, many, particles, placed, senders
+from bench.convert.senders import PARTICLE, aligned, check, many, placed, senders
 from bench.report import Row
-from bench.timing import Call, all_timed, best_in_turn, timed
-from bench.workload import Particle
+from bench.timing import all_timed, best_in_turn, timed
 from echo_core.codegen.conversion import Conversion
 
 IN_CACHE, IN_MEMORY = (10, 100, 1000), (100_000, 1_000_000)
@@ -58,31 +55,6 @@ def timed_records(sender: echo.Format, count: int) -> dict[str, Callable[[], flo
     return {"ours": ours, "memcpy": copied, "numpy": by_numpy}
 
 
-def record_calls(sender: echo.Format, count: int) -> dict[str, Call]:
-    """So many records as a call from Python, into room that is there; each is checked."""
-    convert = echo.converter(sender, PARTICLE, tier="compiled")
-    data = many(sender, count)
-    ours, floor, theirs = (aligned(count * PARTICLE.size_bytes) for _ in range(3))
-    into, source = theirs.view(PARTICLE.dtype), np.frombuffer(data, sender.dtype)
-    pairs = [(into[name], source[name]) for name in PARTICLE.dtype.names or ()]
-    calls: dict[str, Call] = {
-        "ours": (convert, data, ours),
-        "memcpy": (np.copyto, floor, ours),
-        "numpy": (_copy_fields, pairs),
-    }
-    for function, *arguments in calls.values():
-        function(*arguments)
-    for made in (ours, floor, theirs):
-        check(made.tobytes(), count)
-    return calls
-
-
-def _copy_fields(pairs: list[tuple[Any, Any]]) -> None:
-    """numpy's astype would make a new array, and goes by position."""
-    for into, source in pairs:
-        np.copyto(into, source)
-
-
 def _records(quick: bool) -> Iterator[Row]:
     for name, (sender, cached, beyond) in senders().items():
         for count in IN_CACHE + IN_MEMORY[: 1 if quick else 2]:
@@ -93,20 +65,6 @@ def _records(quick: bool) -> Iterator[Row]:
             yield Row(what, ours / taken["memcpy"], goal, "x memcpy", group=name)
             what = f"{count} records, faster than numpy"
             yield Row(what, taken["numpy"] / ours, None, "x", at_least=True, group=name)
-
-
-@echo.event
-class Doubles:
-    """What array codes send."""
-
-    values: echo.Array[echo.Float64, ...]
-
-
-@echo.event
-class Floats:
-    """The same in single precision."""
-
-    values: echo.Array[echo.Float32, ...]
 
 
 def _arrays(quick: bool) -> Iterator[Row]:
@@ -121,60 +79,12 @@ def _arrays(quick: bool) -> Iterator[Row]:
             yield Row(what, taken["numpy"] / taken["ours"], None, "x", at_least=True, group=group)
 
 
-ARRAYS = ((Doubles, "f8"), (Floats, "f4"))
-ARRAY_KIB = (16, 256, 4096)
-
-
-def array_calls(cls: type[Any], dtype: str, kib: int) -> dict[str, Call]:
-    """One array by us, by memcpy and by numpy, into room that is there; each is checked."""
-    convert = echo.converter(echo.format_of(cls, abi="s390x"), echo.format_of(cls), tier="compiled")
-    values = np.arange(kib * 1024 // int(dtype[1]), dtype=dtype)
-    data = echo.encoder(cls, abi="s390x")(cls(values))
-    source, swapped, native = np.frombuffer(data, np.uint8), values.astype(f">{dtype}"), np.zeros_like(values)
-    target, floor = np.zeros(len(data), np.uint8), np.zeros(len(data), np.uint8)
-    calls: dict[str, Call] = {
-        "ours": (convert, data, target),
-        "memcpy": (np.copyto, floor, source),
-        "numpy": (np.copyto, native, swapped),
-    }
-    for function, *arguments in calls.values():
-        function(*arguments)
-    assert target.tobytes() == echo.encoder(cls)(cls(values))
-    assert floor.tobytes() == data
-    assert np.array_equal(native, values)
-    return calls
-
-
-def one_record_calls() -> dict[str, Call]:
-    """One record, the whole call from Python, beside one that does nothing; each is checked."""
-    sender = echo.format_of(Particle, abi="s390x")
-    convert = echo.converter(sender, PARTICLE, tier="compiled")
-    data, target = many(sender, 1), bytearray(96)
-
-    def by_numpy(data: bytes) -> Any:
-        return np.frombuffer(data, sender.dtype).astype(PARTICLE.dtype)
-
-    convert(data, target)
-    check(bytes(target), 1)
-    assert by_numpy(data).tolist() == particles()[:1].tolist()
-    return {"empty": (callable, data), "ours": (convert, data, target), "numpy": (by_numpy, data)}
-
-
 def _calls(quick: bool) -> Iterator[Row]:
     taken = best_in_turn(all_timed(one_record_calls(), 5000), 10 if quick else 100)
     group = "one record, whole call from Python"
     yield Row("over an empty call", 1e9 * (taken["ours"] - taken["empty"]), 40, "ns", group=group)
     what = f"faster than numpy, {1e9 * taken['numpy']:.4g} ns"
     yield Row(what, taken["numpy"] / taken["ours"], 50, "x", at_least=True, group=group)
-
-
-def view_calls() -> dict[str, Call]:
-    """A sender of the same layout is not converted at all: records in two sizes."""
-    decode = echo.array_decoder(Particle)
-    small, large = particles().tobytes(), particles().tobytes() * 1000
-    assert decode(large).shape == (1_000_000,)
-    assert np.shares_memory(decode(large), np.frombuffer(large, np.uint8))
-    return {"1000": (decode, small), "1000000": (decode, large)}
 
 
 def _views(quick: bool) -> Iterator[Row]:

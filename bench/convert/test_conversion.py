@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from bench.convert.calls import ARRAY_KIB, ARRAYS, array_calls, one_record_calls, record_calls, view_calls
 from bench.convert.native_form import other_ways, our_ways
 from bench.convert.senders import senders, senders_with_and_without
-from bench.convert.suite import ARRAY_KIB, ARRAYS, array_calls, one_record_calls, record_calls, view_calls
 
 EXTRA = {f"{name}, extra field": pair[1] for name, pair in senders_with_and_without().items()}
 SENDERS = {name: sender for name, (sender, *_) in senders().items()} | EXTRA

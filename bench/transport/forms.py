@@ -19,17 +19,12 @@ import numpy as np
 
 import echo_core as echo
 from bench import workload
-from bench.codec.peer import FIELDS, MEMBERS, plain, values
+from bench.codec.peer import MEMBERS, Slots, plain, values
 from bench.workload import Particle, particle
 
 END = -2
 HEADER = struct.Struct("<qi4x")
 DTYPE = echo.format_of(Particle).dtype
-
-# The particle as a dataclass of the user's own.
-Slots: Any = dataclasses.make_dataclass(
-    "Slots", [(name, Particle.__annotations__[name]) for name in FIELDS], slots=True
-)
 
 
 @dataclass(slots=True)

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from bench.convert.bounds import timed_fixed, timed_record
+from bench.convert.calls import Doubles, array_calls, one_record_calls, record_calls
 from bench.convert.columns import into_arrays, new_arrays
 from bench.convert.extra_field import LATER_ODD, timed_many, timed_odd
 from bench.convert.ffs import SENDERS, Sender, timed
 from bench.convert.ffs_library import library
 from bench.convert.native_form import other_ways, our_ways
 from bench.convert.senders import check, odd, particles, senders, senders_with_and_without
-from bench.convert.suite import Doubles, array_calls, one_record_calls, record_calls, timed_records
+from bench.convert.suite import timed_records
 from bench.memory import allocated_bytes, growth_kib
 from bench.workload import Odd
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from bench.available import LEFT_OUT
-from bench.codec.messages import MessageCodec, message, message_codecs
+from bench.codec.messages import message_codecs
+from bench.codec.our_messages import MessageCodec, message
+from bench.codec.ours import ours
 from bench.codec.peer import Peer
 from bench.codec.peers import peers
-from bench.codec.suite import ours
 from bench.workload import particle
 
 PARTICLES = [particle(i) for i in range(12)]

@@ -10,7 +10,6 @@ import echo_core as echo
 from bench.transport.endpoint import End, Part, Peer, Role
 from bench.transport.forms import MAKERS, Form
 from bench.workload import Particle
-from echo_core.roster.places import Transport
 
 _WAIT_S = 10.0
 
@@ -19,7 +18,7 @@ class ChannelEnd(End):
     """Process 0 makes the channels, one for each direction. Nothing is dropped: who sends too much waits."""
 
     def __init__(
-        self, role: Role, form: Form, *, transports: tuple[Transport, ...], spin_s: float, waits: bool
+        self, role: Role, form: Form, *, transports: tuple[echo.Transport, ...], spin_s: float, waits: bool
     ) -> None:
         super().__init__(role, form)
         self.calls_handlers = role.part is not Part.SOURCE and not (waits and role.part is Part.PING)
@@ -58,7 +57,7 @@ class ChannelEnd(End):
         self._node.close()
 
 
-_TRANSPORTS: dict[str, tuple[tuple[Transport, ...], float]] = {
+_TRANSPORTS: dict[str, tuple[tuple[echo.Transport, ...], float]] = {
     "echo-tcp": (("tcp",), 0.0),
     "echo-unix": (("unix",), 0.0),
     "echo-shm": (("shm",), 0.0),

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.codec.peer import values
+from bench.codec.peer import Slots, values
 from bench.report import Row
-from bench.transport.forms import Slots
 from bench.transport.outcome import Options, Outcome
 from bench.transport.processes import session
 from bench.transport.processes.worker import Station, Task

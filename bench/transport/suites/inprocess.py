@@ -6,10 +6,9 @@ import functools
 from typing import Any
 
 import echo_core as echo
-from bench.codec.peer import values
+from bench.codec.peer import Slots, values
 from bench.report import Row
 from bench.timing import medians_in_turn, timed
-from bench.transport.forms import Slots
 from bench.transport.outcome import Options, Outcome
 from bench.workload import Particle, particle
 

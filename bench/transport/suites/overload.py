@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import echo_core as echo
-from bench.codec.peer import values
+from bench.codec.peer import Slots, values
 from bench.report import Row
-from bench.transport.forms import END, Slots
+from bench.transport.forms import END
 from bench.transport.loops import WrongAnswerError
 from bench.transport.outcome import Options, Outcome, Table
 from bench.transport.processes import session
@@ -22,8 +22,6 @@ from bench.transport.processes.placement import Placement
 from bench.transport.processes.worker import Station, Task
 from bench.transport.statistics import QUANTILES, Times
 from bench.workload import particle
-from echo_core.roster.places import Transport
-from echo_core.values.backlog import WhenFull
 
 _WAIT_S = 200.0
 _PERIOD_NS = 200_000
@@ -45,7 +43,7 @@ def measure(options: Options, outcome: Outcome) -> None:
         _measure_order(policy, options, outcome)
 
 
-def _measure_stopped(transport: Transport, options: Options, outcome: Outcome) -> None:
+def _measure_stopped(transport: echo.Transport, options: Options, outcome: Outcome) -> None:
     rounds = [_stopped_round(transport, options) for _ in range(options.rounds)]
     heading = f"{transport}: time to a sink beside another one"
     lines = [
@@ -59,7 +57,7 @@ def _measure_stopped(transport: Transport, options: Options, outcome: Outcome) -
         outcome.rows.append(Row(f"p99, times that alone: {phase}", change, goal, "x", group=heading))
 
 
-def _stopped_round(transport: Transport, options: Options) -> dict[str, Times]:
+def _stopped_round(transport: echo.Transport, options: Options) -> dict[str, Times]:
     its = {"transport": transport}
     events = 500 if options.quick else 2500
     tasks = [
@@ -74,7 +72,7 @@ def _stopped_round(transport: Transport, options: Options) -> dict[str, Times]:
     return {phase: Times.of(times) for phase, times in zip(_PHASES, phases, strict=True)}
 
 
-def pace(station: Station, *, transport: Transport, events: int) -> None:
+def pace(station: Station, *, transport: echo.Transport, events: int) -> None:
     """Sends its clock at a steady pace: to one sink, to two, and when one of them takes nothing any more."""
     node = echo.Node(transports=(transport,))
     channel = node.create_channel("paced", Slots)
@@ -153,7 +151,7 @@ def _send_paced(source: echo.Source[Any], events: int) -> None:
         source.submit(event)
 
 
-def time_arrivals(station: Station, *, transport: Transport) -> list[Any]:
+def time_arrivals(station: Station, *, transport: echo.Transport) -> list[Any]:
     """How long each event was on its way, phase by phase."""
     phases: list[Any] = [array.array("q")]
     done: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -176,7 +174,7 @@ def time_arrivals(station: Station, *, transport: Transport) -> list[Any]:
     return phases[: len(_PHASES)]
 
 
-def be_stopped(station: Station, *, transport: Transport) -> None:
+def be_stopped(station: Station, *, transport: echo.Transport) -> None:
     """Comes when the other has been alone, takes events until it is stopped, and is let go at the end."""
     node, channel = _joined(station, transport)
     station.exchange()
@@ -190,13 +188,13 @@ def _ignore(event: Any) -> None:
     pass
 
 
-def _joined(station: Station, transport: Transport) -> tuple[echo.Node, echo.Channel[Any]]:
+def _joined(station: Station, transport: echo.Transport) -> tuple[echo.Node, echo.Channel[Any]]:
     node = echo.Node(transports=(transport,))
     (_, channel_id), *_ = station.exchange((os.getpid(), None))
     return node, node.open_channel(channel_id)
 
 
-def _measure_order(policy: WhenFull, options: Options, outcome: Outcome) -> None:
+def _measure_order(policy: echo.WhenFull, options: Options, outcome: Outcome) -> None:
     tasks = [Task(flood, {"policy": policy, "seconds": 2 * options.budget_s}), Task(check_order, {})]
     sent, (received, disordered) = session.run(tasks)
     heading = "order at a sink that is too slow, over TCP"
@@ -205,7 +203,7 @@ def _measure_order(policy: WhenFull, options: Options, outcome: Outcome) -> None
     outcome.rows.append(Row(what, share, 0, "%", group=heading))
 
 
-def flood(station: Station, *, policy: WhenFull, seconds: float) -> int:
+def flood(station: Station, *, policy: echo.WhenFull, seconds: float) -> int:
     """Sends more than the sink can take, then the end."""
     node = echo.Node(transports=("tcp",))
     channel = node.create_channel("flooded", Slots)
