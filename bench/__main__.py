@@ -27,10 +27,12 @@ TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "
 def main(arguments: list[str] | None = None) -> int:
     """Returns 1 where a goal was missed, so that a script can tell."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] == "against":
+        return int(import_module("bench.against.command").main(arguments[1:]))
     if arguments and arguments[0] in TRANSPORT_SUITES:
-        status: int = import_module("bench.transport.command").main(arguments)
-        return status
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+        return int(import_module("bench.transport.command").main(arguments))
+    epilog = "python -m bench against REV [SUITE...]: this tree beside another commit; see its --help"
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=epilog)
     parser.add_argument("suite", choices=sorted((*SUITES, *TRANSPORT_SUITES)))
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")

@@ -124,6 +124,7 @@ def loop(finished):
         if {is_wrong}:
             if {step} == END:
                 finished((now(), k))
+                k = -1  # the next stream begins with 0
             else:
                 finished((0, k))
                 wrong({step}, {last})
@@ -143,6 +144,7 @@ def loop(finished):
         if ids[-records] != k - 1 or ids[-1] != {array_end} or rest:
             if ids[-records] == END and not rest:
                 finished((now(), k - 1))
+                k = 0
             else:
                 finished((0, k))
                 wrong(ids[-records], ids[-1])

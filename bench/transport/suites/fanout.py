@@ -11,7 +11,7 @@ from bench.transport.suites import overload
 from bench.transport.suites.throughput import per_s
 
 SINKS = 4
-_OURS = (
+OURS = (
     "echo-tcp/dataclass",
     "echo-tcp/record",
     "echo-unix/dataclass",
@@ -28,12 +28,12 @@ def measure(options: Options) -> Outcome:
     """Messages of the source that every sink got, then the sinks that misbehave."""
     outcome = Outcome()
     peers = chosen(_PEERS, options, without=_NO_FANOUT)
-    contenders = [stream_of(peer, 0, options.budget_s, receivers=SINKS) for peer in (*ours(_OURS), *peers)]
+    contenders = [stream_of(peer, 0, options.budget_s, receivers=SINKS) for peer in (*ours(OURS), *peers)]
     floor = stream_of_floor("tcp-gathered", 0, options.budget_s, receivers=SINKS)
     results = in_rounds([floor, *contenders], options.rounds)
     heading = f"one source, {SINKS} sinks, particles alone, two cores"
     outcome.tables.append(stream_table(heading, results, payload_bytes(0)))
-    for name in _OURS if _BAR in results.rounds_by_name else ():
+    for name in OURS if _BAR in results.rounds_by_name else ():
         ratio = results.ratio(name, _BAR, per_s)
         outcome.rows.append(Row(f"{name} beside {_BAR}", ratio, 4.0, "x", at_least=True, group=heading))
     overload.measure(options, outcome)

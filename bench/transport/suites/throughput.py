@@ -10,7 +10,7 @@ from bench.transport.forms import payload_bytes
 from bench.transport.outcome import Options, Outcome, stream_table
 from bench.transport.rounds import Results, Stream, in_rounds, stream_of, stream_of_floor
 
-_ALONE = (
+ALONE = (
     "echo-tcp/dataclass",
     "echo-tcp/record",
     "echo-unix/dataclass",
@@ -31,9 +31,9 @@ _ALONE_PEERS = (
 )
 # The goal was set beside a floor that looks at the clock for every message, as its Python peers did.
 _LOOKING_FLOOR = "floor tcp-gathered, clock every 1"
-_ARRAYS_TCP = ("echo-tcp/array", "echo-tcp/batch")
+ARRAYS_TCP = ("echo-tcp/array", "echo-tcp/batch")
 _ARRAYS_TCP_PEERS = ("tcp/numpy", "zmq-pair/numpy", "zenoh/numpy")
-_IN_PLACE = ("echo-shm/array", "echo-shm/batch", "echo-shm-spin/array")
+IN_PLACE = ("echo-shm/array", "echo-shm/batch", "echo-shm-spin/array")
 _IN_PLACE_PEERS = ("iceoryx2-event/in-place", "iceoryx2-poll/in-place")
 _PICKLES = ("zmq-pair-ipc/pickle", "zmq-pair/pickle")
 
@@ -64,12 +64,12 @@ def _measure_alone(options: Options, outcome: Outcome) -> None:
         stream_of_floor("tcp-gathered", 0, options.budget_s),
         stream_of_floor("shm-futex", 0, options.budget_s),
     ]
-    contenders = [stream_of(peer, 0, options.budget_s) for peer in (*ours(_ALONE), *peers)]
+    contenders = [stream_of(peer, 0, options.budget_s) for peer in (*ours(ALONE), *peers)]
     results = in_rounds([*floors, *contenders], options.rounds)
     heading = "one way, particles alone, two cores"
     outcome.tables.append(stream_table(heading, results, payload_bytes(0)))
     peer_names = [peer.name for peer in peers]
-    for name in _ALONE:
+    for name in ALONE:
         outcome.rows += _rows_alone(name, results, peer_names, heading)
     outcome.rows += _added(results, heading)
 
@@ -100,14 +100,14 @@ def _added(results: Results[Stream], heading: str) -> Iterator[Row]:
 def _measure_arrays(options: Options, outcome: Outcome) -> None:
     n = 1000
     peers = chosen(_ARRAYS_TCP_PEERS, options)
-    contenders = [stream_of(peer, n, options.budget_s) for peer in (*ours(_ARRAYS_TCP), *peers)]
+    contenders = [stream_of(peer, n, options.budget_s) for peer in (*ours(ARRAYS_TCP), *peers)]
     floor = stream_of_floor("tcp", n, options.budget_s)
     results = in_rounds([floor, *contenders], options.rounds)
     heading = "one way, arrays of 1000 over TCP, two cores"
     outcome.tables.append(stream_table(heading, results, payload_bytes(n)))
     for name in results.rounds_by_name:
         if name != floor.name:
-            goal = 0.95 if name in _ARRAYS_TCP else None
+            goal = 0.95 if name in ARRAYS_TCP else None
             ratio = results.ratio(name, floor.name, per_s)
             outcome.rows.append(
                 Row(f"{name} beside the floor", ratio, goal, "x", at_least=True, group=heading)
@@ -117,13 +117,13 @@ def _measure_arrays(options: Options, outcome: Outcome) -> None:
 def _measure_in_place(options: Options, outcome: Outcome) -> None:
     n = 1000
     peers = chosen(_IN_PLACE_PEERS, options)
-    contenders = [stream_of(peer, n, options.budget_s) for peer in (*ours(_IN_PLACE), *peers)]
+    contenders = [stream_of(peer, n, options.budget_s) for peer in (*ours(IN_PLACE), *peers)]
     floors = [stream_of_floor(carrier, n, options.budget_s) for carrier in ("shm-spin", "shm-futex")]
     results = in_rounds([*floors, *contenders], options.rounds)
     heading = "one way, arrays of 1000 read in place, two cores"
     outcome.tables.append(stream_table(heading, results, payload_bytes(n)))
     other = best(results, [peer.name for peer in peers])
-    for name in _IN_PLACE:
+    for name in IN_PLACE:
         megabytes = results.median(name, per_s) * payload_bytes(n) / 1e6
         outcome.rows.append(Row(name, megabytes, None, "MB/s", at_least=True, group=heading))
         if other is not None:
