@@ -1,4 +1,4 @@
-"""Spark beside echo_core: events in columns of a DataFrame, and a comparison with other codecs on executors.
+"""echo_core with Spark: events in columns of a DataFrame, and a comparison with other codecs on executors.
 
     with session() as spark: ...                      a session that is quiet and leaves nothing behind
     with cluster(workers=2) as it: ...                a real cluster on this machine
@@ -6,9 +6,9 @@
     encode_column(frame, "particle", Particle)        and back
     python -m echo_core.spark_eval doctor | compare | pipeline | cluster
 
-The topmost room, and an application of the library: it imports the public names of echo_core alone, and no
-other room imports it. pyspark, pandas and what else the extra `spark` brings are imported when they are first
-needed, so that nobody else has to install them.
+An application of the library: it imports only public names of echo_core, and no other package imports it.
+pyspark, pandas and the other packages of the extra `spark` are imported on first use, so others need not
+install them.
 """
 
 import importlib
@@ -30,10 +30,10 @@ _MODULE_BY_NAME = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name that is imported on first use."""
+    """Import a name on first use."""
     if name not in _MODULE_BY_NAME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     value = getattr(importlib.import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
-    globals()[name] = value  # so that it is found without asking from now on
+    globals()[name] = value  # so that this function is not called for it again
     return value

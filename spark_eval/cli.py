@@ -1,7 +1,7 @@
 """The command line: `python -m echo_core.spark_eval doctor | compare | pipeline | cluster`.
 
-A command is a module with `add_arguments(parser)` and `run(arguments) -> exit status`; only the one that was
-chosen is imported, so that `doctor` runs where half of what the others need is missing.
+A command is a module with `add_arguments(parser)` and `run(arguments) -> exit status`. Only the chosen module
+is imported, so that `doctor` runs even if packages that other commands need are missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROGRAM = "python -m echo_core.spark_eval"
 
 
 def main(given: Sequence[str]) -> int:
-    """Run a command; its exit status, 2 for arguments that it does not know, 1 for an error that we name."""
+    """Run a command. Exit status: that of the command, 2 for unknown arguments, 1 for an EchoError."""
     if not given or given[0] not in COMMANDS:
         return _tell_usage(given)
     name, *rest = given
@@ -58,12 +58,12 @@ def main(given: Sequence[str]) -> int:
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """py4j logs a trace when Ctrl-C meets it."""
+    """Suppress the traceback that py4j logs on Ctrl-C."""
     return not (record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _split(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before `--`, and the command after it."""
+    """The arguments before `--`, and the command after it."""
     if "--" not in given:
         return list(given), []
     place = list(given).index("--")

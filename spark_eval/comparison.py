@@ -1,7 +1,7 @@
 """The comparison as a job: every cell is measured by a task on an executor, one task at a time.
 
-What comes of it is a folder with all samples (samples.parquet), what was measured where (environment.json),
-and the report that is made of the two.
+The result is a folder with all samples (samples.parquet), the environment (environment.json), and the report,
+which is generated from both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MASTER = "local[1]"  # one task at a time, and the other cores stay free
 START_S = 8.0  # of a session and its first task
-TASK_S = 0.7  # about as much work as a task gets: a few cells, so that the bar moves
+TASK_S = 0.7  # the work of a task: a few cells, so that the progress bar moves
 TASK_COST_S = 0.05
 
 CONF = {
@@ -42,7 +42,7 @@ CONF = {
     "spark.locality.wait": "0",
     "spark.task.maxFailures": "1",
     "spark.python.worker.reuse": "true",
-    "spark.executorEnv.ECHO_CACHE": "0",  # what is compiled is compiled anew, and its cost is seen
+    "spark.executorEnv.ECHO_CACHE": "0",  # no cached code, so that the cost of compiling is measured
 }
 
 
@@ -61,10 +61,10 @@ PACKAGES = (
 
 
 class CompareError(echo.EchoError):
-    """A comparison that cannot be made."""
+    """The comparison cannot be made."""
 
 
-# A row for each sample. Times are of one call; what setting up cost is that of the cell's function.
+# A row per sample. Times are those of one call; set-up costs are those of the cell's function.
 COLUMNS: dict[str, str] = {
     "block": "int32",
     "position": "int32",
@@ -89,7 +89,7 @@ COLUMNS: dict[str, str] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `python -m echo_core.spark_eval compare` takes."""
+    """Add the arguments of `python -m echo_core.spark_eval compare`."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where samples and report go")
     parser.add_argument("--quick", action="store_true", help="fewer shapes and samples: half a minute")
     parser.add_argument("--master", metavar="URL", help=f"spark://host:port ...; {MASTER} without it")
@@ -103,7 +103,7 @@ def _names(text: str) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures, writes, and says where the report is and what it says first."""
+    """Measure, write the report, and print where it is and its first sentences."""
     entries = planned(arguments)
     master = arguments.master or os.environ.get(MASTER_VARIABLE) or MASTER
     demand_writable(arguments.out)
@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def planned(arguments: argparse.Namespace) -> list[PlannedCell]:
-    """The plan for what was asked for; CompareError where that is unknown, or nothing."""
+    """The plan for the given arguments; CompareError for unknown names, or if nothing is to be measured."""
     _demand_known("codecs", arguments.codecs, codecs.installed())
     _demand_known("shapes", arguments.shapes, list(SHAPES))
     entries = cells.plan(
@@ -137,7 +137,7 @@ def _demand_known(what: str, asked: list[str] | None, known: list[str]) -> None:
 
 
 def estimate(entries: list[PlannedCell]) -> str:
-    """How much there is to do, and how long that will take."""
+    """A sentence with the number of cells and the expected time."""
     work_s = cells.seconds_of(entries)
     seconds = START_S + work_s * (1 + TASK_COST_S / TASK_S)
     blocks = 1 + entries[-1].block
@@ -148,7 +148,7 @@ def estimate(entries: list[PlannedCell]) -> str:
 
 
 def tasks(entries: Iterable[PlannedCell]) -> Iterator[list[PlannedCell]]:
-    """The plan in its order, a few cells at a time."""
+    """Split the plan, in its order, into tasks of a few cells."""
     group: list[PlannedCell] = []
     for entry in entries:
         group.append(entry)
@@ -160,12 +160,12 @@ def tasks(entries: Iterable[PlannedCell]) -> Iterator[list[PlannedCell]]:
 
 
 def measure_all(entries: Iterable[PlannedCell]) -> list[Row]:
-    """What a task does."""
+    """Run a task: measure all its cells."""
     return list(itertools.chain.from_iterable(map(cells.measure, entries)))
 
 
 def measured(spark: SparkSession, entries: list[PlannedCell]) -> list[Row]:
-    """The rows of all cells; the next task is started when the one before has ended."""
+    """Measure all cells on an executor, one task after the other."""
     rows: list[Row] = []
     with Progress(len(entries), "compare") as progress:
         for group in tasks(entries):
@@ -176,7 +176,7 @@ def measured(spark: SparkSession, entries: list[PlannedCell]) -> list[Row]:
 
 
 def facts_of(spark: SparkSession, entries: list[PlannedCell], *, quick: bool) -> dict[str, Any]:
-    """What was measured, when, and on what: the executor's machine and packages."""
+    """The facts about this run: settings, time, and the executor's machine and packages."""
     context: Any = spark.sparkContext
     of_executor: dict[str, Any] = context.parallelize([0], 1).map(_environment).collect()[0]
     return of_executor | {
@@ -193,12 +193,12 @@ def facts_of(spark: SparkSession, entries: list[PlannedCell], *, quick: bool) ->
 
 
 def _environment(_: int) -> dict[str, Any]:
-    """Of this process, which is an executor's."""
+    """The machine, Python and packages of this process, which is an executor."""
     return {"machine": _machine(), "python": platform.python_version(), "packages": _packages()}
 
 
 def _machine() -> dict[str, Any]:
-    """The processor, and what there is of it."""
+    """The processor, memory and operating system."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count() or 1,
@@ -218,7 +218,7 @@ def _cpu_model() -> str:
 
 
 def _packages() -> dict[str, str]:
-    """The versions of what takes part, as far as it is installed."""
+    """The versions of the packages that are installed."""
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -229,7 +229,7 @@ def _packages() -> dict[str, str]:
 
 
 def write(rows: list[Row], facts: dict[str, Any], folder: Path) -> None:
-    """The table of samples, the facts, and the report that is made of both."""
+    """Write the table of samples, the facts, and the report that is generated from both."""
     pa: Any = importlib.import_module("pyarrow")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     schema = pa.schema([(name, pa.type_for_alias(type_)) for name, type_ in COLUMNS.items()])
@@ -240,7 +240,7 @@ def write(rows: list[Row], facts: dict[str, Any], folder: Path) -> None:
 
 
 def conclude(rows: list[Row], folder: Path) -> None:
-    """Where the report is, and its first sentences."""
+    """Print the first sentences of the report, and where it is."""
     noisy = sum(row["noisy"] for row in rows)
     say(f"{len(rows):,} samples, of which {noisy:,} were disturbed by others on the machine.")
     for text in sentences(report.read(folder)):

@@ -1,4 +1,4 @@
-"""What a user sees while a command runs: lines of text, and a bar for work that takes its time.
+"""Output of commands: lines of text, and a progress bar for long work.
 
 All output of spark_eval goes through here, so that a line never lands in the middle of a bar.
 """
@@ -20,18 +20,18 @@ _LINES_WITHOUT_TERMINAL = 10
 
 
 def say(text: str = "", *, stream: TextIO | None = None) -> None:
-    """One line, seen at once."""
+    """Print a line and flush."""
     out = sys.stdout if stream is None else stream
     out.write(f"{text}\n")
     out.flush()
 
 
 class OutputError(echo.EchoError):
-    """A folder that results cannot be written to."""
+    """The folder for results is not writable."""
 
 
 def demand_writable(folder: Path) -> None:
-    """Make the folder, and see that files can be made in it: before the work, not after."""
+    """Create the folder and check that it is writable, before the work instead of after it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -41,7 +41,7 @@ def demand_writable(folder: Path) -> None:
 
 
 def span(seconds: float) -> str:
-    """A time as one says it: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`."""
+    """A readable duration: `0.4 s`, `12 s`, `3 min 20 s`, `1 h 5 min`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -53,9 +53,9 @@ def span(seconds: float) -> str:
 
 
 class Progress:
-    """A bar that counts to `total`; where the stream is no terminal, a line at every tenth of the way.
+    """A progress bar that counts to `total`; if the stream is no terminal, a line for every tenth.
 
-    The time that is left is taken from the time that has gone, so steps of unlike cost should be mixed.
+    The remaining time is extrapolated from the elapsed time, so steps of different cost should be mixed.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """The steps that were taken."""
+        """The number of finished steps."""
         return self._done
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Steps were taken; the note says what is being done."""
+        """Add finished steps; the note says what is in progress."""
         self._done += steps
         self._draw(note)
 
     def extend(self, steps: int) -> None:
-        """There is more to do than was thought."""
+        """Increase the total."""
         self._total += steps
 
     def _draw(self, note: str) -> None:

@@ -1,7 +1,7 @@
-"""What there is to run Spark with, what is wrong with it, and what to do.
+"""Checks what Spark needs, and says what is wrong and how to fix it.
 
-The report needs nothing but echo_core itself, for it is read where the rest does not work. It starts no
-Spark, unless it is asked to: `--try` runs a job, and tells what the executors have.
+The report needs echo_core only, because it must work where other packages are missing. It does not start
+Spark, except with `--try`, which runs a job and reports what the executors have.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from echo_core.spark_eval.console import say, span
 from echo_core.spark_eval.runtime.java import ADVICE, OLDEST, TRIED, Java, candidates, launcher
 from echo_core.spark_eval.runtime.session import default_master, session, wheel_home
 
-# As pyproject.toml has them, and a test sees to that: (what pip is told, whether Spark runs without it).
+# A test compares these with pyproject.toml: (requirement for pip, whether Spark runs without it).
 REQUIREMENTS = {
     "pyspark>=4.3,<4.4": "Spark itself",
     "pandas>=2.2,<3": "Spark's Arrow functions",
@@ -44,7 +44,7 @@ State = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One line of the report: `wrong` keeps Spark from running, a `note` does not."""
+    """One line of the report: with `wrong` Spark cannot run, with a `note` it can."""
 
     state: State
     subject: str
@@ -53,19 +53,19 @@ class Diagnosis:
 
 
 def report(environment: Mapping[str, str] | None = None) -> list[Diagnosis]:
-    """Everything that can be told without starting Spark."""
+    """All that can be checked without starting Spark."""
     given = os.environ if environment is None else environment
     return [_python(), *_java(list(candidates(given))), *_packages(), *_machine(), *_variables(given)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command `doctor`."""
+    """Add the arguments of the command `doctor`."""
     parser.add_argument("--try", action="store_true", dest="attempt", help="start Spark and run a job")
     parser.add_argument("--master", help="where --try runs it; default: all cores of this machine")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report; 1 where something keeps Spark from running."""
+    """Print the report; exit status 1 if Spark cannot run."""
     say(f"echo_core {importlib.metadata.version('echo-core')}: what there is to run Spark with")
     findings = report()
     for finding in findings:
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def attempt(master: str | None = None) -> list[Diagnosis]:
-    """Start a session, run a job that imports echo_core on an executor, and tell what was found there."""
+    """Start a session, run a job that imports echo_core on an executor, and report its versions."""
     begun = time.monotonic()
     try:
         with session(master, app="echo doctor") as spark:
@@ -101,7 +101,7 @@ def _executor(_: int) -> str:
 
 
 def advice_on(error: str) -> str:
-    """The way out of what Spark says, where we know it."""
+    """Advice for an error message of Spark, if it is a known one."""
     if "No module named 'echo_core'" in error:
         return "install echo-core[spark] on every node, in the interpreter that PYSPARK_PYTHON names"
     if "JAVA_GATEWAY_EXITED" in error:
@@ -123,7 +123,7 @@ def _python() -> Diagnosis:
 
 
 def _java(found: list[Java]) -> Iterator[Diagnosis]:
-    """The Java that is taken, and what is wrong with those that would have come before it."""
+    """The Java that is used, and why those with precedence are not."""
     chosen = next((java for java in found if not java.problem), None)
     before = found[: found.index(chosen)] if chosen else found
     for java in before:
@@ -161,7 +161,7 @@ def _packages() -> Iterator[Diagnosis]:
 
 
 def in_range(version: str, least: str, below: str | None) -> bool:
-    """Whether least <= version < below, by the numbers at their beginnings."""
+    """Whether least <= version < below, comparing their leading numbers."""
     return _numbers(least) <= _numbers(version) and (below is None or _numbers(version) < _numbers(below))
 
 
@@ -177,7 +177,7 @@ def _machine() -> Iterator[Diagnosis]:
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Variables that change what is run, or what is printed."""
+    """Environment variables that affect Spark or its output."""
     for name in _NOISY:
         if environment.get(name):
             text = f"{environment[name]!r}: Java says so on the first line"

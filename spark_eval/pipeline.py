@@ -1,9 +1,9 @@
-"""A whole job with each codec: particles are encoded into messages, shuffled, decoded and hashed.
+"""A complete job with each codec: encodes particles into messages, shuffles, decodes and hashes them.
 
-Every codec does the same on executors: columns are made from nothing, encoded a hundred particles to a
-message into a binary column, repartitioned, and decoded to columns again, of which Spark takes a checksum.
-Codecs take turns, so that a slow minute of the machine is shared by all. The job is done under both settings
-of `spark.shuffle.compress`; Spark fixes that when it starts, so each has a session of its own.
+Executors do the same for every codec: generate columns, encode them into a binary column with a hundred
+particles per message, repartition, and decode to columns, of which Spark computes a checksum. Codecs take
+turns, so that a slow minute of the machine affects all. The job runs with both settings of
+`spark.shuffle.compress`, each in a session of its own, because Spark reads the setting when it starts.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS_PER_PARTITION = 125_000  # few, large tasks: each costs Spark 25 ms
-RECORDS_OF_GOALS = 1_000_000  # a smaller job is Spark's own work for the most part
+RECORDS_OF_GOALS = 1_000_000  # a smaller job is mostly Spark's own work
 
-# Codec: (what the time must be, and should be, as a multiple of ours; what our bytes may be of its bytes).
+# Codec: (required and desired ratio of its time to ours, largest ratio of our bytes to its bytes).
 GOALS: dict[str, tuple[float, float, float]] = {
     "msgpack map": (1.5, 2, 0.60),
     "msgpack array": (1.5, 2, 0),
@@ -39,12 +39,12 @@ GOALS: dict[str, tuple[float, float, float]] = {
 
 
 class PipelineError(echo.EchoError):
-    """The codecs did not give the same rows."""
+    """The codecs produced different rows, or the job cannot be run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is to do."""
+    """The size of a job."""
 
     records: int
     per_message: int = 100
@@ -84,7 +84,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class EncodeMessages:
-    """What `mapInArrow` calls: numbers of messages to messages."""
+    """Called by `mapInArrow`: message numbers to messages."""
 
     codec: str
     per_message: int
@@ -107,7 +107,7 @@ class EncodeMessages:
 
 @dataclass(frozen=True)
 class DecodeMessages:
-    """What `mapInArrow` calls: messages to a row for each particle."""
+    """Called by `mapInArrow`: messages to a row per particle."""
 
     codec: str
     spent_ns: Any
@@ -134,7 +134,7 @@ def _chunks(batches: Iterator[Any], size: int) -> Iterator[Any]:
 
 
 def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sample:
-    """The whole job with one codec."""
+    """Run the whole job with one codec."""
     context = spark.sparkContext
     encode_ns, decode_ns, payload = (context.accumulator(0) for _ in range(3))
     numbers: Any = spark.range(0, size.messages, 1, size.partitions)
@@ -173,7 +173,7 @@ def _decoded(messages: Any, step: DecodeMessages) -> DataFrame:
 
 
 def _checksum(rows: DataFrame) -> tuple[int, int]:
-    """A number that depends on every value, and how many rows there are: an even number of copies is 0."""
+    """A checksum of all values and the number of rows, as an even number of equal rows has checksum 0."""
     functions = importlib.import_module("pyspark.sql.functions")
     hashed = functions.bit_xor(functions.xxhash64(*rows.columns))
     (found,) = rows.agg(hashed, functions.count("*")).collect()
@@ -181,7 +181,7 @@ def _checksum(rows: DataFrame) -> tuple[int, int]:
 
 
 def _shuffled(context: Any, group: str) -> tuple[int, int]:
-    """The bytes that were written for shuffles, and the nanoseconds of writing and of waiting for them."""
+    """Bytes written for shuffles, and nanoseconds of writing them and waiting for them."""
     scala = context._jsc.sc()
     scala.listenerBus().waitUntilEmpty()
     tracker = context.statusTracker()
@@ -209,7 +209,7 @@ def measure(
 
 
 def demand_agreement(samples: list[Sample]) -> None:
-    """All codecs gave the same rows, and all of them."""
+    """Raise PipelineError unless all codecs produced the same rows, and all of them."""
     found = {(sample.checksum, sample.rows) for sample in samples}
     if len(found) != 1 or samples[0].rows != samples[0].records:
         each = sorted({f"{s.codec}: {s.checksum:x} of {s.rows} rows" for s in samples})
@@ -222,7 +222,7 @@ def demand_agreement(samples: list[Sample]) -> None:
 
 
 def table(samples: list[Sample]) -> str:
-    """A row for each codec, as Markdown: medians over the runs."""
+    """A Markdown table with the medians of each codec."""
     header = (
         "| codec | whole job s | times ours | encode s | shuffle s | decode s "
         "| payload B/record | shuffle B/record, lz4 | not compressed |"
@@ -239,14 +239,14 @@ def table(samples: list[Sample]) -> str:
 
 
 def _medians(samples: list[Sample], codec: str, *, is_compressed: bool) -> dict[str, float]:
-    """Of every number of the codec's samples; empty where there are none."""
+    """The median of each number of the codec's samples; empty if there are none."""
     rows = [asdict(s) for s in samples if s.codec == codec and s.is_compressed == is_compressed]
     names = [name for name, value in rows[0].items() if name != "codec" and value is not None] if rows else []
     return {name: median(row[name] for row in rows) for name in names}
 
 
 def goals(samples: list[Sample]) -> str:
-    """How the ratios stand to what they must and should be, as Markdown."""
+    """A Markdown table of the ratios and their goals."""
     lines = [f"What {RECORDS_OF_GOALS:,} particles or more must reach, and should:", ""]
     lines += [
         "| against | time, times ours | must | goal | payload, ours to its | must |",
@@ -265,7 +265,7 @@ def goals(samples: list[Sample]) -> str:
 
 
 def _ratio(samples: list[Sample], codec: str) -> float:
-    """The median of the ratios within each run, for what slows a run slows both."""
+    """The median of the ratios within each run, because a disturbance affects both codecs of a run."""
     by_run = {(s.codec, s.run): s.seconds for s in samples if s.is_compressed}
     runs = {run for _, run in by_run}
     return median(by_run[codec, run] / by_run["echo", run] for run in runs)
@@ -294,7 +294,7 @@ other times are sums over all tasks: in Python for encode and decode, writing an
 
 
 def write(folder: Path, samples: list[Sample], text: str) -> None:
-    """`pipeline.parquet`, a row for each sample, and `pipeline.md`."""
+    """Write `pipeline.parquet`, with a row per sample, and `pipeline.md`."""
     pa, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     demand_writable(folder)
     parquet.write_table(pa.Table.from_pylist([asdict(s) for s in samples]), folder / "pipeline.parquet")
@@ -306,7 +306,7 @@ def write(folder: Path, samples: list[Sample], text: str) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `python -m echo_core.spark_eval pipeline` takes."""
+    """Add the arguments of `python -m echo_core.spark_eval pipeline`."""
     parser.add_argument("--records", type=int, default=1_000_000, metavar="N", help="how many particles")
     parser.add_argument("--per-message", type=int, default=100, metavar="N", help="particles in a message")
     parser.add_argument(
@@ -321,7 +321,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def size_of(arguments: argparse.Namespace) -> Size:
-    """Whole messages only; a task for so many records, and two at least."""
+    """Round to whole messages; one task per so many records, and at least two."""
     per_message = max(1, arguments.per_message)
     messages = max(1, arguments.records // per_message)
     records = messages * per_message
@@ -341,7 +341,7 @@ def codecs_of(names: str) -> list[str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures, prints, and writes where it was told to."""
+    """Measure, print the tables, and write them to `--out`."""
     size, codecs = size_of(arguments), codecs_of(arguments.codecs)
     if arguments.out is not None:
         demand_writable(arguments.out)

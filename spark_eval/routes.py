@@ -1,8 +1,8 @@
-"""Each codec's way from columns to messages and from messages back to columns, as the pipeline takes it.
+"""How each codec of the pipeline gets from columns to messages and back.
 
-A message is a batch of particles. All routes are given the same numpy columns, and give the same Arrow
-columns; each gets there as fast as its library lets it: rows of Python values are made and taken apart by
-zip, whole chunks of messages become one column, and XML's text is parsed by Arrow.
+A message is a batch of particles. All routes get the same numpy columns and produce the same Arrow columns,
+each in the fastest way of its library: zip builds and unpacks rows of Python values, a chunk of messages
+becomes one column, and Arrow parses the text of XML.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from echo_core.spark_eval.measure.workloads import Particle
 
 Columns = dict[str, np.ndarray[Any, Any]]
 Rows = list[Any]
-CHUNK = 100  # messages that are encoded or decoded in one step
+CHUNK = 100  # messages per step of encoding or decoding
 
 
 @dataclass(slots=True)
 class ParticleBatch:
-    """What a message holds."""
+    """The content of a message."""
 
     step: int
     count: echo.Int32
@@ -41,7 +41,7 @@ NAMES = tuple(field.name for field in dataclasses.fields(Particle))
 
 
 def particles(first: int, count: int) -> Columns:
-    """The columns of particles that depend on their numbers alone; what would be measured is random."""
+    """Columns of particles, determined by their numbers; fields that would be measured are random."""
     ids = np.arange(first, first + count)
     random = np.random.default_rng(first)
     x, y, z = random.normal(0, 1e3, (3, count))
@@ -68,7 +68,7 @@ def particles(first: int, count: int) -> Columns:
 
 @dataclass(frozen=True)
 class Route:
-    """`encode` makes messages of so many particles each, `decode` columns of a binary array of messages."""
+    """`encode` creates messages with so many particles each; `decode` creates columns from messages."""
 
     encode: Callable[[Columns, int], Sequence[bytes]]
     decode: Callable[[Any], list[Any]]
@@ -163,7 +163,7 @@ def _of_rows(dump: Callable[[Any], bytes], load: Callable[[bytes], Any]) -> Rout
 
 
 def _texts(column: np.ndarray[Any, Any]) -> list[str]:
-    """The numbers of the rows as Python writes them, which is exact."""
+    """The numbers of a column as Python writes them, which is exact."""
     texts = list(map(str, column.tolist()))
     return list(map(str.lower, texts)) if column.dtype == bool else texts
 

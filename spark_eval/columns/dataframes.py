@@ -1,7 +1,7 @@
-"""Columns of events in anyone's job: from binary to structs, and back, an Arrow batch at a time.
+"""Columns of events in any Spark job: binary to structs and back, an Arrow batch at a time.
 
-What executors need of an event class is its metadata, so the class need not be importable there. The one
-exception: a class whose own default factory stands in for a field that the sender lacks.
+Executors need only the metadata of an event class, so the class need not be importable there. The one
+exception: if a default factory of the class supplies a field that the sender lacks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
 
-MAX_BYTES = 16 << 20  # of events in one step; a batch with more is taken in several
+MAX_BYTES = 16 << 20  # of events per step; a larger batch is split
 _PADS = [bytes(n) for n in range(ALIGNMENT)]
 
 
@@ -45,12 +45,12 @@ def decode_column(
     on_error: Literal["raise", "null"] = "raise",
     error_column: str | None = None,
 ) -> DataFrame:
-    """The columns in `keep`, and the events of a binary column as structs; nulls stay nulls.
+    """Decode a binary column of events to structs, beside the columns in `keep`; nulls stay nulls.
 
-    `event` is the class wanted, or the format of what was sent. `sender` is the format of the bytes, or its
-    metadata; without it they are as this machine lays the class out. A damaged event is a WireError; with
-    `on_error="null"` it is null, and `error_column` says what is wrong with it. `lossy` is that of
-    `echo.decoder`. IncompatibleError comes here at once, not from an executor.
+    `event` is the class to decode to, or the format of the data. `sender` is the format of the data, or its
+    metadata; by default the layout of the class on this machine. A corrupt event raises WireError; with
+    `on_error="null"` it becomes null, and `error_column` contains the error. `lossy` is that of
+    `echo.decoder`. IncompatibleError is raised here, not on an executor.
     """
     if on_error not in ("raise", "null"):
         msg = f'Expected on_error="raise" or "null", got {on_error!r}'
@@ -76,8 +76,8 @@ def _demand_binary(frame: Any, column: str) -> None:
 
 
 def _selected(frame: Any, keep: Sequence[str], values: Any) -> Any:
-    """The columns in `keep`, and the values under a name that none of them has."""
-    name, taken = "event", {kept.lower() for kept in keep}  # to Spark, `Event` is the same name
+    """Select the columns in `keep`, and `values` under a name that differs from theirs."""
+    name, taken = "event", {kept.lower() for kept in keep}  # Spark ignores case
     while name in taken:
         name += "_"
     return frame.select(*keep, values.alias(name))
@@ -98,7 +98,7 @@ def _demand_names(names: list[str]) -> None:
 def decoding_of(
     event: type[Any] | echo.Format, sender: echo.Format | bytes | None = None, *, lossy: bool = False
 ) -> Decoding:
-    """What executors have to know, or IncompatibleError."""
+    """What executors need to decode; IncompatibleError if it is impossible."""
     if isinstance(event, echo.Format):
         sender = sender if sender is not None else event
         event = event.record_class()
@@ -112,7 +112,7 @@ def decoding_of(
 
 
 def _needed_class(cls: type[Any], sender: echo.Format, lossy: bool) -> type[Any] | None:
-    """The class, where only it can make some default."""
+    """The class, if only its default factories can supply some field."""
     try:
         echo.converter(sender, echo.format_of(cls), lossy=lossy, tier="interpreted")
     except echo.IncompatibleError:
@@ -122,7 +122,7 @@ def _needed_class(cls: type[Any], sender: echo.Format, lossy: bool) -> type[Any]
 
 @dataclass(frozen=True)
 class Decoding:
-    """One sender's events to structs of one receiver, as it travels to executors."""
+    """The conversion of a sender's events to a receiver's structs; pickled to executors."""
 
     receiver: bytes
     sender: bytes
@@ -134,12 +134,12 @@ class Decoding:
         return echo.Format.from_metadata(self.receiver)
 
     def structs(self, events: Any) -> Any:
-        """A struct array of a binary array without nulls; an EchoError where one event is damaged."""
+        """A struct array from a binary array without nulls; EchoError if an event is corrupt."""
         return _decoder(self)(events)
 
 
 class _StructDecoder:
-    """The routines of a Decoding, made once in each process."""
+    """The functions of a Decoding, created once per process."""
 
     def __init__(self, decoding: Decoding) -> None:
         receiver = decoding.receiver_format
@@ -185,7 +185,7 @@ _decoder = functools.lru_cache(maxsize=64)(_StructDecoder)
 
 
 def layout_of(events: Any) -> tuple[Numbers, Numbers]:
-    """Where the values of a binary array end, from the start of the first on, and its bytes."""
+    """The offsets of a binary array, from the start of its first value on, and its bytes."""
     _, offsets, data = events.buffers()
     if not len(events):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -195,7 +195,7 @@ def layout_of(events: Any) -> tuple[Numbers, Numbers]:
 
 @dataclass(frozen=True)
 class DecodeStep:
-    """What `mapInArrow` calls. The events are the last column that comes; `names` are those that go."""
+    """Called by `mapInArrow`. The last input column has the events; `names` are the output columns."""
 
     decoding: Decoding
     names: tuple[str, ...]
@@ -227,7 +227,7 @@ class DecodeStep:
             raise type(error)(msg) from None
 
     def _tolerant(self, events: Any) -> tuple[Any, Any]:
-        """The structs, nulls for damaged events, and what is wrong with them."""
+        """The structs, with nulls for corrupt events, and their errors."""
         try:
             return self.decoding.structs(events), None
         except echo.EchoError:
@@ -239,7 +239,7 @@ class DecodeStep:
         return expanded(self.decoding.structs(events.filter(pa.array(sound))), sound), errors
 
     def _damaged(self, events: Any, first: int) -> Iterator[tuple[int, echo.EchoError]]:
-        """The damaged events of a batch that has some, found by halving it."""
+        """The corrupt events of a batch, found by bisection."""
         if len(events) == 0:
             return
         try:
@@ -254,7 +254,7 @@ class DecodeStep:
 
 
 def bounded(ends: Numbers, limit: int = MAX_BYTES) -> Iterator[tuple[int, int]]:
-    """Rows as (first, count), in runs of at most so many bytes, or of one row; an empty run for no rows."""
+    """Split rows into runs (first, count) of at most `limit` bytes, or one row; no rows give an empty run."""
     first, rows = 0, len(ends) - 1
     while first < rows:
         last = int(np.searchsorted(ends, int(ends[first]) + limit, "right")) - 1
@@ -278,10 +278,10 @@ def encode_column(
     as_column: str = "event",
     abi: str | echo.Abi = "native",
 ) -> DataFrame:
-    """The columns in `keep`, and structs as a binary column of events; nulls stay nulls.
+    """Encode structs to a binary column of events, beside the columns in `keep`; nulls stay nulls.
 
-    The structs are `column`, or made of the frame's own columns. `abi` names the machine in whose layout the
-    events are written. A value that its field cannot hold is an EncodeError.
+    The structs are in `column`, or by default made of the columns of the frame. `abi` names the machine whose
+    layout is written. A value that its field cannot hold raises EncodeError.
     """
     functions = importlib.import_module("pyspark.sql.functions")
     types = importlib.import_module("pyspark.sql.types")
@@ -303,7 +303,7 @@ def encode_column(
 
 
 def _demand_encodable(event: type[Any] | echo.Format, abi: str | echo.Abi) -> echo.Format:
-    """The format to write: that of the class on the machine named, or the one given."""
+    """The format to write: that of the class for this ABI, or the given one."""
     if not isinstance(event, echo.Format):
         return echo.format_of(event, abi=abi)
     if not event.is_fixed and echo.format_of(format_for(event).record_class(), abi=abi) != event:
@@ -314,7 +314,7 @@ def _demand_encodable(event: type[Any] | echo.Format, abi: str | echo.Abi) -> ec
 
 @dataclass(frozen=True)
 class EncodeStep:
-    """What `mapInArrow` calls. The structs are the last column that comes; `names` are those that go."""
+    """Called by `mapInArrow`. The last input column has the structs; `names` are the output columns."""
 
     metadata: bytes
     abi: str | echo.Abi

@@ -1,8 +1,8 @@
-"""From records to Arrow: a column for each field, with no Python object for each value.
+"""Converts records to Arrow columns, without a Python object for each value.
 
-The records lie in one block of memory, in this machine's byte order, and have passed a conversion, which has
-checked every slot; so slots are followed here, and only what a conversion leaves to its reader (the UTF-8 of
-chars, the numbers of an enumeration) is checked. docs/wire-format.md says where everything lies.
+The records are in one block of memory, in this machine's byte order. They have passed a conversion, which
+checked every slot, so slots are followed without checks. Only what a conversion does not check is checked
+here: the UTF-8 of chars and the numbers of an enumeration. docs/wire-format.md specifies the layout.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ pa: Any = importlib.import_module("pyarrow")  # it comes without types
 
 Numbers = np.ndarray[Any, Any]
 
-ALIGNMENT = 16  # of records in the block: numbers in it are then aligned as they are in their record
-_LONG_RUN = 256  # bytes on average, from which copying run by run is faster than by an index of each item
+ALIGNMENT = 16  # of records in the block, so that numbers are aligned as in their record
+_LONG_RUN = 256  # average bytes from which copying runs is faster than indexing each item
 _CODES = {
     "BOOL": "u1",
     "UINT": "u",
@@ -38,9 +38,9 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Places:
-    """Where values begin: at steps of one length, or each anywhere.
+    """Where values begin: with a constant step, or at irregular places.
 
-    `base` is where the record of each begins, from which its slots count; None where there are no slots.
+    `base` is the start of each value's record, to which its slots are relative; None if there are no slots.
     """
 
     count: int
@@ -66,18 +66,18 @@ class Places:
 
 
 class ByteBlock:
-    """A block of bytes, and values gathered from it."""
+    """A block of bytes from which values are gathered."""
 
     def __init__(self, data: Numbers) -> None:
         self.data = data
 
     @cached_property
     def nuls(self) -> Numbers:
-        """Where the zeros are: every text ends at the first one after its start."""
+        """The places of all zeros: a text ends at the first zero after its start."""
         return np.flatnonzero(self.data == 0)
 
     def numbers(self, at: Places, dtype: Any) -> Numbers:
-        """A contiguous array of the values there."""
+        """A contiguous array of the values at these places."""
         dtype = np.dtype(dtype)
         if not at.count:
             return np.empty(0, dtype)
@@ -94,12 +94,12 @@ class ByteBlock:
         return gathered
 
     def rows(self, at: Places, size: int) -> Numbers:
-        """So many bytes from each place, a row for each."""
+        """`size` bytes from each place, as rows."""
         rows: Numbers = self.numbers(at, f"V{size}").view(np.uint8).reshape(at.count, size)
         return rows
 
     def runs(self, starts: Numbers, sizes: Numbers) -> Numbers:
-        """The bytes of all runs, one after the other."""
+        """The concatenated bytes of all runs."""
         total = int(sizes.sum())
         if total >= _LONG_RUN * len(starts) > 0:
             ends = (starts + sizes).tolist()
@@ -108,20 +108,20 @@ class ByteBlock:
 
 
 def spread(starts: Numbers, counts: Numbers, step: int) -> Numbers:
-    """`counts[i]` places from `starts[i]` on, `step` apart, for all i."""
+    """For all i, `counts[i]` places from `starts[i]` on, `step` apart."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before * step, counts) + np.arange(int(counts.sum()), dtype=np.int64) * step
 
 
 def offsets_of(counts: Numbers) -> Any:
-    """The offsets of lists or strings of these lengths."""
+    """Arrow offsets of lists or strings of these lengths."""
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     return offsets
 
 
 class ColumnReader:
-    """Records of one format to Arrow arrays."""
+    """Converts records of one format to Arrow arrays."""
 
     def __init__(self, format_: echo.Format) -> None:
         self._record: TypeNode = format_.record
@@ -129,7 +129,7 @@ class ColumnReader:
         self._pointer_size = format_.pointer_size
 
     def read(self, data: Numbers, starts: Numbers | None, count: int) -> Any:
-        """The struct array of so many records: side by side, or from `starts` on."""
+        """The struct array of `count` records, side by side or at `starts`."""
         size = self._record.size
         at = Places(count, 0, size) if starts is None else Places(count, irregular=starts, base=starts)
         return self._value(self._record, ByteBlock(data), at, self._record.name, {})
@@ -249,14 +249,14 @@ def _repeated(base: Numbers | None, number: int | Numbers) -> Numbers | None:
 
 
 def _counting(record: TypeNode) -> set[str]:
-    """The fields of a record that hold lengths of others."""
+    """The names of fields that count sequences."""
     types = [f.type.element if form(f.type) == "Nullable" else f.type for f in record.fields]
     return {n for t in types if form(t) == "Sequence" for n in t.shape if isinstance(n, str)}
 
 
 def _nested(node: TypeNode, elements: Any, dimensions: list[Numbers]) -> Any:
-    """The elements in lists in lists: as deep as there are dimensions."""
-    lists_of = [np.ones(len(dimensions[0]), np.int64)]  # how many lists each value has, at each level
+    """Wrap elements in nested lists, one level per dimension."""
+    lists_of = [np.ones(len(dimensions[0]), np.int64)]  # the number of lists of each value, by level
     for lengths in dimensions:
         lists_of.append(lists_of[-1] * lengths)
     kinds = [arrow_type(node)]
@@ -269,7 +269,7 @@ def _nested(node: TypeNode, elements: Any, dimensions: list[Numbers]) -> Any:
 
 
 def expanded(values: Any, present: Numbers) -> Any:
-    """The values in the places that are true, and nulls in the others."""
+    """Values where `present` is true, nulls elsewhere."""
     if present.all():
         return values
     indices = np.cumsum(present) - 1
@@ -307,19 +307,19 @@ def _number(node: TypeNode, numbers: Numbers) -> Any:
 
 
 def microseconds(nanoseconds: Numbers) -> Numbers:
-    """What Spark can hold of times: cut towards zero."""
+    """Times with Spark's precision, truncated towards zero."""
     cut: Numbers = nanoseconds // 1000 + ((nanoseconds < 0) & (nanoseconds % 1000 != 0))
     return cut
 
 
 def binary(data: Numbers, sizes: Numbers, type_: Any) -> Any:
-    """A binary or string array of values that lie side by side."""
+    """A binary or string array of adjacent values."""
     buffers = [None, pa.py_buffer(offsets_of(sizes)), pa.py_buffer(np.ascontiguousarray(data))]
     return pa.Array.from_buffers(type_, len(sizes), buffers)
 
 
 def string(data: Numbers, sizes: Numbers, path: str) -> Any:
-    """A string array, or WireError where a value is not UTF-8."""
+    """A string array; WireError if a value is not UTF-8."""
     made = binary(data, sizes, pa.string())
     if len(data) and data.max() >= 0x80:
         try:
@@ -331,7 +331,7 @@ def string(data: Numbers, sizes: Numbers, path: str) -> Any:
 
 
 def _chars(rows: Numbers, path: str) -> Any:
-    """Text up to the first NUL, or all of it."""
+    """Text up to the first NUL, or the whole field."""
     within = np.logical_and.accumulate(rows != 0, axis=1)
     return string(rows[within], within.sum(axis=1), path)
 
@@ -348,7 +348,7 @@ def _uuids(rows: Numbers) -> Any:
 
 
 def names_of(node: TypeNode, numbers: Numbers, path: str) -> Any:
-    """The members' names, or WireError for a number that has none."""
+    """The names of members; WireError for a number without a name."""
     members = sorted(node.members, key=lambda member: member[1])
     known = np.array([number for _, number in members], np.int64)
     indices = np.minimum(np.searchsorted(known, numbers), len(known) - 1)

@@ -1,4 +1,4 @@
-"""What an event looks like in Spark and in Arrow: the schema that follows from its Format.
+"""The Spark and Arrow schema of an event, derived from its format.
 
     bool                  boolean            text, chars[n]      string
     int8 .. int64         tinyint .. bigint  bytes, bytes[n]     binary
@@ -47,12 +47,12 @@ _BY_FORM = {
 
 
 def form(node: TypeNode) -> str:
-    """What a type is called: "Scalar", "Record", ..."""
+    """The name of a type: "Scalar", "Record", ..."""
     return type(node).__name__
 
 
 def kind(node: TypeNode) -> str:
-    """What the bits of a scalar mean: "INT", "CHARS", ...; nothing for other types."""
+    """The kind of a scalar: "INT", "CHARS", ...; empty for other types."""
     return node.kind.name if form(node) == "Scalar" else ""
 
 
@@ -61,7 +61,7 @@ def is_nullable(node: TypeNode) -> bool:
 
 
 def has_parts(node: TypeNode) -> bool:
-    """Whether a value reaches beyond its own size, into the variable parts of its record."""
+    """Whether values have variable parts."""
     match form(node):
         case "Text" | "Blob" | "Sequence":
             return True
@@ -113,7 +113,7 @@ def _arrow_leaf(pa: Any, node: TypeNode) -> Any:
 
 
 def _names_of(node: TypeNode) -> tuple[str, str]:
-    """What Arrow and Spark call a type that has no parameters."""
+    """The names in Arrow and Spark of a type without parameters."""
     match kind(node):
         case "INT":
             return _SIGNED[node.size]
@@ -168,11 +168,11 @@ def struct_type(described: type[Any] | echo.Format) -> Any:
 
 
 def arrow_schema(described: type[Any] | echo.Format) -> Any:
-    """The pyarrow schema of an event class or a format, a field for each of the event's."""
+    """The pyarrow schema of an event class or a format, with a field for each of its fields."""
     pa = importlib.import_module("pyarrow")
     return pa.schema(list(_arrow_fields(format_for(described).fields)))
 
 
 def format_for(described: type[Any] | echo.Format) -> echo.Format:
-    """The format itself, or the class's."""
+    """The format itself, or that of the class."""
     return described if isinstance(described, echo.Format) else echo.format_of(described)

@@ -1,8 +1,8 @@
-"""From Arrow columns to records: numpy writes those of fixed size, the encoder of the class all others.
+"""Converts Arrow columns to records: numpy writes records of fixed size, the encoder of the class all others.
 
-A column may be of any type that Arrow casts to the schema's without loss. What a field cannot hold (a number
-outside its range, a null where it is not optional, a name that no member has) is an EncodeError with its
-path.
+A column may have any type that Arrow casts to the schema's without loss. A value that its field cannot hold
+(a number out of range, a null in a field that is not optional, a name that is no member) raises EncodeError
+with its path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NUMERIC = ("BOOL", "INT", "UINT", "FLOAT", "COMPLEX", "TIMESTAMP", "DURATION")
 
 
 def records_of(format_: echo.Format, structs: Any) -> Numbers:
-    """A numpy array of the format's records, which have no variable parts."""
+    """A numpy array of records; the format has no variable parts."""
     records = np.zeros(len(structs), format_.dtype)
     _fill(format_.record, structs, records, format_.name)
     return records
@@ -58,7 +58,7 @@ def _present(array: Any) -> Numbers:
 
 
 def _fill(node: TypeNode, array: Any, out: Numbers, path: str) -> None:
-    """Writes the array's values into `out`, which is a field of many records and zero."""
+    """Write the array's values to `out`, a field of many records, which is all zero."""
     if form(node) == "Nullable":
         present = _present(array)
         out["present"] = present
@@ -88,7 +88,7 @@ def _member(structs: Any, name: str, path: str) -> Any:
 
 
 def _elements(node: TypeNode, array: Any, path: str) -> tuple[Any, list[Numbers]]:
-    """The elements of lists in lists, and the lengths of the lists of each level."""
+    """The elements of nested lists, and the lengths of the lists of each level."""
     lengths: list[Numbers] = []
     for expected in node.shape:
         _demand_values(node, array, path)
@@ -111,7 +111,7 @@ def _cast(node: TypeNode, array: Any, path: str) -> Any:
 
 
 def _leaf(node: TypeNode, array: Any, path: str) -> Numbers:
-    """The values as they lie in a record of this machine."""
+    """The values as this machine stores them in a record."""
     array = _cast(node, array, path)
     if form(node) == "Enumeration":
         return _enumeration(node, array, path)
@@ -163,7 +163,7 @@ def _nanoseconds(node: TypeNode, array: Any, path: str) -> Numbers:
 
 
 def _characters(array: Any) -> tuple[Numbers, Numbers]:
-    """The bytes of all strings, side by side, and the length of each."""
+    """The concatenated bytes of all strings, and the length of each."""
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     if not len(array) or data is None:
@@ -172,7 +172,7 @@ def _characters(array: Any) -> tuple[Numbers, Numbers]:
 
 
 def _bytes(node: TypeNode, array: Any, path: str) -> Numbers:
-    """A row of so many bytes for each: chars end where a row's zeros begin."""
+    """Rows of `node.size` bytes; shorter values are padded with zeros."""
     data, sizes = _characters(array)
     if kind(node) == "BYTES" and np.any(sizes != node.size):
         _refuse(f"exactly {node.size} bytes", int(sizes[sizes != node.size][0]), path)
@@ -220,7 +220,7 @@ def _enumeration(node: TypeNode, array: Any, path: str) -> Numbers:
 
 
 class _Objects:
-    """Values as the encoder of a class wants them: instances, lists, and arrays of numbers or records."""
+    """Creates values for the encoder of a class: instances, lists, and arrays of numbers or records."""
 
     def __init__(self, format_: echo.Format) -> None:
         self._layout = format_.layout
@@ -270,7 +270,7 @@ def _times(node: TypeNode, numbers: Numbers) -> Numbers:
 
 
 def _split(node: TypeNode, flat: Any, lengths: list[Numbers], path: str) -> Iterator[Any]:
-    """The elements of each value in its shape."""
+    """Split elements into values, each in its shape."""
     shapes = _shapes(node, lengths, path)
     first = 0
     for shape in shapes:
@@ -288,7 +288,7 @@ def _nest(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
 
 
 def _shapes(node: TypeNode, lengths: list[Numbers], path: str) -> Iterator[tuple[int, ...]]:
-    """The dimensions of each value; the lists of one level are of one length, or there is none."""
+    """The shape of each value. The lists of one level must have equal lengths."""
     columns = [lengths[0]]
     lists = lengths[0].astype(np.int64)  # of the next level, for each value
     for expected, level in zip(node.shape[1:], lengths[1:], strict=True):
@@ -305,7 +305,7 @@ def _shapes(node: TypeNode, lengths: list[Numbers], path: str) -> Iterator[tuple
 
 def _leaf_objects(node: TypeNode, array: Any, path: str) -> list[Any]:
     if form(node) == "Enumeration":
-        _enumeration(node, _cast(node, array, path), path)  # refuses what is not a member
+        _enumeration(node, _cast(node, array, path), path)  # raises for names that are no members
         return [node.python[name] for name in _cast(node, array, path).to_pylist()]
     if kind(node) in ("TIMESTAMP", "DURATION"):
         return list(_times(node, _leaf(node, array, path)))
@@ -319,7 +319,7 @@ def _leaf_objects(node: TypeNode, array: Any, path: str) -> list[Any]:
 
 
 def encoder_of(format_: echo.Format, abi: str | echo.Abi) -> Callable[[Any], Any]:
-    """A function from a struct array without nulls to a binary array of the format's records."""
+    """A function that converts a struct array without nulls to a binary array of records."""
     if format_.is_fixed:
         return lambda structs: _side_by_side(records_of(format_, structs))
     made = format_.record_class()

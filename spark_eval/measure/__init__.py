@@ -1,1 +1,1 @@
-"""What is compared, and how a cell is measured: nothing here knows Spark."""
+"""The codecs and events of the comparison, and how a cell is measured. Independent of Spark."""

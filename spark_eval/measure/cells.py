@@ -1,10 +1,10 @@
-"""What is measured, in which order, and how one cell is measured. Nothing here knows of Spark.
+"""Plans what is measured in which order, and measures one cell. Independent of Spark.
 
-A plan is a few blocks, each of which has every cell once, in an order of its own; so what changes on the
-machine as time goes by meets every codec alike. A cell is measured in one process and one thread: it is built
-and checked, warmed up, and called in loops that take about as long as a sample should. Samples in which
-the thread did not have the core to itself are noisy: others are taken after them, so that there are enough
-quiet ones where the machine allows it. All of them are kept.
+A plan consists of a few blocks. Each block contains every cell once, in random order, so that changes of the
+machine over time affect all codecs alike. A cell is measured in one process and one thread: it is built and
+checked, warmed up, and called in loops that take about as long as a sample should. A sample is noisy if the
+thread did not have the core to itself. Noisy samples are repeated, so that there are enough quiet ones if the
+machine allows it. All samples are kept.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from echo_core.spark_eval.measure.workloads import SHAPES
 Row = dict[str, Any]
 
 NOISY_RATIO = 1.05  # wall time over the thread's own
-MAX_ROUNDS = 3  # of samples: where all are noisy, there are three times as many
+MAX_ROUNDS = 3  # of samples: if all are noisy, three times as many are taken
 WARM_UP_CALLS = 3
 QUICK_SHAPES = ("single", "batch-100", "odd", "story")
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is done for each cell."""
+    """How often and how long each cell is measured."""
 
     blocks: int
     samples: int
@@ -64,7 +64,7 @@ def plan(
     codecs: Iterable[str] | None = None,
     shapes: Iterable[str] | None = None,
 ) -> list[PlannedCell]:
-    """All cells of the codecs and shapes that are named, or of all that there are, in every block."""
+    """All cells of the given codecs and shapes, by default of all, in every block."""
     effort = QUICK if quick else FULL
     found = chosen(codecs, shapes or (QUICK_SHAPES if quick else SHAPES))
     generator = random.Random(seed)
@@ -79,7 +79,7 @@ def plan(
 
 
 def chosen(names: Iterable[str] | None, shapes: Iterable[str]) -> list[Cell]:
-    """The cells of codecs, by default those that are installed here, at shapes."""
+    """The cells of the given codecs, by default all installed ones, with these shapes."""
     shapes = list(shapes)
     return [
         cell
@@ -89,8 +89,8 @@ def chosen(names: Iterable[str] | None, shapes: Iterable[str]) -> list[Cell]:
     ]
 
 
-# What one record of a shape and building its cell cost at most codecs on a machine of today. XML takes more
-# for each record, and our codecs are compiled when they are built.
+# Typical times per record and for building a cell. XML takes longer per record, and building our codecs
+# compiles code.
 _RECORD_US = {"single": 1.5, "odd": 3.0, "wide": 12.0, "story": 10.0}
 _BUILD_MS = {"wide": 30.0, "batch-1000": 25.0}
 _XML_TIMES = 8
@@ -98,7 +98,7 @@ _COMPILE_MS = 20.0
 
 
 def seconds_of(entries: Iterable[PlannedCell]) -> float:
-    """About how long a plan takes on a quiet machine, without the start of anything."""
+    """The expected time of a plan on a quiet machine, without starting Spark."""
     return sum(map(_entry_seconds, entries))
 
 
@@ -113,7 +113,7 @@ def _entry_seconds(entry: PlannedCell) -> float:
 
 
 def measure(entry: PlannedCell) -> list[Row]:
-    """The samples of one cell, as rows of the table of samples."""
+    """Measure a cell; returns rows of the table of samples."""
     _tidy_once()
     work = codecs.build(entry.cell)
     for _ in range(WARM_UP_CALLS):
@@ -132,7 +132,7 @@ def measure(entry: PlannedCell) -> list[Row]:
 
 @functools.cache
 def _tidy_once() -> None:
-    """What was imported so far is never looked at again, so that collections before cells take no time."""
+    """Freeze all imported objects, so that garbage collections between cells are fast."""
     for name in codecs.installed():
         codecs.CODECS[name].load()
     gc.collect()
@@ -140,7 +140,7 @@ def _tidy_once() -> None:
 
 
 def calibrated(work: Work, sample_ns: int) -> int:
-    """How many calls take about as long as a sample should, whatever else takes the core meanwhile."""
+    """How many calls take as long as a sample should; the minimum of several tries ignores disturbances."""
     loops = 1
     while True:
         taken = min(_taken_ns(work, loops) for _ in range(3))
@@ -161,7 +161,7 @@ def _loop(function: Function, argument: Any, loops: int) -> None:
 
 
 def samples_of(work: Work, loops: int, wanted: int) -> list[Row]:
-    """As many as are wanted that are quiet, or `MAX_ROUNDS` times as many."""
+    """Take samples until `wanted` are quiet, at most `MAX_ROUNDS` times as many."""
     found: list[Row] = []
     quiet = 0
     while quiet < wanted and len(found) < wanted * MAX_ROUNDS:
@@ -186,7 +186,7 @@ def _sample(work: Work, loops: int) -> Row:
 
 
 def _switches() -> int:
-    """How often this thread had to leave its core."""
+    """Involuntary context switches of this thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 

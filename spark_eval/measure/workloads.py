@@ -1,10 +1,10 @@
-"""The events of the comparison: their classes, what senders make of them, and their values.
+"""The events of the comparison: classes, variants of senders, and values.
 
-A shape's own class is a plain dataclass with slots, written out below. The others are made from it, each
-under a name of this module, so that executors find them when they unpickle: `...Event` is the `@echo.event`
-class, `...Extra` and `...ExtraLast` are senders with three more fields in every record (spread, and at the
-end for codecs that go by position), `...Reordered` has its fields in the opposite order. `BatchArray` and
-`BatchRecords` hold their particles in a numpy array.
+A shape's own class is a dataclass with slots, written out below. Variants are generated from it, under names
+of this module, so that executors can unpickle them: `...Event` is the `@echo.event` class; `...Extra` and
+`...ExtraLast` are senders with three additional fields in every record (spread, or at the end for positional
+codecs); `...Reordered` has its fields in the opposite order. `BatchArray` and `BatchRecords` hold their
+particles in a numpy array.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ import echo_core as echo
 
 Sender = Literal["same", "big-endian", "extra", "reordered"]
 SENDERS: tuple[Sender, ...] = typing.get_args(Sender)
-Values = dict[str, Any]  # of a record, by field; records inside are dicts as well
+Values = dict[str, Any]  # of a record, by field; nested records are dicts too
 
 
 @dataclass(slots=True)
 class Particle:
-    """96 bytes of every common kind."""
+    """96 bytes with fields of all common kinds."""
 
     id: int
     x: float
@@ -57,7 +57,7 @@ class Batch:
 
 @echo.event
 class BatchArray:
-    """The same, as who works with numpy declares it."""
+    """The same with a numpy array of particles."""
 
     step: int
     count: echo.Int32
@@ -66,7 +66,7 @@ class BatchArray:
 
 @dataclass(slots=True)
 class BatchRecords:
-    """The same to send: an event of the other class looks at each record when it is made."""
+    """The same for sending: creating a BatchArray checks each record, creating this does not."""
 
     step: int
     count: echo.Int32
@@ -75,7 +75,7 @@ class BatchRecords:
 
 @dataclass(slots=True)
 class Odd:
-    """What C programs really declare: laid out the same by hardly any two machines."""
+    """A typical C struct, laid out differently by almost any two machines."""
 
     c: echo.Chars[1]
     l: echo.Long  # noqa: E741 - the workload's name for it
@@ -136,7 +136,7 @@ VARIANTS: dict[str, Callable[[Fields], Fields]] = {
 
 
 def _declare(name: str, fields: Fields, *, is_event: bool = False) -> type[Any]:
-    """A class under a name of this module: a dataclass with slots, or an event."""
+    """Create a class under a name of this module: a dataclass with slots, or an event."""
     bare = type(name, (), {"__module__": __name__, "__annotations__": dict(fields), "__doc__": f"{name}."})
     made: type[Any] = echo.event(bare) if is_event else dataclass(slots=True)(bare)
     globals()[name] = made
@@ -160,7 +160,7 @@ def _named(cls: type[Any], suffix: str) -> type[Any]:
 
 
 def _variant_hint(hint: Any, suffix: str) -> Any:
-    """The same, with the variant in place of a class that has one."""
+    """The annotation with classes replaced by their variants."""
     if typing.get_origin(hint) is list:
         (item,) = typing.get_args(hint)
         return types.GenericAlias(list, (_variant_hint(item, suffix),))
@@ -193,7 +193,7 @@ for _cls in (Particle, Batch, Odd, Line, Chapter, Story, Wide):
 
 @dataclass(frozen=True, slots=True)
 class EventShape:
-    """An event class with its values. `records` is how many records an event counts for."""
+    """An event class with values; `records` is the number of records per event."""
 
     name: str
     records: int
@@ -216,7 +216,7 @@ class EventShape:
 
 
 def instance(cls: type[Any], values: Values) -> Any:
-    """An event of a class, or of one of its variants, with these values."""
+    """Create an event of a class, or of a variant, with these values."""
     given = {name: _instance_value(hint, _value_of(values, name)) for name, hint in hints(cls).items()}
     return cls(**given)
 
@@ -235,7 +235,7 @@ def _instance_value(hint: Any, value: Any) -> Any:
 
 
 def _particle(i: int) -> Values:
-    """A particle whose fields all depend on `i`; what travels in 32 bits is exact in 32 bits."""
+    """A particle whose fields depend on `i`; values of 32-bit floats are exact in 32 bits."""
     third = i / 3
     return {
         "id": i,

@@ -1,1 +1,1 @@
-"""Samples to a page: statistics, tables, plots, words."""
+"""The report of a comparison: statistics, tables, plots and text."""

@@ -1,6 +1,6 @@
-"""One matplotlib axes, plain and quiet, that becomes an SVG of the page; nothing global is configured.
+"""Draws one matplotlib axes as an SVG, without changing matplotlib's global settings.
 
-Also what the figures' axes have in common: logarithmic scales with few ticks, and rows with names.
+Also shared parts of the figures' axes: logarithmic scales with few ticks, and named rows.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from echo_core.spark_eval.report import palette, svg
 from echo_core.spark_eval.report.units import TIMES, digits, size
 
 FONT_SIZE = 11
-GROUP_OFFSET = 196  # from the axes to where groups of rows are named
-WIDTH = 440  # of every figure, in the SVG's own units, so that text comes out alike in all
+GROUP_OFFSET = 196  # distance from the axes to the names of groups
+WIDTH = 440  # of every figure, in SVG units, so that text has the same size in all
 
 _SETTINGS = {
     "axes.axisbelow": True,
@@ -57,7 +57,7 @@ class Margins:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """matplotlib logs of font caches and folders that it cannot write; neither matters here."""
+    """Suppress matplotlib's messages about font caches and folders that are not writable."""
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -76,7 +76,7 @@ def draw(
     height: float,
     margins: Margins,
 ) -> str:
-    """Lets `paint` draw on fresh axes; equal data make equal bytes."""
+    """Let `paint` draw on new axes, and return the SVG. Equal data give equal bytes."""
     with _quiet():
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
@@ -105,7 +105,7 @@ def _rectangle(height: float, margins: Margins) -> tuple[float, float, float, fl
 
 
 def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Moves positions as little as a simple rule can, until neighbours are `gap` apart within bounds."""
+    """Move positions a little, so that neighbours are at least `gap` apart and all within bounds."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     placed: list[float] = []
     for i in order:
@@ -121,7 +121,7 @@ def spread_apart(wanted: Sequence[float], gap: float, low: float, high: float) -
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5 where they fit, otherwise the powers of ten."""
+    """Ticks at 1, 2, 5 (or 1, 3) of each decade if they fit, otherwise powers of ten."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if math.log10(high / low) < 1.4 else (1, 3) if math.log10(high / low) < 2.2 else (1,)
     return [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
@@ -142,7 +142,7 @@ def log_axis(axis: Any, low: float, high: float, text: Callable[[float], str]) -
 
 
 def name_groups(axes: Any, rows: Sequence[tuple[str, str]]) -> None:
-    """At the left edge of the figure, before the first row of each, with a rule above all but the first."""
+    """Write the name of each group left of its first row, with lines between groups."""
     edge = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "va": "center"}
     before = ""
     for place, (group, role) in enumerate(rows):
@@ -156,13 +156,13 @@ def name_groups(axes: Any, rows: Sequence[tuple[str, str]]) -> None:
 
 
 def name_rows(axes: Any, rows: Sequence[tuple[str, str]]) -> None:
-    """Labels of a horizontal figure from (label, role)."""
+    """Label the rows, given as (label, role)."""
     axes.set_yticks(range(len(rows)), [label for label, _ in rows])
     for label, (_, role) in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(**_name_style(role))
 
 
 def _name_style(role: str) -> dict[str, str]:
-    """Ours are told from rivals by weight as well as by colour."""
+    """Our codecs are bold, not only coloured."""
     ours = role == "echo"
     return {"color": palette.light("echo" if ours else "ink"), "weight": "bold" if ours else "normal"}

@@ -1,6 +1,6 @@
-"""What a report consists of, before it becomes Markdown or HTML.
+"""The structure of a report, independent of Markdown and HTML.
 
-Text knows two marks, `code` and **strong**; whatever else looks like markup is text.
+Text supports two kinds of markup, `code` and **strong**; anything else is literal.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A figure as it is read, with the value that it was rounded from."""
+    """A formatted number, with its exact value."""
 
     value: float
     text: str
-    mark: str = ""  # "rival" where the rival is faster, "noisy" where the figure is in doubt
+    mark: str = ""  # "rival" if the rival is faster, "noisy" if the number is uncertain
 
 
 Value = str | Number
@@ -34,7 +34,7 @@ class Table:
     caption: str
     header: Sequence[str]
     rows: Sequence[Row]
-    kind: str = ""  # of its style, where that is not its own
+    kind: str = ""  # CSS class, if not the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Section:
     bullets: Sequence[str] = ()
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
-    folded: bool = False  # the tables are behind a line to click on
+    folded: bool = False  # the tables are collapsed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which figures the report has, and which cells each of them shows."""
+"""The figures of the report, and the cells that each shows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _bytes(study: Study, shape: str) -> Figure:
 
 
 def merged(sizes: dict[str, float]) -> list[tuple[str, str, float]]:
-    """(label, codec, size); codecs of a family that write equally much share a row of its name."""
+    """(label, codec, size); codecs of a family with equal sizes share a row."""
     rows: list[tuple[str, str, float]] = []
     for (_, count), group in groupby(sizes.items(), key=lambda item: (item[0].split()[0], item[1])):
         codecs = [codec for codec, _ in group]
@@ -155,7 +155,7 @@ def _ratios(ours: str, operation: str, target: str, rows: Sequence[plots.RatioRo
 
 
 def target_shape(study: Study) -> str | None:
-    """The largest batch, in which a call's fixed cost no longer counts."""
+    """The largest batch, where the fixed cost of a call is negligible."""
     batches = [cell for cell in study.cells.values() if cell.key.shape.startswith(_BATCH)]
     return max(batches, key=lambda cell: cell.records).key.shape if batches else None
 

@@ -1,4 +1,4 @@
-"""The report's first sentences: computed, and as plain about where a rival is faster."""
+"""The first sentences of the report, which are computed, and name where rivals are faster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def by_rival(ratios: Iterable[Ratio]) -> dict[str, list[Ratio]]:
 
 
 def sentences(study: Study) -> list[str]:
-    """How the comparisons went, then each operation and target, then the bytes."""
+    """A summary of all comparisons, then of each operation and target, then of the bytes."""
     speeds = [
         _speed(study, operation, target) for target in study.targets() for operation in ("decode", "encode")
     ]
@@ -34,7 +34,7 @@ def what(operation: str, target: str) -> str:
 
 
 def _speed(study: Study, operation: str, target: str) -> str:
-    """Medians over the shapes, and by name the shapes in which a rival is faster."""
+    """Medians over the shapes, and the shapes in which a rival is faster."""
     found = study.against_reference(operation, target)
     if not found:
         return ""
@@ -80,7 +80,7 @@ def _bytes(study: Study) -> list[str]:
 
 
 def _smaller(study: Study) -> list[str]:
-    """Every rival that writes fewer bytes than our objects do, with the shapes in which it does."""
+    """The rivals that write fewer bytes than our objects, with the shapes."""
     parts: defaultdict[str, list[str]] = defaultdict(list)
     for shape in study.shapes(sender=SAME):
         sizes = wire_sizes(study, shape)
@@ -105,7 +105,7 @@ def _tally(study: Study) -> str:
 
 
 def _lazy(study: Study) -> str:
-    """A win over rivals that build every object says little where ours has read none of it yet."""
+    """A note that lazy decoding makes comparisons with eager rivals incomplete."""
     if not study.keys(codec="echo event", operation="decode"):
         return ""
     text = (
@@ -117,7 +117,7 @@ def _lazy(study: Study) -> str:
 
 
 def losses(study: Study) -> Section:
-    """A bullet for each of our codecs, operations and targets; it names every cell that a rival wins."""
+    """A section with all cells in which a rival is faster, by our codec, operation and target."""
     grouped: defaultdict[tuple[str, ...], list[Ratio]] = defaultdict(list)
     for ratio in study.ratios:
         if ratio.wall.median < 1:
@@ -143,7 +143,7 @@ def _cells_by_rival(ratios: Sequence[Ratio]) -> list[str]:
 
 
 def _by_shape(ratios: Sequence[Ratio]) -> list[str]:
-    """Names each shape once, with the factors of its senders in brackets."""
+    """Each shape once, with the factors of its senders in parentheses."""
     parts: defaultdict[str, list[str]] = defaultdict(list)
     for ratio in sorted(ratios, key=lambda r: (ordered_place(r.rival.shape), r.rival.sender != SAME)):
         sender = "" if ratio.rival.sender == SAME else f"from {ratio.rival.sender} "

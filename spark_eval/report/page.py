@@ -1,4 +1,4 @@
-"""A document as one HTML page that needs nothing but itself: no script, no font, no file."""
+"""Renders a document as one self-contained HTML page, without scripts, fonts or other files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _folded(table: Table) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    """The box scrolls, by the keyboard too; the page never does sideways."""
+    """A table in a box that scrolls, also by keyboard, so that the page never scrolls sideways."""
     name = f"table-{table.name}"
     yield f'<div class=box role=region tabindex=0 aria-labelledby="{name}">'
     yield f'<table class="{table.kind or table.name}">'

@@ -1,7 +1,7 @@
-"""The colours of the report, each by its role, in a light and a dark version.
+"""The colours of the report by role, in a light and a dark version.
 
-A family of codecs has one hue; inside it codecs differ by marker and dash. The hues stay apart for
-the colour-blind, and each has a contrast of 4.5 or more with the surface, so that labels can wear them.
+A family of codecs has one hue; its codecs differ by marker and dash. The hues are distinguishable for the
+colour-blind, and have a contrast of 4.5 or more with the surface, so that labels can use them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROLE_BY_LIGHT = {colour.light: role for role, colour in COLOURS.items()}
 
 
 def family(codec: str) -> str:
-    """The role that a codec's name begins with; a stranger gets the neutral one."""
+    """The role of a codec, by the first word of its name; unknown codecs are neutral."""
     first = codec.split()[0]
     return first if first in FAMILIES else "muted"
 
@@ -43,7 +43,7 @@ def light(role: str) -> str:
 
 
 def properties() -> str:
-    """CSS custom properties for both schemes, and the classes that plots use."""
+    """CSS custom properties for both colour schemes, and the classes of plots."""
     day = "".join(f"--{role}:{colour.light};" for role, colour in COLOURS.items())
     night = "".join(f"--{role}:{colour.dark};" for role, colour in COLOURS.items())
     classes = "".join(

@@ -1,4 +1,4 @@
-"""The figures of the report, each a function from numbers to an SVG."""
+"""The plots of the report; each is a function from numbers to an SVG."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Bar:
     label: str
-    codec: str  # decides the colour
+    codec: str  # determines the colour
     value: float
     text: str
-    group: str = ""  # named once, before the first of its bars
+    group: str = ""  # named once, at the first of its bars
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RatioRow:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One codec's cost to objects and to columns, where it has them."""
+    """One codec's cost to objects and to columns, if it supports them."""
 
     codec: str
     objects: float | None
@@ -51,7 +51,7 @@ class Pair:
 
 
 def _ranks(codecs: Sequence[str]) -> dict[str, int]:
-    """Each codec's place in its family, which picks marker and dash."""
+    """Each codec's position in its family, which selects marker and dash."""
     seen: dict[str, int] = {}
     ranks: dict[str, int] = {}
     for codec in codecs:

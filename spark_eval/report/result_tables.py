@@ -1,4 +1,4 @@
-"""The tables of the report; every number keeps the value that it was rounded from.
+"""The tables of the report; every number keeps its exact value.
 
 First those beside the figures, then those that hold everything: set-up, every cell, every comparison. The
 words explain the names of codecs, shapes and senders to readers who have not seen the code.
@@ -85,7 +85,7 @@ def _words(name: str, caption: str, known: Mapping[str, str], met: Iterable[str]
 
 
 def words(study: Study) -> list[Table]:
-    """What the names of this run stand for."""
+    """The meaning of the names in this run."""
     return [
         _words("codecs", "The codecs.", CODEC_WORDS, study.codecs()),
         _words("shapes", "The shapes of events.", SHAPE_WORDS, study.shapes()),
@@ -185,7 +185,7 @@ def _sender_row(study: Study, codec: str, cells: Mapping[str, CellSummary]) -> R
 
 
 def summary(study: Study) -> Table:
-    """Each rival against our reference, over the shapes: the median and the extremes of the medians."""
+    """Each rival against our reference codec: median and extremes over the shapes."""
     columns = {
         what(operation, target): {
             rival: middle([ratio.wall.median for ratio in its])
@@ -246,7 +246,7 @@ def _plain_cost(value: float | None) -> Value:
 
 
 def setup(study: Study) -> Table:
-    """The dearest build of any of a codec's cells, and the median of their dearest builds."""
+    """The most expensive build of a codec's cells, and the median of the cells' most expensive builds."""
     rows = [_setup_row(study, codec, operation) for codec in study.codecs() for operation in OPERATIONS]
     header = ("codec", "schema, median", "schema, largest", "compilation, median", "compilation, largest")
     caption = "Set-up of a cell in its dearest block; paid once in a process, and in no other figure here."

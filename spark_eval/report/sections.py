@@ -1,4 +1,4 @@
-"""The report from its first line to its last, as a document."""
+"""The sections of the report, assembled as a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cells and ratios of one run with the questions that the report asks of them."""
+"""The cells and ratios of one run, with queries for the report."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Study:
         return [target for target in TARGETS if self.keys(target=target)]
 
     def reference(self, target: str) -> str:
-        """Our codec that rivals are compared with, in the headline and the plots."""
+        """The codec of ours with which rivals are compared in the headline and the plots."""
         ours = [codec for codec in self.codecs(target=target) if palette.family(codec) == "echo"]
         wanted = REFERENCES[target]
         return wanted if wanted in ours or not ours else ours[0]

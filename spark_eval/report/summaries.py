@@ -1,7 +1,8 @@
-"""What the samples of a comparison say: medians, spread between blocks, and ratios with their ranges.
+"""Statistics of the samples: medians, spread between blocks, and ratios with their ranges.
 
-A cell's median comes from the samples that were not disturbed; a block in which all were keeps them
-all. Ratios are taken inside a block, where both sides met the same machine, and only then summarised.
+The median of a cell uses undisturbed samples only; if all samples of a block are disturbed, it uses all of
+these. Ratios are computed within a block, where both sides had the same conditions, and then summarised over
+blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ OURS = "echo"  # our codecs' names begin with this word
 
 
 class Key(NamedTuple):
-    """Names a cell as the columns of the samples do."""
+    """Identifies a cell, by the columns of the samples."""
 
     codec: str
     operation: str
@@ -48,7 +49,7 @@ class Clock:
 
     @property
     def spread(self) -> float:
-        """(max - min) / median of the blocks' medians; not a number where there is one block only."""
+        """(max - min) / median of the blocks' medians; NaN if there is only one block."""
         if len(self.by_block) < 2:
             return math.nan
         return (max(self.by_block.values()) - min(self.by_block.values())) / self.median_ns
@@ -56,7 +57,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
-    """One cell; what is per call becomes per record by a division by `records`."""
+    """The statistics of a cell. Divide values per call by `records` for values per record."""
 
     key: Key
     records: int
@@ -64,7 +65,7 @@ class CellSummary:
     wall: Clock
     cpu: Clock
     wall_per_cpu: float
-    setup_ns: Range  # over the blocks, each of which builds the cell anew
+    setup_ns: Range  # over the blocks; each builds the cell again
     compile_ns: Range
     sample_count: int
     disturbed_count: int
@@ -88,7 +89,7 @@ class CellSummary:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as long as ours the rival takes in the same cell; under 1 the rival is faster."""
+    """Time of the rival / time of ours in the same cell; below 1 the rival is faster."""
 
     ours: Key
     rival: Key
@@ -121,7 +122,7 @@ def _clock(nanoseconds: Any, blocks: Any) -> Clock:
 
 
 def _undisturbed(noisy: Any, blocks: Any) -> Any:
-    """Marks the samples to use: the quiet ones, and all of a block that has no quiet one."""
+    """A mask of the samples to use: the quiet ones, or all samples of a block without quiet ones."""
     used = ~noisy
     for block in np.unique(blocks):
         if not used[blocks == block].any():
@@ -151,7 +152,7 @@ def _cell(key: Key, column: Mapping[str, Any]) -> CellSummary:
 
 
 def summarise(samples: Any) -> dict[Key, CellSummary]:
-    """Takes the pyarrow table of samples; cells come in the order of their names."""
+    """Summarise the pyarrow table of samples; cells are ordered by name."""
     keys = list(zip(*(samples.column(name).to_pylist() for name in Key._fields), strict=True))
     rows_by_key: defaultdict[Key, list[int]] = defaultdict(list)
     for row, names in enumerate(keys):
@@ -180,7 +181,7 @@ def _ratio(ours: CellSummary, rival: CellSummary) -> Ratio | None:
 
 
 def ratios(cells: Mapping[Key, CellSummary]) -> list[Ratio]:
-    """Pairs each of our cells with every rival's of the same operation, shape, sender and target."""
+    """The ratios of each of our cells to all rivals with equal operation, shape, sender and target."""
     rivals: defaultdict[tuple[str, ...], list[CellSummary]] = defaultdict(list)
     for key, cell in cells.items():
         if not key.is_ours:
@@ -190,7 +191,7 @@ def ratios(cells: Mapping[Key, CellSummary]) -> list[Ratio]:
 
 
 def quantiles(values: Iterable[float]) -> Quantiles:
-    """Of what is a number; all are "not a number" where nothing is."""
+    """The quantiles of all values except NaN; NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return Quantiles(math.nan, math.nan, math.nan)
@@ -198,5 +199,5 @@ def quantiles(values: Iterable[float]) -> Quantiles:
 
 
 def middle(values: Sequence[float]) -> Range:
-    """Median and extremes of some cells' figures, such as one rival's ratios over the shapes."""
+    """Median and extremes of values, such as one rival's ratios over the shapes."""
     return _range(values)

@@ -1,7 +1,8 @@
-"""Makes a figure of matplotlib fit to stand in a page: no style of its own but classes, ids of its own.
+"""Prepares an SVG of matplotlib for embedding: classes instead of inline styles, and unique ids.
 
-A colour becomes a class, so that the page's scheme decides; the light colour stays as an attribute for
-viewers that know no CSS. A colour that has no role is refused: it would be unreadable in the dark.
+Colours become classes, so that the page's colour scheme applies; the light colour remains as an attribute for
+viewers without CSS. A colour without a role raises an error, because it could be unreadable in the dark
+scheme.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _rename(element: ElementTree.Element, name: str) -> None:
 
 
 def _prune(root: ElementTree.Element) -> None:
-    """Drops metadata, and style sheets, whose rules would reach the whole page."""
+    """Remove metadata, and style sheets, whose rules would apply to the whole page."""
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
@@ -80,7 +81,7 @@ def _describe(root: ElementTree.Element, name: str, title: str, description: str
 
 
 def clean(source: str, *, name: str, title: str, description: str) -> str:
-    """The figure for a page whose style sheet holds `palette.properties()`."""
+    """The SVG for a page whose style sheet contains `palette.properties()`."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(source)
@@ -98,7 +99,7 @@ def clean(source: str, *, name: str, title: str, description: str) -> str:
 
 
 def standalone(figure: str) -> str:
-    """The same with its style sheet and a surface, for a file of its own."""
+    """The SVG with its own style sheet and background, for a separate file."""
     head, rest = figure.split(">", 1)
     style = f"<style>{palette.properties()}text{{font-family:system-ui,sans-serif}}</style>"
     surface = f'<rect width="100%" height="100%" class="fill-surface" fill="{palette.light("surface")}"/>'

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: three digits, a unit, and never an exponent."""
+"""Readable numbers: three digits, a unit, and no exponent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEPS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """The value with that many significant digits, those before the point kept in any case."""
+    """The value with that many significant digits; digits before the point are always kept."""
     if value == 0 or not math.isfinite(value):
         return UNKNOWN if math.isnan(value) else f"{value:.0f}"
     before = math.floor(math.log10(abs(float(f"{value:.{significant - 1}e}")))) + 1
@@ -28,7 +28,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def round_duration(nanoseconds: float) -> str:
-    """For the ticks of an axis, which are round numbers."""
+    """A duration for an axis tick, which is a round number."""
     step, unit = next((step for step in _STEPS if nanoseconds >= step[0] * 0.9995), _STEPS[-1])
     return f"{nanoseconds / step:g} {unit}"
 
@@ -38,7 +38,7 @@ def size(count: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """A ratio, with two decimals only where the question is which side of 1 it is on."""
+    """A ratio; near 1 with two decimals, to show on which side of 1 it is."""
     if math.isnan(ratio):
         return UNKNOWN
     if ratio < 0.0995:
@@ -47,7 +47,7 @@ def times(ratio: float) -> str:
 
 
 def times_range(ratio: Range) -> str:
-    """From the lowest to the highest, or one of them where they read alike."""
+    """From lowest to highest, or one of them if they have the same text."""
     if times(ratio.low) == times(ratio.high):
         return times(ratio.low)
     return f"{times(ratio.low).removesuffix(TIMES)}{TO}{times(ratio.high)}"

@@ -1,1 +1,1 @@
-"""A Java, quiet sessions, and a cluster on this machine."""
+"""Finding a Java, quiet sessions, and a cluster on this machine."""

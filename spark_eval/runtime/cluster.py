@@ -1,10 +1,10 @@
 """A real Spark cluster on this machine: a master and its workers, each a process of its own.
 
-The wheel of pyspark has no start scripts for them, so their classes are started as they are, on ports that
-the system chooses, with all files in one temporary folder. Each process leads a session of its own, which
-Ctrl-C does not reach, and dies with the process that started it, even by `kill -9` (leash.py); the executors
-that a worker starts end when their worker or their driver is gone. The thread that starts a cluster has to
-live as long as the cluster: to Linux it is the parent.
+The wheel of pyspark has no start scripts, so the classes of master and workers are started directly, on ports
+that the system chooses, with all files in one temporary folder. Each process leads its own process session,
+so Ctrl-C does not reach it, and is killed when the process that started it dies, even by `kill -9`
+(leash.py). Executors end when their worker or their driver ends. The thread that starts a cluster must live
+as long as the cluster, because Linux treats that thread as the parent.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _WORKER_IS_UP = "Successfully registered with master"
 
 
 class ClusterError(echo.EchoError):
-    """A cluster that cannot be, or a process of it that did not start."""
+    """Invalid settings of a cluster, or a process that did not start."""
 
 
 @dataclass(slots=True)
 class ClusterProcess:
-    """A process of the cluster, which leads the session that its own children are in."""
+    """A process of the cluster, the leader of a process session that includes its children."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -52,21 +52,21 @@ class ClusterProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self.process.poll() is None
 
 
 @dataclass(slots=True)
 class Cluster:
-    """A cluster that runs; `master_url` is what a session is given."""
+    """A running cluster; pass `master_url` to a session."""
 
-    folder: Path  # logs, configuration, and what the executors write
-    environment: dict[str, str]  # what a program needs to use it, also one that knows nothing of echo_core
+    folder: Path  # logs, configuration, and files of executors
+    environment: dict[str, str]  # for programs that use the cluster, including those without echo_core
     master_url: str = ""
     members: list[ClusterProcess] = field(default_factory=list["ClusterProcess"])
 
     def lost(self) -> list[str]:
-        """The names of the processes that ended by themselves, or that somebody ended."""
+        """The names of processes that have ended."""
         return [member.name for member in self.members if not member.alive]
 
 
@@ -129,7 +129,7 @@ def _start_workers(made: Cluster, workers: int, cores: int, memory: str) -> None
 
 
 def _launch(made: Cluster, name: str, *command: str) -> ClusterProcess:
-    """Start a class of Spark's; the member is noted at once, so that it is stopped whatever comes."""
+    """Start a class of Spark, and register the process at once, so that it is always stopped."""
     home = made.environment.get("SPARK_HOME") or os.environ["SPARK_HOME"]
     leashed = (sys.executable, "-I", "-S", leash.__file__, str(os.getpid()))
     log = made.folder / f"{name}.log"
@@ -162,7 +162,7 @@ def _of_daemon(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _await(member: ClusterProcess, line: str) -> None:
-    """Wait for the line in the log that says that the process is ready."""
+    """Wait for the log line that says that the process is ready."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while line not in member.log.read_text(errors="replace"):
         if not member.alive:
@@ -175,17 +175,17 @@ def _await(member: ClusterProcess, line: str) -> None:
 
 
 def _reason(log: Path) -> str:
-    """What a log says of a failure: the exceptions, else its last lines."""
+    """The exceptions in a log, or else its last lines."""
     lines = log.read_text(errors="replace").splitlines()
     causes = [line for line in lines if "Exception" in line and not line.startswith("\tat ")]
     return "\n".join(f"    {line.strip()}" for line in (causes or lines)[-3:])
 
 
 def _write_configuration(made: Cluster, memory: str) -> None:
-    """So that a program that only says `SparkSession.builder.getOrCreate()` runs on this cluster."""
+    """Write a configuration with which a plain `SparkSession.builder.getOrCreate()` uses this cluster."""
     settings = {
         "spark.master": made.master_url,
-        "spark.executor.memory": memory,  # the default is more than a worker has: it would wait for ever
+        "spark.executor.memory": memory,  # with the default, more than a worker has, a job waits for ever
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
     }
@@ -196,7 +196,7 @@ def _write_configuration(made: Cluster, memory: str) -> None:
 
 
 def _stop(members: Sequence[ClusterProcess]) -> None:
-    """Ask first, so that workers end their executors; then see to it that nothing is left."""
+    """Terminate the processes, so that workers stop their executors; then kill what is left."""
     for member in reversed(members):
         with suppress(ProcessLookupError):
             os.killpg(member.process.pid, signal.SIGTERM)
@@ -223,7 +223,7 @@ def processes_of(sessions: set[int]) -> Iterator[int]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command `cluster`."""
+    """Add the arguments of the command `cluster`."""
     parser.add_argument("--workers", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--cores", type=int, default=1, help="of each worker; default: %(default)s")
     parser.add_argument("--memory", default=EXECUTOR_MEMORY, help="of each worker; default: %(default)s")
@@ -232,7 +232,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a command beside a cluster that ends with it; its exit status is the command's."""
+    """Start a cluster, run a command with it, and return the command's exit status."""
     begun = time.monotonic()
     plural = "" if arguments.workers == 1 else "s"
     say(f"starting a Spark master and {arguments.workers} worker{plural} on this machine")
@@ -251,7 +251,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _terminable() -> Generator[None]:
-    """SIGTERM ends us as Ctrl-C does: with everything stopped."""
+    """Handle SIGTERM like Ctrl-C, so that everything is stopped."""
 
     def interrupt(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
@@ -272,7 +272,7 @@ def _run_command(command: Sequence[str], made: Cluster) -> int:
     process = subprocess.Popen((*leashed, *command), env={**os.environ, **made.environment})
     try:
         status = process.wait()
-    except KeyboardInterrupt:  # which the command got as well
+    except KeyboardInterrupt:  # the command received it too
         _end(process, 0, signal.SIGTERM, signal.SIGKILL)
         raise
     except BaseException:

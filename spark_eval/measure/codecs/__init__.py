@@ -1,4 +1,4 @@
-"""The codecs under comparison, ours and the rivals, and how a cell of the comparison is made ready."""
+"""The codecs of the comparison, ours and the rivals, and how a cell is prepared."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _PACKAGES = {
 
 
 def installed() -> list[str]:
-    """The names of the codecs that this interpreter can run."""
+    """The names of codecs whose packages are installed."""
     return [name for name in CODECS if name not in _PACKAGES or _is_there(_PACKAGES[name])]
 
 
@@ -64,7 +64,7 @@ def _is_there(package: str) -> bool:
 
 
 def cells(codec: MeasuredCodec, shape: EventShape) -> list[Cell]:
-    """What there is to measure. Encoding has the sender "same" alone."""
+    """The cells of a codec and a shape. Encoding has the sender "same" only."""
     if codec.for_batches_only and not shape.is_batch:
         return []
     targets: list[Target] = [it for it in codec.targets if it == "objects" or shape.is_batch]
@@ -78,7 +78,7 @@ def cells(codec: MeasuredCodec, shape: EventShape) -> list[Cell]:
 
 
 def build(cell: Cell) -> Work:
-    """Makes a cell ready, and checks it once. Imports and the making of events are no part of its costs."""
+    """Prepare a cell and check it once. Its costs do not include imports and the creation of events."""
     codec, shape = CODECS[cell.codec], SHAPES[cell.shape]
     codec.load()
     source = codec.source(shape, cell.sender, cell.target)

@@ -1,7 +1,7 @@
-"""Arrow: a batch as a record batch of one row, whose particles are a list column.
+"""Arrow: a batch as a record batch of one row, with the particles as a list column.
 
-The schema is known to both sides, as our formats are; it does not travel with every message. Text of fixed
-size is binary of fixed size, which numpy takes without a copy.
+Both sides know the schema, as with our formats; it is not sent with every message. Text of fixed size is
+stored as binary of fixed size, which numpy reads without a copy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _particle_type(cls: type[Any]) -> Any:
 
 
 def _schema(cls: type[Any]) -> Any:
-    """Of a batch class: its header as it stands there, and what it has more of."""
+    """The schema of a batch class."""
     pa = _arrow()
     (particle,) = typing.get_args(hints(cls)["particles"])
     types = {
@@ -65,7 +65,7 @@ def _array(values: Any, type_: Any, dtype: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Arrow(MeasuredCodec):
-    """A message of a record batch, and back by numpy."""
+    """Encodes a record batch as a message; decodes by numpy."""
 
     def load(self) -> None:
         importlib.import_module("pyarrow.ipc")
@@ -111,7 +111,7 @@ def _list(column: Any, dtype: np.dtype[Any]) -> list[Any]:
 
 
 def _packer(cls: type[Any]) -> typing.Callable[[Any, dict[str, Any]], Any]:
-    """From the particles' columns and the values of a batch's other fields to a message."""
+    """A function from the columns of particles and a batch's other values to a message."""
     pa, schema = _arrow(), _schema(cls)
     (particle,) = typing.get_args(hints(cls)["particles"])
     struct = _particle_type(particle)

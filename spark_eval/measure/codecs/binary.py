@@ -1,4 +1,4 @@
-"""The rivals that need no schema, each as its best users call it: msgpack and pickle."""
+"""The rivals without a schema, msgpack and pickle, each used in its fastest way."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _pickle() -> tuple[Function, Function]:
 
 @dataclass(frozen=True, slots=True)
 class Values(MeasuredCodec):
-    """Codecs of Python's own values: an event becomes a row of them, or a dict by field name."""
+    """Codecs of Python values: an event is a row of values, or a dict by field name."""
 
     functions: Callable[[], tuple[Function, Function]]
     style: Style
@@ -83,7 +83,7 @@ class Values(MeasuredCodec):
 
 @dataclass(frozen=True, slots=True)
 class Pickle(MeasuredCodec):
-    """Instances as they are. A class with slots cannot take a field that it does not have: no "extra"."""
+    """Pickles instances. Unpickling a class with slots refuses unknown fields, so there is no "extra"."""
 
     def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
         return MeasuredCodec.source(self, shape, "same", "objects" if sender != "same" else target)
@@ -101,7 +101,7 @@ class Pickle(MeasuredCodec):
 
 
 class _Reordered(pickle.Pickler):
-    """Pickles as an interpreter does whose class of the same name has its slots in the opposite order."""
+    """Pickles like a process whose class has its slots in the opposite order."""
 
     def reducer_override(self, obj: Any) -> Any:
         if not hasattr(obj, "__dataclass_fields__") or isinstance(obj, type):
@@ -123,7 +123,7 @@ def _dump_columns(columns: Any) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PickledArray(MeasuredCodec):
-    """What numpy's users pickle: a batch with an array of records, which is one block of memory."""
+    """Pickles a batch with a numpy array of records, which is one block of memory."""
 
     def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
         batch = shape.sender_class(sender)

@@ -1,4 +1,4 @@
-"""What a codec under comparison is, and what is measured of it."""
+"""The interface of a codec in the comparison, and of a cell that is measured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One thing to measure. The target of an encoder is what it is given."""
+    """One thing to measure. The target of an encoder is its input."""
 
     codec: str
     operation: Operation
@@ -30,7 +30,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Costs:
-    """Of setting up one function; `compile_ns` is the part that goes into machine code."""
+    """Costs of creating a function; `compile_ns` is the part for compiling machine code."""
 
     setup_ns: int = 0
     compile_ns: int = 0
@@ -46,7 +46,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A cell made ready. `function(argument)` is what is timed; `check` raises where its result is wrong."""
+    """A prepared cell. `function(argument)` is timed; `check` raises if its result is wrong."""
 
     function: Function
     argument: Any
@@ -57,7 +57,7 @@ class Work:
     compile_ns: int
 
     def call(self) -> object:
-        """Once."""
+        """Call the function once."""
         return self.function(self.argument)
 
 
@@ -69,7 +69,7 @@ BOTH_OPERATIONS: tuple[Operation, ...] = ("encode", "decode")
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCodec(abc.ABC):
-    """Encoders and decoders of one kind.
+    """Creates encoders and decoders of one kind.
 
     A target "objects" is an instance of the receiver's class; "columns" is a dict with a numpy array for each
     field of a batch's particles, text as numpy's bytes.
@@ -84,22 +84,22 @@ class MeasuredCodec(abc.ABC):
 
     @property
     def is_positional(self) -> bool:
-        """Fields are told apart by where they stand, so senders may only have more at the end."""
+        """Fields are identified by position, so a sender can have additional fields at the end only."""
         return False
 
-    def load(self) -> None:  # noqa: B027 - most need no more than Python brings
-        """Imports what it needs, which is no part of any cost."""
+    def load(self) -> None:  # noqa: B027 - most need the standard library only
+        """Import what is needed; not part of any cost."""
 
     def source(self, shape: EventShape, sender: Sender, target: Target) -> Any:
-        """What `encoder`'s function takes: the sender's event, or the columns of a batch."""
+        """The input of the encoder: the sender's event, or the columns of a batch."""
         if target == "columns" and sender == "same":
             return columns_of(shape.values(), Particle)
         return instance(shape.sender_class(sender, positional=self.is_positional), shape.values())
 
     @abc.abstractmethod
     def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
-        """From the sender's events to bytes; the cost of setting it up is that of the sender."""
+        """Create a function that encodes the sender's events; `costs` are the sender's."""
 
     @abc.abstractmethod
     def decoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
-        """From the sender's bytes to the target."""
+        """Create a function that decodes the sender's bytes to the target."""

@@ -1,7 +1,7 @@
-"""Functions as a rival's best user would write them by hand for one class, even for one of 200 fields.
+"""Functions as an expert user of a rival would write them by hand for a class, even one with 200 fields.
 
-CPython reads attributes that are written out three times faster than by `attrgetter`, and the same holds for
-the rest; so these functions are written as source text.
+CPython reads attributes that are written out three times as fast as by `attrgetter`, and similarly for other
+operations. So these functions are generated as source text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Function = Callable[[Any], Any]
 
 
 def compiled(text: str, names: dict[str, Any]) -> Function:
-    """The function of one argument, `it`, that returns the expression."""
+    """A function with one argument, `it`, that returns the value of the expression."""
     function: Function = eval(f"lambda it: {text}", dict(names))
     return function
 
 
 def writer(cls: type[Any], style: Style) -> Function:
-    """From an event to its values: tuples or dicts, with arrays as bytes."""
+    """A function from an event to its values: tuples or dicts, with arrays as bytes."""
     return compiled(_written(MemberKind("record", cls=cls), "it", style, 0), {})
 
 
@@ -45,7 +45,7 @@ def _written(kind: MemberKind, it: str, style: Style, depth: int) -> str:
 
 @dataclass(slots=True)
 class _RowReaderText:
-    """`width` cuts what a sender has at the end of each record beyond the class's own fields."""
+    """The source text of a function from values to an event; `is_cut` ignores extra values of a row."""
 
     style: Style
     is_cut: bool
@@ -72,13 +72,13 @@ class _RowReaderText:
 
 
 def reader(cls: type[Any], style: Style, *, is_cut: bool = False) -> Function:
-    """From such values to an event; `is_cut` where a sender's rows have more at their end."""
+    """A function from such values to an event; `is_cut`: the sender's rows have additional values."""
     reading = _RowReaderText(style, is_cut)
     return compiled(reading.read(MemberKind("record", cls=cls), "it", 0), reading.names)
 
 
 def column_maker(cls: type[Any], access: str) -> Function:
-    """From a list of records to a dict of arrays; `access` is how a field is had: `x[{!r}]`, `x.{}`."""
+    """A function from a list of records to a dict of arrays; `access` reads a field: `x[{!r}]`, `x.{}`."""
     parts = [
         f"{name!r}: fromiter([{access.format(name)} for x in it], {dtype.str!r}, len(it))"
         for name, dtype in dtypes(cls).items()
@@ -87,7 +87,7 @@ def column_maker(cls: type[Any], access: str) -> Function:
 
 
 def row_columns(cls: type[Any]) -> Function:
-    """From a list of rows to a dict of arrays."""
+    """A function from a list of rows to a dict of arrays."""
     kinds = list(dtypes(cls).items())
 
     def columns(rows: Any) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def row_columns(cls: type[Any]) -> Function:
 
 
 def column_rows(columns: Any) -> Any:
-    """From a dict of arrays to rows."""
+    """Convert a dict of arrays to rows."""
     lists = [_texts(column) if column.dtype.kind == "S" else column.tolist() for column in columns.values()]
     return list(zip(*lists, strict=True))
 
@@ -111,7 +111,7 @@ def _texts(column: Any) -> list[str]:
 
 
 def batch_of_columns(cls: type[Any], style: Style) -> Function:
-    """From a dict of arrays to a batch's values."""
+    """A function from a dict of arrays to a batch's values."""
     names = list(members(cls))
 
     def rows(columns: Any) -> Any:
@@ -126,6 +126,6 @@ def batch_of_columns(cls: type[Any], style: Style) -> Function:
 
 
 def batch_objects(columns: Any) -> Batch:
-    """From a dict of arrays to a batch of instances."""
+    """Convert a dict of arrays to a batch of instances."""
     found = list(starmap(Particle, column_rows(columns)))
     return Batch(STEP, len(found), found)

@@ -1,4 +1,4 @@
-"""What the rivals need to know of an event class: the kind of each field, as Python and numpy name it."""
+"""The kinds of an event class's fields, as Python and numpy see them; for the rivals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from echo_core.spark_eval.measure.workloads import Values, hints
 
 What = Literal["bool", "int", "float", "text", "numbers", "list", "record"]
 SCALARS: dict[Any, What] = {bool: "bool", int: "int", float: "float", str: "text", np.ndarray: "numbers"}
-NUMBERS = "f4"  # the one kind of number that the events' arrays hold
+NUMBERS = "f4"  # the only dtype of arrays in the events
 
 
 @dataclass(frozen=True, slots=True)
 class MemberKind:
-    """`item` is what a list holds, `cls` the class of a record; `is_single` is a float of 32 bits."""
+    """`item` is the kind of a list's items, `cls` the class of a record; `is_single`: a 32-bit float."""
 
     what: What
     is_optional: bool = False
@@ -57,7 +57,7 @@ def members(cls: type[Any]) -> Members:
 
 
 def kind_of(hint: Any) -> MemberKind:
-    """The kind that an annotation stands for."""
+    """The kind of an annotation."""
     if typing.get_origin(hint) is types.UnionType:
         value = next(it for it in typing.get_args(hint) if it is not types.NoneType)
         return dataclasses.replace(kind_of(value), is_optional=True)
@@ -76,7 +76,7 @@ def dtypes(cls: type[Any]) -> dict[str, np.dtype[Any]]:
 
 
 def check_object(found: Any, values: Values, cls: type[Any], path: str = "") -> None:
-    """An event has these values, each of the type that it had."""
+    """Raise unless an event has these values, with the same types."""
     for name, kind in members(cls).items():
         _check_value(getattr(found, name), values[name], kind, f"{path}.{name}")
 
@@ -95,7 +95,7 @@ def _check_value(found: Any, expected: Any, kind: MemberKind, path: str) -> None
 
 
 def check_columns(found: Any, expected: dict[str, np.ndarray[Any, Any]]) -> None:
-    """A dict of arrays with these names, dtypes and values."""
+    """Raise unless a dict of arrays has these names, dtypes and values."""
     _demand(list(found) == list(expected), list(found), list(expected), "columns")
     for name, column in expected.items():
         _demand(_are_same_arrays(found[name], column), found[name], column, name)

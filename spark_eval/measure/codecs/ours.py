@@ -1,4 +1,4 @@
-"""This library's codecs: the same bytes as instances of a dataclass, as events, as records and as columns."""
+"""This library's codecs, with the same bytes: dataclasses, events, arrays of records, columns."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ FOREIGN_ABI = "s390x"
 
 @cache
 def _load() -> None:
-    """The first code of a process brings the compiler with it."""
+    """Import the compiler, by compiling something."""
     foreign = echo.format_of(Particle, abi=FOREIGN_ABI)
     echo.decoder(Particle, sender=foreign, tier="compiled")
 
 
 def _sender_format(cls: type[Any], sender: Sender) -> echo.Format:
-    """The sender's format as a receiver learns it: from its metadata alone."""
+    """The sender's format, read from its metadata as a receiver does."""
     format_ = echo.format_of(cls, abi=FOREIGN_ABI if sender == "big-endian" else "native")
     return echo.Format.from_metadata(format_.metadata)
 
 
 @dataclass(frozen=True, slots=True)
 class Objects(MeasuredCodec):
-    """Events of a class. `is_event` for `@echo.event`; with `is_read` every field is read after decoding."""
+    """Events of a class. `is_event`: an `@echo.event`; `is_read`: every field is read after decoding."""
 
     is_event: bool = False
     is_read: bool = False
@@ -91,9 +91,10 @@ def _then_read(decode: Function, read: Function) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Arrays(MeasuredCodec):
-    """Batches whose particles are a numpy array of records: its fields, or contiguous columns of their own.
+    """Batches with a numpy array of records; the columns are its fields, or contiguous arrays.
 
-    What is encoded is the event with its array ("echo array"), or columns that are put into one first.
+    The input of encoding is the event with its array ("echo array"), or columns that are first written to an
+    array.
     """
 
     is_contiguous: bool

@@ -1,4 +1,4 @@
-"""protobuf: messages that are declared at run time, made from instances and turned into instances."""
+"""protobuf: message classes declared at run time, converted from and to instances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from echo_core.spark_eval.measure.workloads import MORE, STEP, Batch, EventShape
 PACKAGE = "spark_eval"
 MODULES = ("descriptor_pb2", "descriptor_pool", "message_factory")
 MORE_NAMES = [name for name, _ in MORE]
-FIRST_OF_MORE = 1001  # a new field takes a new number, wherever it stands
+FIRST_OF_MORE = 1001  # additional fields get new numbers, whatever their position
 
 
 def _module(name: str) -> Any:
@@ -29,7 +29,7 @@ def _module(name: str) -> Any:
 
 
 def message_classes(cls: type[Any], receiver: type[Any]) -> dict[type[Any], Any]:
-    """The message class of an event class and of each that it holds. Numbers are those of the receiver."""
+    """Message classes for an event class and its nested classes. Field numbers are the receiver's."""
     file: Any = _module("descriptor_pb2").FileDescriptorProto(
         name="events.proto", package=PACKAGE, syntax="proto3"
     )
@@ -80,7 +80,7 @@ def _type(kinds: Any, kind: MemberKind) -> Any:
 
 
 def _written(kind: MemberKind, it: str, depth: int) -> str:
-    """The expression that makes a message of an instance."""
+    """The expression that creates a message from an instance."""
     if kind.what == "record":
         its = members(kind.record).items()
         parts = [f"{name}={_written(k, f'{it}.{name}', depth)}" for name, k in its]
@@ -93,7 +93,7 @@ def _written(kind: MemberKind, it: str, depth: int) -> str:
 
 @dataclass(slots=True)
 class _MessageReaderText:
-    """The expression that makes an instance of a message."""
+    """Builds the expression that creates an instance from a message."""
 
     names: dict[str, Any] = field(default_factory=lambda: {"array": np.array, "list": list})
 
@@ -118,7 +118,7 @@ class _MessageReaderText:
 
 @dataclass(frozen=True, slots=True)
 class Protobuf(MeasuredCodec):
-    """Reordered fields keep their numbers, and so their place among the bytes."""
+    """Encodes messages. Reordered fields keep their numbers, and so their order in the bytes."""
 
     def load(self) -> None:
         for name in MODULES:
@@ -145,7 +145,7 @@ class Protobuf(MeasuredCodec):
 
 
 def _of_columns(made: dict[type[Any], Any]) -> Function:
-    """From columns to the message of a batch."""
+    """A function from columns to the message of a batch."""
     one, many = made[Particle], made[Batch]
     parts = ", ".join(f"{name}=x[{i}]" for i, name in enumerate(members(Particle)))
     particles = compiled(f"[one({parts}) for x in it]", {"one": one})

@@ -1,5 +1,5 @@
-"""XML, the ways Python's users write it: an element for each field by ElementTree or lxml, and attributes
-that expat reads, which is the fastest.
+"""XML in the usual ways of Python: an element per field by ElementTree or lxml, or attributes read by expat,
+which is the fastest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FROM_TEXT: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Trees(MeasuredCodec):
-    """Elements by a module that has ElementTree's functions. What is None has no element."""
+    """Elements, by a module with the interface of ElementTree. None has no element."""
 
     module: str
 
@@ -126,7 +126,7 @@ def _element_reader(cls: type[Any]) -> Function:
 
 
 def _from_text(required: str, optional: str, read: str, kind: MemberKind) -> str:
-    """The expression of a value, from that of its text. An element without text stands for empty text."""
+    """The expression of a value, given that of its text. An element without text means empty text."""
     if kind.what == "text":
         return optional if kind.is_optional else f"({required} or '')"
     if kind.is_optional:
@@ -135,7 +135,7 @@ def _from_text(required: str, optional: str, read: str, kind: MemberKind) -> str
 
 
 def _reader_of_lists(cls: type[Any]) -> Function:
-    """A record whose children are not texts alone."""
+    """A reader for records with lists."""
     readers = [(name, _child_reader(kind)) for name, kind in members(cls).items()]
 
     def read(element: Any) -> Any:
@@ -155,7 +155,7 @@ def _child_reader(kind: MemberKind) -> Function:
 
 
 def _columns_of_texts() -> Function:
-    """From the texts of each particle to columns."""
+    """A function from the texts of each particle to columns."""
     kinds = [(name, FROM_TEXT[members(Particle)[name].what], it) for name, it in dtypes(Particle).items()]
 
     def columns(found: Any) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def _columns_of_texts() -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Expat(MeasuredCodec):
-    """Attributes: an element for each record, named by its list, and a handler that builds objects."""
+    """Attributes: an element per record, named by its list, and an expat handler that builds objects."""
 
     def encoder(self, shape: EventShape, sender: Sender, target: Target, costs: Costs) -> Function:
         names = {"escape": _escape, "optional": _optional, "numbers": _numbers_to_text, "join": "".join}
@@ -194,7 +194,7 @@ def _optional(name: str, value: Any) -> str:
 
 
 def _written(kind: MemberKind, it: str, tag: str, depth: int) -> str:
-    """The expression of a record's text, by the operator `%`, which is as fast as an f-string."""
+    """The expression of a record's text; the operator `%` is as fast as an f-string."""
     if kind.what == "text":
         return f"'<{tag} v=\"%s\"/>' % escape({it})"
     attributes = ""
@@ -217,7 +217,7 @@ def _written(kind: MemberKind, it: str, tag: str, depth: int) -> str:
 
 @dataclass(slots=True)
 class _Element:
-    """What becomes of the elements of one name: an object, for the list of this name of the last `parent`."""
+    """How elements of a name are handled: `make` an object, and append it to a list of the last `parent`."""
 
     make: Function
     parent: str
@@ -236,7 +236,7 @@ def _elements(cls: type[Any], tag: str, parent: str) -> dict[str, _Element]:
 
 
 def _attribute_reader(cls: type[Any]) -> Function:
-    """From attributes to an instance with empty lists, which are filled as their elements come."""
+    """A function from attributes to an instance with empty lists, to be filled by child elements."""
     names: dict[str, Any] = {"cls": cls}
     parts: list[str] = []
     for name, kind in members(cls).items():
@@ -271,7 +271,7 @@ def _handler_of(cls: type[Any]) -> Function:
 
 
 def _attributes(data: bytes, tag: str) -> list[dict[str, str]]:
-    """Those of every element of a name."""
+    """The attributes of all elements of a name."""
     found: list[dict[str, str]] = []
 
     def start(name: str, attributes: dict[str, str]) -> None:
