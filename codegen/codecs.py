@@ -48,10 +48,12 @@ class Codec(Generic[T]):
 
     @property
     def format(self) -> Format:
+        """The format that events are encoded to."""
         return self.generic.format
 
     @property
     def sender(self) -> Format:
+        """The format of the bytes that are decoded."""
         return self.generic.sender
 
     @property
@@ -88,13 +90,32 @@ def codec(
     lossy: bool = False,
     tier: Tier = "auto",
 ) -> Codec[Any]:
-    """The codec of a class, or of a class made for the sender's format.
+    """The four functions that encode and decode events of a class, one by one or many at once.
 
-    Events are encoded as the machine named by `abi` lays them out. `sender` is the format of what is decoded;
-    without it that is the same. `lossy` consents to conversions that may lose: a value that does not fit is
-    then a ConversionError. `tier` "auto" does without compiled code until it is ready, "compiled" waits for
-    what code there can be (CompileError: there is only the generic codec), "interpreted" takes that codec.
-    IncompatibleError says why no path leads from the sender.
+    Arguments:
+        cls: the event class, or None for a class that is made for the sender's format.
+        sender: the format of the bytes that are decoded; by default the one that is encoded to.
+        abi: the machine whose layout events are encoded in, as in `format_of`.
+        lossy: whether to consent to conversions that may lose. A value that does not fit is then a
+            ConversionError when it is decoded.
+        tier: "auto" works without compiled code until that is ready, "compiled" waits for it here,
+            "interpreted" never compiles.
+
+    Raises:
+        FormatError: `cls` has no layout, `abi` or `tier` is not known, or there is no `cls` and no `sender`.
+        IncompatibleError: the sender's format cannot be converted; the message lists every reason.
+        CompileError: `tier` is "compiled", and there can be no code for this class.
+
+    `encode` raises EncodeError, and EncodeTypeError where a type is wrong. `decode` raises WireError for
+    bytes that are no record of the sender's format, and ConversionError.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> codec = echo.codec(Point)
+    >>> data = codec.encode_many([Point(1.0), Point(2.0)])
+    >>> [point.x for point in codec.decode_many(data)]
+    [1.0, 2.0]
     """
     cls = _class_for(cls, sender)
     format_ = format_of(cls, abi=abi)
@@ -111,7 +132,26 @@ def _class_for(cls: type[Any] | None, sender: Format | None) -> type[Any]:
 
 
 def encoder(cls: type[T], *, abi: str | Abi = "native", tier: Tier = "auto") -> Callable[[T], bytes]:
-    """A function from events of `cls` to bytes, in the layout of this machine or of the one named."""
+    """A function from events of a class to bytes: their records.
+
+    Arguments:
+        cls: the event class.
+        abi: the machine whose layout the bytes have, as in `format_of`.
+        tier: when to compile, as in `codec`.
+
+    Raises:
+        FormatError, CompileError: as `codec` does.
+
+    The function raises EncodeError for a value that its field cannot hold, and EncodeTypeError for one of a
+    wrong type; the message names the field.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: echo.Int16
+    >>> encode = echo.encoder(Point, abi="s390x")
+    >>> encode(Point(258))
+    b'\\x01\\x02'
+    """
     format_ = format_of(cls, abi=abi)
     return Codec(cls, format_, format_, lossy=False, tier=tier, ways=Ways.ENCODE).encode
 
@@ -135,9 +175,26 @@ def decoder(
     lossy: bool = False,
     tier: Tier = "auto",
 ) -> Callable[[Data], Any]:
-    """A function from a sender's bytes to events of `cls`, or of a class made for the sender's format.
+    """A function from a sender's bytes to events of a class.
 
-    The options are those of `codec`.
+    Arguments:
+        cls: the event class, or None for a class that is made for the sender's format.
+        sender: the format of the bytes; by default the class's own on this machine.
+        lossy: whether to consent to conversions that may lose, as in `codec`.
+        tier: when to compile, as in `codec`.
+
+    Raises:
+        FormatError, IncompatibleError, CompileError: as `codec` does.
+
+    The function raises WireError for bytes that are no record of the sender's format, and ConversionError
+    for a value that does not fit.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: echo.Int16
+    >>> decode = echo.decoder(Point, sender=echo.format_of(Point, abi="s390x"))
+    >>> decode(b"\\x01\\x02").x
+    258
     """
     cls = _class_for(cls, sender)
     format_ = format_of(cls)

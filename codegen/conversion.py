@@ -213,11 +213,31 @@ def _as_array(source: Buffer) -> np.ndarray[Any, Any]:
 
 
 def converter(sender: Format, receiver: Format, *, lossy: bool = False, tier: Tier = "auto") -> Converter:
-    """A built-in function from a sender's bytes to a receiver's: `convert(source[, target])`.
+    """A function from a sender's bytes to a receiver's, without objects: `convert(source[, target])`.
 
-    `source` holds one record, or for formats without variable parts any number of them. The result is bytes;
-    with `target`, a writable buffer, it is the number of bytes written there. `tier` "auto" interprets until
-    compiled code is ready, "compiled" waits for it here, "interpreted" never compiles.
+    `source` holds one record, or any number of them where neither format has variable parts. The result is
+    bytes, or with `target`, a writable buffer, the number of bytes written there.
+
+    Arguments:
+        sender: the format of the source.
+        receiver: the format of the result.
+        lossy: whether to consent to conversions that may lose, as in `codec`.
+        tier: when to compile, as in `codec`; "auto" interprets until compiled code is ready.
+
+    Raises:
+        IncompatibleError: the sender's format cannot be converted, or only a class could make a default.
+        FormatError: `tier` is not known.
+        CompileError: `tier` is "compiled", and the compiler refused.
+
+    The function raises WireError for bytes that are no record of the sender's format, ConversionError for a
+    value that does not fit, and FormatError for a target that is too small or overlaps the source.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: echo.Int16
+    >>> convert = echo.converter(echo.format_of(Point, abi="s390x"), echo.format_of(Point, abi="x86_64"))
+    >>> convert(b"\\x01\\x02")
+    b'\\x02\\x01'
     """
     conversion = Conversion(sender, receiver, lossy=lossy)
     conversion.begin(tier)

@@ -31,7 +31,14 @@ class Diagnostics:
 
 
 def diagnostics() -> Diagnostics:
-    """The state of the compiler, its cache on disk, and the thread that compiles."""
+    """The state of the compiler, its cache on disk, and the thread that compiles; for bug reports.
+
+    >>> report = echo.diagnostics()
+    >>> report.event_code  # why no code is compiled for event classes; empty where it is
+    ''
+    >>> print(report)  # doctest: +ELLIPSIS
+    target      ...
+    """
     target = engine.native_target()
     return Diagnostics(
         target=f"{target.triple} {target.cpu}",

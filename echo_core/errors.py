@@ -9,7 +9,21 @@ from __future__ import annotations
 
 
 class EchoError(Exception):
-    """The root: `except EchoError` catches all of them and nothing else."""
+    """The root: `except EchoError` catches all errors of this library and nothing else.
+
+    Arguments:
+        message: what was expected and what came.
+        path: the field that it is about, such as `Particle.cells[2].x`; also the attribute `path`.
+        hint: the way out.
+
+    >>> try:
+    ...     echo.encoder(echo.Format.from_c("struct P { int x; };").record_class())("text")
+    ... except echo.EchoError as error:
+    ...     print(error)
+    ...     print(error.path)
+    Expected `P`, got `str` - at `P`
+    P
+    """
 
     def __init__(self, message: str, *, path: str = "", hint: str = "") -> None:
         where = f" - at `{path}`" if path else ""

@@ -32,9 +32,21 @@ def field(
 ) -> Any:
     """A dataclass field that also knows its former names, its unit and what it means.
 
-    `aliases` are former names: a sender that still uses one of them is understood, and so is this sender by
-    a receiver that does. `unit` and `aliases` belong to the format and travel; `doc` stays here. The other
-    options are those of `dataclasses.field`.
+    Arguments:
+        aliases: the field's former names. A sender that still uses one is understood, and a receiver that
+            still uses one understands this sender. They travel with the format.
+        unit: a unit such as `"m/s"`. It travels with the format; a comparison notes where two differ.
+        doc: what the field means, for people. It is shown by `describe()` and `to_c()` and never sent.
+        default, default_factory, init, repr, compare, hash, kw_only: as in `dataclasses.field`.
+
+    Raises:
+        FormatError: `aliases` is no tuple of names, or `unit` or `doc` is no text.
+
+    >>> @echo.event
+    ... class Particle:
+    ...     temperature: float = echo.field(default=300.0, aliases=("temp",), unit="K")
+    >>> echo.format_of(Particle).fields[0].aliases
+    ('temp',)
     """
     if isinstance(cast("object", aliases), str):
         msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
@@ -67,10 +79,27 @@ def event(
 
 @dataclass_transform(field_specifiers=(field, dataclasses.field))
 def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[[type[T]], type[T]]:
-    """A dataclass whose instances hold their record as it lies in memory; assignments are checked.
+    """A dataclass whose instances hold their record as it lies in memory.
 
-    Takes `frozen`, `order`, `eq` and `kw_only` as `dataclasses.dataclass` does. A class that names another
-    one which is not defined yet is checked on first use instead, and is a dataclass with slots.
+    Use it as `@echo.event` or `@echo.event(frozen=True)`. The class's layout is checked here, and values are
+    checked when they are assigned. A class with an annotation that names a class which is not defined yet is
+    checked on first use, and is a plain dataclass with slots.
+
+    Arguments:
+        cls: the class with annotated fields, given by `@echo.event` itself.
+        options: `frozen`, `order`, `eq` and `kw_only`, as in `dataclasses.dataclass`.
+
+    Raises:
+        FormatError: a field's type has no layout; the message names the field and what to use instead.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    ...     y: echo.Float32 = 0.0
+    >>> point = Point(1.5)
+    >>> point.y = "far"
+    Traceback (most recent call last):
+    echo_core.errors.EncodeTypeError: Expected `float32`, got `str` - at `Point.y`
     """
 
     from echo_core.codegen.events.record_types import (

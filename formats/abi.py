@@ -20,7 +20,21 @@ ByteOrder = Literal["little", "big"]
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """The layout rules of one machine. `max_alignment` caps what any member asks for."""
+    """The layout rules of one machine, for `abi=` where no name fits.
+
+    Arguments:
+        name: any text, for messages.
+        byte_order: `"little"` or `"big"`.
+        pointer_size, long_size: of a pointer and of C's `long`, 4 or 8.
+        max_alignment: a limit to the alignment of any member: 1, 2, 4, 8 or 16.
+
+    Raises:
+        FormatError: one of these is anything else.
+
+    >>> packed = echo.Abi("embedded", "big", 4, 4, max_alignment=1)
+    >>> echo.Format.from_c("struct Point { char c; double x; };", abi=packed).size_bytes
+    9
+    """
 
     name: str
     byte_order: ByteOrder

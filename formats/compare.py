@@ -50,7 +50,11 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The verdict on one field. `sender` and `receiver` are its types, empty where one lacks it."""
+    """The verdict on one field.
+
+    `path` is the receiver's field, such as `New.id`, or the sender's where the receiver ignores it. `sender`
+    and `receiver` are the types, empty where one side lacks the field. `reason` says why, for people.
+    """
 
     path: str
     verdict: Verdict
@@ -61,7 +65,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All verdicts, in the receiver's order, what it ignores last."""
+    """The result of `compare`: an `Entry` for each field, at every depth.
+
+    `entries` stand in the receiver's order, those that it ignores last. `is_same` is true where the receiver
+    can use the sender's bytes as they are. `str` gives a table, a notebook shows one.
+    """
 
     sender: str
     receiver: str
@@ -75,6 +83,7 @@ class Report:
 
     @property
     def is_accepted(self) -> bool:
+        """Whether every field of the receiver can be filled."""
         return not self.refused
 
     def raise_if_refused(self) -> None:
@@ -102,7 +111,27 @@ _HEADER = ("field", "verdict", "sender", "receiver", "reason")
 
 
 def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
-    """What becomes of `sender`'s records in `receiver`'s; `lossy` consents to conversions that may lose."""
+    """What becomes of each field of a sender's records where a receiver takes them. It raises nothing.
+
+    Arguments:
+        sender: the format of the records.
+        receiver: the format that they are converted to.
+        lossy: whether to consent to conversions that may lose, such as int64 to int32. Each value is then
+            checked, and one that does not fit is a ConversionError when it is converted.
+
+    >>> @echo.event
+    ... class Old:
+    ...     id: echo.Int32
+    >>> @echo.event
+    ... class New:
+    ...     id: int
+    ...     note: str = "none"
+    >>> print(echo.compare(echo.format_of(Old), echo.format_of(New)))
+    Old -> New: accepted
+    field     verdict    sender  receiver  reason
+    New.id    widened    int32   int64     `int32` to `int64`
+    New.note  defaulted          str       the sender has no such field
+    """
     comparison = _Comparison(sender.layout, receiver.layout, lossy)
     entries = tuple(comparison.records(sender.record, receiver.record, receiver.name))
     is_same = (

@@ -49,9 +49,27 @@ _FORMATS = "__echo_formats__"
 
 
 def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
-    """The format of an event class, as the machine named by `abi` lays it out.
+    """The format of an event class: how its records lie in memory, on this machine or on another.
 
-    Names in annotations mean what they mean where they were written; see `formats/hints.py`.
+    It is made once for each class and machine. Names in annotations mean what they mean where they were
+    written; see `formats/hints.py`.
+
+    Arguments:
+        cls: a class made by `@echo.event` or `@dataclass`.
+        abi: the machine: `"native"`, a name such as `"x86_64"` or `"s390x"`, or an `Abi`.
+
+    Raises:
+        FormatError: `cls` is no dataclass, one of its fields has no layout, or `abi` is not known.
+
+    >>> @echo.event
+    ... class Reading:
+    ...     id: int
+    ...     volts: echo.Float32
+    >>> print(echo.format_of(Reading, abi="s390x"))
+    Reading: 16 bytes, big-endian, aligned to 8, pointers of 8
+    offset  size  type     field
+         0     8  int64    id
+         8     4  float32  volts
     """
     try:
         formats: dict[str | Abi, Format] = vars(cls)[_FORMATS]

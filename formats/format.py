@@ -23,15 +23,30 @@ from echo_core.formats.types import Field, Record, has_parts
 class Format:
     """What an event looks like in the memory of the machine that made it.
 
-    Two formats are equal when their layouts are, names, defaults, aliases and units included; then their
-    metadata and tokens are equal too. Documentation and Python types take no part in it.
+    `format_of`, `from_metadata`, `from_dtype` and `from_c` make formats. Two are equal when their layouts
+    are, names, defaults, aliases and units included; then their metadata and tokens are equal too.
+    Documentation and Python types take no part in it. `str` gives the table of `describe`.
     """
 
     layout: Layout
 
     @classmethod
     def from_metadata(cls, metadata: bytes) -> Format:
-        """The format that a peer's metadata describes, or WireError."""
+        """The format that a sender's metadata describes.
+
+        Arguments:
+            metadata: the bytes of `Format.metadata`, from any machine and of any origin.
+
+        Raises:
+            WireError: the bytes are no metadata, or exceed a limit.
+
+        >>> @echo.event
+        ... class Point:
+        ...     x: float
+        >>> sent = echo.format_of(Point, abi="s390x").metadata
+        >>> echo.Format.from_metadata(sent)
+        Format(Point, 8 bytes, big, 1 fields)
+        """
         from echo_core.formats.metadata import from_metadata
 
         data = bytes(metadata)
@@ -41,34 +56,62 @@ class Format:
 
     @classmethod
     def from_dtype(cls, dtype: np.dtype[Any] | type[Any] | str, *, name: str = "Record") -> Format:
-        """The format of a numpy structured dtype's records, at the offsets that numpy gave them."""
+        """The format of a numpy structured dtype's records, at the offsets that numpy gave them.
+
+        Arguments:
+            dtype: a structured dtype, or what `numpy.dtype` makes one of.
+            name: the name of the record.
+
+        Raises:
+            FormatError: the dtype has no fields, or one that no record can have, such as an object.
+
+        >>> echo.Format.from_dtype(np.dtype([("x", "<f8"), ("n", "<i4")]), name="Point")
+        Format(Point, 12 bytes, little, 2 fields)
+        """
         return cls(dtypes.layout_of(np.dtype(dtype), name))
 
     @classmethod
     def from_c(cls, text: str, *, name: str | None = None, abi: str | Abi = "native") -> Format:
-        """The format of a struct declared in C: the one called `name`, or the last in the text."""
+        """The format of a struct declared in C.
+
+        Arguments:
+            text: declarations, without a preprocessor's lines that define anything.
+            name: the struct's name; by default the last struct in the text.
+            abi: the machine, as in `format_of`.
+
+        Raises:
+            FormatError: the text is no C that this reads, or a member has no layout; the message says where.
+
+        >>> echo.Format.from_c("struct Point { double x; int n; };", abi="i386").size_bytes
+        12
+        """
         from echo_core.formats.c import declarations
 
         return cls(declarations.layout_of(text, name, abi))
 
     @property
     def name(self) -> str:
+        """The record's name: the class's, for a declared format."""
         return self.layout.record.name
 
     @property
     def fields(self) -> tuple[Field, ...]:
+        """The fields, in the order in which they were declared."""
         return self.layout.record.fields
 
     @property
     def record(self) -> Record:
+        """The struct: its fields with their offsets, its size and its alignment."""
         return self.layout.record
 
     @property
     def byte_order(self) -> ByteOrder:
+        """`"little"` or `"big"`."""
         return self.layout.byte_order
 
     @property
     def pointer_size(self) -> int:
+        """The size of pointers, and so of the slots of variable parts: 4 or 8."""
         return self.layout.pointer_size
 
     @property
@@ -83,33 +126,43 @@ class Format:
 
     @cached_property
     def metadata(self) -> bytes:
-        """The description to send to who has never seen this format."""
+        """The description for a receiver that has never seen this format; see `from_metadata`."""
         from echo_core.formats.metadata import to_metadata
 
         return to_metadata(self.layout)
 
     @cached_property
     def token(self) -> Token:
-        """The name of this format, anywhere."""
+        """The format's identity: a hash of its metadata, the same in every process."""
         return Token.of(self.metadata)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The numpy dtype of the same memory; FormatError for a record with variable parts."""
+        """The numpy dtype of the same memory. Raises FormatError for a record with variable parts."""
         return dtypes.dtype_of(self.layout)
 
     def to_c(self) -> str:
-        """A C header whose struct lies in memory exactly so, or does not compile."""
+        """A C header whose struct lies in memory exactly so, or does not compile.
+
+        >>> header = echo.Format.from_c("struct Point { double x; };").to_c()
+        >>> "double x;" in header
+        True
+        """
         from echo_core.formats.c import header
 
         return header.header_of(self.layout)
 
     def record_class(self) -> type[Any]:
-        """A dataclass for these records: the declared class, or one made for a format met on the wire."""
+        """The dataclass of these records: the declared one, or one made for a format met on the wire.
+
+        >>> cls = echo.Format.from_c("struct Point { double x; };").record_class()
+        >>> cls(x=1.5)
+        Point(x=1.5)
+        """
         return record_class.class_of(self.layout.record)
 
     def describe(self) -> str:
-        """A table of the fields for a terminal."""
+        """A table of the fields for a terminal: offset, size, type, name, default, notes."""
         from echo_core.formats.tables import layout_as_text
 
         return layout_as_text(self.layout)

@@ -230,7 +230,10 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One member of a record. `aliases` are its former names."""
+    """One member of a record: its name, type and offset, and what `echo.field` said of it.
+
+    `default` is None where the sender has to have the field. `doc` takes no part in equality.
+    """
 
     name: str
     type: Type
@@ -242,6 +245,7 @@ class Field:
 
     @property
     def end(self) -> int:
+        """The offset behind the field."""
         return self.offset + self.type.size
 
 

@@ -34,9 +34,28 @@ def array_decoder(
 ) -> ArrayDecoder:
     """A function from many records of a sender to a numpy structured array of the class's records.
 
-    Records that are laid out alike already are not copied: the array is a view of the buffer, and read-only
-    where the buffer is. Others are a new array at every call, and read-only; a large one is in memory that an
-    earlier one has left, of which the decoder keeps one.
+    Records in the class's own layout are not copied: the array is a view of the buffer, and read-only if the
+    buffer is. Others are converted to a new read-only array at every call. A large array reuses the memory of
+    one that is no longer referred to, of which the decoder keeps one.
+
+    Arguments:
+        cls: an event class without variable parts.
+        sender: the format of the records; by default the class's own on this machine.
+        lossy: whether to consent to conversions that may lose, as in `codec`.
+        tier: when to compile, as in `codec`.
+
+    Raises:
+        FormatError: the class or the sender's format has variable parts.
+        IncompatibleError: the sender's format cannot be converted.
+
+    The function raises WireError for bytes that are not whole records, and ConversionError.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> data = echo.codec(Point).encode_many([Point(1.0), Point(2.0)])
+    >>> float(echo.array_decoder(Point)(data)["x"].sum())
+    3.0
     """
     return _records_decoder(cls, sender, lossy=lossy, tier=tier)
 
@@ -108,9 +127,24 @@ def _flat(data: Buffer) -> memoryview:
 def array_encoder(cls: type[Any]) -> ArrayEncoder:
     """A function from numpy arrays of the class's records to their bytes: a read-only view, never a copy.
 
-    Only arrays of `format_of(cls).dtype` that lie in one piece are taken (EncodeError), so that what it costs
-    does not depend on their size. The bytes are the array's own, padding included; what numpy cannot know of
-    them (whether chars are UTF-8, or a number that of a member) is found by who decodes them.
+    The cost does not depend on the array's size. The bytes are the array's own, padding included. Whether
+    chars are UTF-8, and a number is that of an enum's member, is not checked here but by who decodes them.
+
+    Arguments:
+        cls: an event class without variable parts.
+
+    Raises:
+        FormatError: the class has variable parts.
+
+    The function raises EncodeTypeError for anything but an array of `format_of(cls).dtype`, and EncodeError
+    for one whose elements are not contiguous.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> array = np.zeros(3, echo.format_of(Point).dtype)
+    >>> echo.array_encoder(Point)(array).nbytes
+    24
     """
     dtype = format_of(cls).dtype  # refuses variable parts
     return partial(_encoded, dtype, cls.__qualname__)
@@ -131,11 +165,32 @@ def _encoded(dtype: np.dtype[Any], path: str, given: Any) -> memoryview:
 def column_decoder(
     cls: type[Any], *, sender: Format | None = None, lossy: bool = False, tier: Tier = "auto"
 ) -> ColumnDecoder:
-    """A callable from many records of a sender to a contiguous numpy array for each field.
+    """A callable from many records of a sender to columns: a contiguous numpy array for each field, by name.
 
     A nested record's fields have names of their own (`cell.x`); a static array is a column of rows, and an
     optional value one of pairs. `pyarrow.table` takes columns of numbers without copying them again.
-    Columns are new at every call, in memory that earlier ones have left: the decoder keeps up to one batch.
+    Columns are new at every call. They reuse the memory of columns that are no longer referred to: the
+    decoder keeps up to one batch.
+
+    Arguments:
+        cls: an event class without variable parts.
+        sender: the format of the records; by default the class's own on this machine.
+        lossy: whether to consent to conversions that may lose, as in `codec`.
+        tier: when to compile, as in `codec`.
+
+    Raises:
+        FormatError: the class or the sender's format has variable parts, or `tier` is not known.
+        IncompatibleError: the sender's format cannot be converted.
+
+    The callable raises WireError for bytes that are not whole records, and ConversionError.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    ...     n: echo.Int16
+    >>> data = echo.codec(Point).encode_many([Point(1.0, 2), Point(2.0, 3)])
+    >>> echo.column_decoder(Point)(data)["n"].tolist()
+    [2, 3]
     """
     check_tier(tier)
     columns = ColumnDecoder(format_of(cls), _records_decoder(cls, sender, lossy=lossy, tier=tier))

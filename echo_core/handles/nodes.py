@@ -221,7 +221,11 @@ _default: Node | None = None
 
 
 def default_node() -> Node:
-    """The node that `create_channel` and `open_channel` use; made when first asked for, or after a fork."""
+    """The node that `create_channel` and `open_channel` use; made when first asked for, or after a fork.
+
+    >>> echo.default_node() is echo.default_node()
+    True
+    """
     global _default
     with books.changing():
         if _default is None or _default.is_closed:
@@ -238,14 +242,35 @@ def create_channel(name: str, /) -> Channel[Any]: ...
 
 
 def create_channel(name: str, /, *types: type[Any]) -> Channel[Any]:
-    """A new channel of the default node; see `Node.create_channel`."""
+    """A new channel of the default node. Its id lets other processes open it.
+
+    `name`: what logs and statistics call it. `types`: event classes; with any, only what fits one of them may
+    be sent and received. Raises what `Node.create_channel` does.
+
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> with echo.create_channel("points", Point) as channel:
+    ...     sink = channel.sink(Point)
+    ...     channel.source().submit(Point(1.5))
+    ...     sink.get(timeout_s=10).x
+    1.5
+    """
     return default_node().create_channel(name, *types)
 
 
 def open_channel(
     id_: str, *, transport: Transport | None = None, timeout_s: float | None = None
 ) -> Channel[Any]:
-    """A channel by its id, on the default node; see `Node.open_channel`."""
+    """The channel of that id, wherever it was created, on the default node.
+
+    `id_`: the text of `Channel.id`. `transport`: how to reach its creator, if not in the best way there is.
+    `timeout_s`: how long that may take, `Limits.connect_s` by default. Raises what `Node.open_channel` does.
+
+    >>> with echo.create_channel("points") as channel, echo.open_channel(channel.id) as same:
+    ...     same.id == channel.id
+    True
+    """
     return default_node().open_channel(id_, transport=transport, timeout_s=timeout_s)
 
 
