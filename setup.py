@@ -13,12 +13,10 @@ SOURCES = {
         *(path for path in sorted(glob("native/core/*.c")) if path != "native/core/abi.c"),
         *sorted(glob("native/links/*.c")),
         *sorted(glob("native/streams/*.c")),
-        "native/events/raw_codec.c",
+        "native/raw_codec.c",
     ],
+    "events": [*sorted(glob("native/events/**/*.c", recursive=True)), "native/raw_codec.c"],
     "locks": ["native/locks/locks.c"],
-    "objects": sorted(glob("native/events/objects/*.c")),
-    "records": [*sorted(glob("native/events/records/*.c")), "native/events/raw_codec.c"],
-    "routines": sorted(glob("native/code/routine*.c")),
 }
 
 # What else causes a rebuild when it is edited.

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from echo_core._c import routines
+from echo_core._c import events
 from echo_core.codegen.emit.emitter import emit
 from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
@@ -78,7 +78,7 @@ class Conversion:
         self.is_fixed = sender.is_fixed and receiver.is_fixed
         self.keeps = keeps and not self.is_fixed
         self._is_waiting = False
-        self.routine = routines.Routine(self.interpret)
+        self.routine = events.Routine(self.interpret)
         self.call: Converter = self.routine.call
 
     # -----------------------------------------------------------------------

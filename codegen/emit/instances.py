@@ -18,7 +18,7 @@ from echo_core.codegen.emit.ir import LIKELY, Function
 from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Field, Kind, Scalar, Type
 
-# What every context begins with: functions of native/object_*.c, then objects; a class's own come after them.
+# What every context begins with: functions of native/events, then objects; a class's own come after them.
 FUNCTIONS = ("WRITE_TEXT", "READ_TEXT", "WRITE_FIELD", "READ_FIELD")
 OBJECTS = ("float", "int", "str", "True", "False")
 _INDEX = {name: i for i, name in enumerate(FUNCTIONS + OBJECTS)}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from echo_core._c import objects, records
+from echo_core._c import events
 from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
 from echo_core.codegen.emit.instances import emit
@@ -30,7 +30,7 @@ from echo_core.formats.declare import format_of
 _CODE = "__echo_code__"
 
 
-def code_of(cls: type[Any]) -> objects.Code:
+def code_of(cls: type[Any]) -> events.Code:
     """The code of a class, compiled or taken from the cache; CompileError where there can be none.
 
     There is one for all codecs of the class. Beside it stands the class that it is for: a parent's is of no
@@ -49,7 +49,7 @@ class _Held:
 
     __slots__ = ("cls", "code")
 
-    def __init__(self, cls: type[Any] | None = None, code: objects.Code | None = None) -> None:
+    def __init__(self, cls: type[Any] | None = None, code: events.Code | None = None) -> None:
         self.cls = cls
         self.code = code
 
@@ -57,7 +57,7 @@ class _Held:
         return _Held, ()
 
 
-def _make_code(cls: type[Any]) -> objects.Code:
+def _make_code(cls: type[Any]) -> events.Code:
     found = shape_of(format_of(cls).record)
     if found is None:
         msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
@@ -68,7 +68,7 @@ def _make_code(cls: type[Any]) -> objects.Code:
     names = ["encode", "encode_many", "decode"]
     loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
     encode, encode_many, decode = (loaded.addresses[name] for name in names)
-    return objects.Code(
+    return events.Code(
         cls, shape.size, encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python
     )
 
@@ -126,12 +126,12 @@ def _conversion(generic: GenericCodec[Any], *, keeps: bool = False) -> Conversio
         raise _no_code(generic, str(error)) from None
 
 
-def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) -> objects.Walker:
+def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) -> events.Walker:
     tree = tree_of(generic.receiver.record)
     if tree is None:
         raise _no_code(generic, "it has lists of several dimensions, or members of equal numbers")
     convert = None if conversion is None else conversion.call
-    return objects.Walker(tree, convert, generic.encode, generic.decode)
+    return events.Walker(tree, convert, generic.encode, generic.decode)
 
 
 def _demand_own_layout(generic: GenericCodec[Any]) -> None:
@@ -153,7 +153,7 @@ class _PlainEvents:
         if not generic.format.is_fixed:
             _have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"encode": walker.encode}
-        codec = objects.Codec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
+        codec = events.ClassCodec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
         if shape_of(generic.receiver.record) is not None:
             _have_done(partial(_install_encode, codec, generic.cls), self.tier)
         return {"encode": codec.encode, "encode_many": codec.encode_many}
@@ -170,7 +170,7 @@ class _PlainEvents:
         if not is_fixed:
             _have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"decode": walker.decode}
-        codec = objects.Codec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
+        codec = events.ClassCodec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
         if has_code:
             _have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
         return {"decode": codec.decode, "decode_many": codec.decode_many}
@@ -189,8 +189,8 @@ class _NativeEvents:
         tree = tree_of(generic.receiver.record)
         encode = generic.encode if tree is None else _walker(generic).encode
         encoder = record_types.record_encoder(generic.cls, encode, generic.encode_many)
-        made: dict[str, Any] = {"encode": encoder.call}
-        return {**made, "encode_many": encoder.call_many} if generic.format.is_fixed else made
+        made: dict[str, Any] = {"encode": encoder.encode}
+        return {**made, "encode_many": encoder.encode_many} if generic.format.is_fixed else made
 
     def decoding(self) -> dict[str, Any]:
         generic = self.generic
@@ -201,16 +201,16 @@ class _NativeEvents:
             decoder.install_copy()
         else:
             _have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
-        return {"decode": decoder.call, "decode_many": decoder.call_many}
+        return {"decode": decoder.decode, "decode_many": decoder.decode_many}
 
     def _holding(self) -> Callable[[Data], Any]:
         """What has variable parts is verified at once, and converted unless it is ours, and read later."""
         conversion = _conversion(self.generic, keeps=self.generic.report.is_same)
         conversion.begin(self.tier)
-        return record_types.holding_decoder(self.generic.cls, conversion.call).call
+        return record_types.holding_decoder(self.generic.cls, conversion.call).decode
 
 
-def _install_conversion(decoder: records.Decoder, conversion: Conversion) -> None:
+def _install_conversion(decoder: events.Decoder, conversion: Conversion) -> None:
     loaded = conversion.loaded()
     decoder.install_fixed(loaded.addresses["convert_many"], conversion.sender.size_bytes, loaded)
 
@@ -228,17 +228,17 @@ def _unless_refused(job: Callable[[], object]) -> None:
         job()
 
 
-def _install_encode(codec: objects.Codec, cls: type[Any]) -> None:
+def _install_encode(codec: events.ClassCodec, cls: type[Any]) -> None:
     codec.install(code_of(cls), True, False, 0, None)
 
 
-def _install_decode(codec: objects.Codec, cls: type[Any], conversion: Conversion | None) -> None:
+def _install_decode(codec: events.ClassCodec, cls: type[Any], conversion: Conversion | None) -> None:
     code, loaded = code_of(cls), conversion and conversion.compile()
     convert = loaded.addresses["convert_many"] if loaded else 0
     codec.install(code, False, True, convert, loaded)
 
 
-def use_inner_codes(tree: objects.Value) -> None:
+def use_inner_codes(tree: events.Value) -> None:
     """Has the records inside done by the code of their classes, where there can be any."""
     for value in tree.inner:
         use_inner_codes(value)

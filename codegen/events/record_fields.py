@@ -66,7 +66,7 @@ class Form:
     @property
     def is_kept(self) -> bool:
         """Whether its value is kept in a slot."""
-        return self.letter in "ntyo"
+        return self.letter in "ktyo"
 
 
 def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
@@ -81,7 +81,7 @@ def form_of(field: Field, layout: Layout, *, frozen: bool) -> Form:
         return _leaf_form(type_, path)
     if _is_array(type_):
         return Form("w", not frozen, _window_reader(cast("StaticArray", type_)), _functions(type_, path)[1])
-    return Form("n", True, *_functions(type_, path))
+    return Form("k", True, *_functions(type_, path))
 
 
 # ---------------------------------------------------------------------------

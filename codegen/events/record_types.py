@@ -25,8 +25,9 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from echo_core._c import events
 from echo_core.codegen.events.record_fields import Form, checks_of, form_of
 from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.codegen.plain.objects import runs_post_init
@@ -34,9 +35,6 @@ from echo_core.errors import WireError
 from echo_core.formats.declare import format_of
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import Record, has_parts, round_up
-
-if TYPE_CHECKING:
-    from echo_core._c import records
 
 _POINTER = struct.calcsize("P")
 _SHAPE = "__echo_shape__"
@@ -60,15 +58,13 @@ def problem() -> str:
 
 def _slots_follow_the_base() -> bool:
     """Whether slots lie in the order of their names behind what the base type holds, tried on an object."""
-    from echo_core._c import records
-
-    room = records.base_type(object, 16 + 3 * 8)
+    room = events.base_type(object, 16 + 3 * 8)
     names = _slot_names(3)
     probe = type("Probe", (room,), {"__slots__": names})
     it = probe()
     for i, name in enumerate(names):
         setattr(it, name, names[i])
-    return all(records.holds_at(it, 40 + i * _POINTER, name) for i, name in enumerate(names))
+    return all(events.holds_at(it, 40 + i * _POINTER, name) for i, name in enumerate(names))
 
 
 def _slot_names(count: int) -> tuple[str, ...]:
@@ -110,8 +106,6 @@ def native_class(slotted: type[Any], plain: type[Any]) -> type[Any]:
 
 
 def _plan(slotted: type[Any]) -> _Plan | None:
-    from echo_core._c import records
-
     layout = format_of(slotted).layout
     solid = _solid_base(slotted)
     if solid is None or checks_of(layout.record) is None:
@@ -122,7 +116,7 @@ def _plan(slotted: type[Any]) -> _Plan | None:
     record_at = round_up(solid.__basicsize__, 8) if inherited is None else inherited
     parts = has_parts(layout.record)
     size = max(round_up(record_at + layout.record.size + (1 if parts else 0), 8), solid.__basicsize__)
-    room = records.base_type(solid, size)
+    room = events.base_type(solid, size)
     setattr(room, _RECORD_AT, record_at)
     kept = [name for name, form in forms.items() if form.is_kept]
     first = size + (_POINTER if parts else 0)
@@ -194,9 +188,7 @@ def _untracked_class(
     slotted: type[Any], bases: tuple[type[Any], ...], namespace: dict[str, Any], plan: _Plan
 ) -> type[Any]:
     """What a class statement does, for a class that it cannot make: one whose instances need no GC."""
-    from echo_core._c import records
-
-    made = records.plain_type(f"{slotted.__module__}.{slotted.__name__}", bases)
+    made = events.plain_type(f"{slotted.__module__}.{slotted.__name__}", bases)
     made.__name__, made.__qualname__ = slotted.__name__, slotted.__qualname__
     for name, value in namespace.items():
         type.__setattr__(made, name, value)
@@ -209,18 +201,16 @@ def _untracked_class(
 
 def _equip(made: type[Any], plan: _Plan) -> None:
     """The descriptors of the fields, which say where to find what."""
-    from echo_core._c import records
-
     record = plan.layout.record
     state = plan.record_at + record.size if plan.source else 0
     kept = tuple(
         (plan.slots[field.name], field.offset, field.type.size, _nested_shape(field.type))
         for field in record.fields
-        if plan.forms[field.name].letter == "n"
+        if plan.forms[field.name].letter == "k"
     )
     exposed = any(form.letter == "w" and form.is_shared for form in plan.forms.values())
     checks = checks_of(record) or ()
-    shape = records.Shape(plan.record_at, record.size, plan.source, state, checks, kept, exposed)
+    shape = events.Shape(plan.record_at, record.size, plan.source, state, checks, kept, exposed)
     fields = {field.name: _descriptor(shape, plan, field.name) for field in record.fields}
     shape.bind(made, fields)
     for name, field in fields.items():
@@ -231,19 +221,17 @@ def _equip(made: type[Any], plan: _Plan) -> None:
     type.__setattr__(made, _SHAPE, shape)
 
 
-def _descriptor(shape: records.Shape, plan: _Plan, name: str) -> records.Field:
-    from echo_core._c import records
-
+def _descriptor(shape: events.Shape, plan: _Plan, name: str) -> events.FieldDescriptor:
     (field,) = (field for field in plan.layout.record.fields if field.name == name)
     form = plan.forms[name]
-    nested = _nested_shape(field.type) if form.letter == "n" else None
+    nested = _nested_shape(field.type) if form.letter == "k" else None
     slot = plan.slots.get(name, 0)
     read = form.read
     if nested is not None and nested.owner is not None:
         codec = record_codec(nested.owner)
         assert codec is not None
         read = codec.decode
-    return records.Field(
+    return events.FieldDescriptor(
         shape,
         name,
         form.letter,
@@ -257,7 +245,7 @@ def _descriptor(shape: records.Shape, plan: _Plan, name: str) -> records.Field:
     )
 
 
-def _nested_shape(type_: Any) -> records.Shape | None:
+def _nested_shape(type_: Any) -> events.Shape | None:
     """The shape of the class whose instances the field holds, if they are native records."""
     cls = type_.python if isinstance(type_, Record) else None
     return None if cls is None else vars(cls).get(_SHAPE)
@@ -350,36 +338,31 @@ def is_native(cls: type[Any]) -> bool:
 
 def record_codec(cls: type[Any]) -> RecordCodec | None:
     """The functions of a native record class; None for any other class."""
-    from echo_core._c import records
-
     if not is_native(cls):
         return None
     format_ = format_of(cls)
     generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
-    encoder = records.Encoder(vars(cls)[_SHAPE], generic.encode, generic.encode_many)
-    decoder = records.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
+    encoder = events.Encoder(vars(cls)[_SHAPE], generic.encode, generic.encode_many)
+    decoder = events.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
     decoder.install_copy()
     if not format_.is_fixed:
-        return RecordCodec(encoder.call, decoder.call, None, None)
-    return RecordCodec(encoder.call, decoder.call, encoder.call_many, decoder.call_many)
+        return RecordCodec(encoder.encode, decoder.decode, None, None)
+    return RecordCodec(encoder.encode, decoder.decode, encoder.encode_many, decoder.decode_many)
 
 
 def record_encoder(
     cls: type[Any], fallback: Callable[[Any], bytes], fallback_many: Callable[[list[Any]], bytes]
-) -> records.Encoder:
-    """`.call` and `.call_many` of a native record class, before the functions that know every value."""
-    from echo_core._c import records
-
-    return records.Encoder(vars(cls)[_SHAPE], fallback, fallback_many)
+) -> events.Encoder:
+    """`.encode` and `.encode_many` of a native record class, before the functions that know every value."""
+    return events.Encoder(vars(cls)[_SHAPE], fallback, fallback_many)
 
 
-def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], Any]) -> records.Decoder:
-    """`.call` and `.call_many` for one sender, whose records have `sender_size` bytes.
+def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], Any]) -> events.Decoder:
+    """`.decode` and `.decode_many` for one sender, whose records have `sender_size` bytes.
 
     They go to the fallback until `.install_fixed(convert, source_size, keep_alive)` names native code that
     makes records of the class's layout, or `.install_copy()` says that the sender's are such records.
     """
-    from echo_core._c import records
 
     def fallback_many(data: Data) -> list[Any]:
         view = memoryview(data).cast("B")
@@ -388,17 +371,17 @@ def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], A
             raise WireError(msg, path=cls.__name__)
         return [fallback(view[i : i + sender_size]) for i in range(0, len(view), sender_size)]
 
-    return records.Decoder(vars(cls)[_SHAPE], _after(cls), fallback, fallback_many)
+    return events.Decoder(vars(cls)[_SHAPE], _after(cls), fallback, fallback_many)
 
 
-def holding_decoder(cls: type[Any], convert: Callable[[Data], Any]) -> records.Decoder:
-    """`.call` for a sender whose records, or the class's own, have variable parts: events hold what `convert`
-    makes of them."""
-    from echo_core._c import records
+def holding_decoder(cls: type[Any], convert: Callable[[Data], Any]) -> events.Decoder:
+    """`.decode` for a sender whose records, or the class's own, have variable parts.
 
+    Events hold what `convert` makes of them.
+    """
     format_ = format_of(cls)
     generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
-    decoder = records.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
+    decoder = events.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
     decoder.install_converted(convert)
     return decoder
 

@@ -1,4 +1,4 @@
-"""A type of this machine's layout as the tree of `objects.Value` that C code walks.
+"""A type of this machine's layout as the tree of `Value` that C code walks.
 
 The tree says where everything lies: values in the bytes of a record, and fields in instances of a class.
 Types that no tree is made for (lists of several dimensions, mostly) stay with the generic codec.
@@ -7,11 +7,11 @@ Types that no tree is made for (lists of several dimensions, mostly) stay with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from echo_core._c import objects
+from echo_core._c import events
 from echo_core.codegen import cpython
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.formats.abi import NATIVE
@@ -42,32 +42,15 @@ from echo_core.formats.types import (
     required,
 )
 
-if TYPE_CHECKING:
-    from echo_core._c import records
-
-# The letters are those of `enum form` in native/events/objects/objects.h and native/events/records/records.h.
-LEAVES: dict[tuple[Kind, int], str] = {
-    (Kind.BOOL, 1): "?",
-    (Kind.INT, 1): "b",
-    (Kind.INT, 2): "h",
-    (Kind.INT, 4): "i",
-    (Kind.INT, 8): "q",
-    (Kind.UINT, 1): "B",
-    (Kind.UINT, 2): "H",
-    (Kind.UINT, 4): "I",
-    (Kind.UINT, 8): "Q",
-    (Kind.FLOAT, 4): "f",
-    (Kind.FLOAT, 8): "d",
-}
-
-MAX_TIES = 16  # of one record, as in native/events/objects/objects.h
+# The letters of numbers and bools, as the C code has them.
+LEAVES = {(Kind[kind], size): letter for letter, (kind, size) in events.LEAVES.items()}
 
 
 class _NoTreeError(Exception):
     """Some type inside has no tree."""
 
 
-def tree_of(type_: Type) -> objects.Value | None:
+def tree_of(type_: Type) -> events.Value | None:
     """The tree of a type of this machine's layout; None where there is none."""
     if NATIVE.pointer_size != 8 or NATIVE.byte_order != "little":
         return None
@@ -93,8 +76,8 @@ def part_functions(field: Field, record: Record, slow: Functions, *, is_view: bo
         return slow
     member = field.name, tree, field.offset, 0, 0
     details = object, (member,), _tie_details(counted), (), 0, None
-    whole = objects.Value("r", record.size, record.alignment, details)
-    part = objects.Part(whole, 0, is_view, *slow)
+    whole = events.Value("r", record.size, record.alignment, details)
+    part = events.Part(whole, 0, is_view, *slow)
     return part.read, part.write
 
 
@@ -104,12 +87,12 @@ def functions(type_: Type, slow: Functions) -> Functions:
     return part_functions(alone, Record("Value", type_.size, 1, (alone,)), slow, is_view=False)
 
 
-def _value(type_: Type, ties: dict[tuple[str, int], int]) -> objects.Value:
+def _value(type_: Type, ties: dict[tuple[str, int], int]) -> events.Value:
     """`ties` number those dimensions of a field that other fields of the record around it count."""
     if type_.size < 1:
         raise _NoTreeError
     letter, details = _details(type_, ties)
-    return objects.Value(letter, type_.size, type_.alignment, details)
+    return events.Value(letter, type_.size, type_.alignment, details)
 
 
 def _details(type_: Type, ties: dict[tuple[str, int], int]) -> tuple[str, tuple[Any, ...]]:
@@ -193,7 +176,7 @@ def _record(record: Record) -> tuple[Any, ...]:
     """The class, its fields, those that count others, the gaps, and what is to be called in the end."""
     cls = class_of(record)
     counted = list(_counted(record))
-    if len(counted) > MAX_TIES:
+    if len(counted) > events.MAX_TIES:
         raise _NoTreeError
     places = _places(cls, record)
     fields = tuple(
@@ -245,7 +228,7 @@ def _places(cls: type[Any], record: Record) -> dict[str, tuple[int, int]]:
     return {name: (slots[name] if slots else 0, 0) for name in names}
 
 
-def _native_place(descriptor: records.Field, type_: Type) -> tuple[int, int]:
+def _native_place(descriptor: events.FieldDescriptor, type_: Type) -> tuple[int, int]:
     """Bytes count in place of a value, unless they are slots, or others may have written anything to them."""
     is_part = descriptor.form in "tyo"
     is_free = descriptor.form == "w" and not _takes_any_bytes(type_)

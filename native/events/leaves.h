@@ -1,5 +1,5 @@
-/* What echo_core._c.records and echo_core._c.objects have in common, and others use of it: numbers and text between Python objects and
- * bytes.
+/* The leaves of types: numbers, bools and text between Python objects and bytes, for trees of Values and for the
+ * fields of events that hold their record.
  *
  * Python's own checks are the truth. What is written here takes the common values as they would and leaves
  * all others to them: exactly the common types are taken, no value is refused, no exception is left set.
@@ -8,78 +8,96 @@
 #ifndef ECHO_LEAVES_H
 #define ECHO_LEAVES_H
 
-#include "types.h"
-
-#include <stdint.h>
-#include <string.h>
-
-/* How far a call, or a step of it, has come. */
-enum outcome {
-    GOOD,    /* as it should be */
-    UNUSUAL, /* the fallback decides; in _records and _routines no exception is set then */
-    RAISED,  /* an exception is set; it is the call's */
-};
+#include "events/outcome.h"
+#include "events/bytes.h"
 
 /* Everything is at an offset below this: room for sums in 32 and 64 bits. */
 #define MAX_OFFSET (INT32_MAX / 2)
 
-/* --- bytes --- */
+/* The ladder of integers: LEAF(name, letter, kind, size, number that `bytes` hold, object of it, write `it`).
+ * kind: the name of a member of Kind (formats/types.py). */
+#define INTEGERS(LEAF) \
+    LEAF(INT64, 'q', "INT", 8, load_int64_t(bytes), PyLong_FromLongLong, \
+         write_int(it, bytes, 8, INT64_MIN, INT64_MAX)) \
+    LEAF(INT32, 'i', "INT", 4, load_int32_t(bytes), PyLong_FromLong, write_int(it, bytes, 4, INT32_MIN, INT32_MAX)) \
+    LEAF(INT16, 'h', "INT", 2, load_int16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, INT16_MIN, INT16_MAX)) \
+    LEAF(INT8, 'b', "INT", 1, load_int8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, INT8_MIN, INT8_MAX)) \
+    LEAF(UINT64, 'Q', "UINT", 8, load_uint64_t(bytes), PyLong_FromUnsignedLongLong, write_uint64(it, bytes)) \
+    LEAF(UINT32, 'I', "UINT", 4, load_uint32_t(bytes), PyLong_FromLongLong, write_int(it, bytes, 4, 0, UINT32_MAX)) \
+    LEAF(UINT16, 'H', "UINT", 2, load_uint16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, 0, UINT16_MAX)) \
+    LEAF(UINT8, 'B', "UINT", 1, load_uint8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, 0, UINT8_MAX))
 
-#define DEFINE_LOAD(type)                                                                                  \
-    static inline type load_##type(const uint8_t *bytes)                                                   \
-    {                                                                                                      \
-        type number; /* memcpy, since a record may be packed */                                            \
-                                                                                                           \
-        memcpy(&number, bytes, sizeof number);                                                             \
-        return number;                                                                                     \
-    }
-DEFINE_LOAD(int16_t)
-DEFINE_LOAD(int32_t)
-DEFINE_LOAD(int64_t)
-DEFINE_LOAD(uint16_t)
-DEFINE_LOAD(uint32_t)
-DEFINE_LOAD(uint64_t)
-DEFINE_LOAD(float)
-DEFINE_LOAD(double)
-#undef DEFINE_LOAD
+/* All leaves but text. */
+#define LEAVES(LEAF) \
+    LEAF(DOUBLE, 'd', "FLOAT", 8, load_double(bytes), PyFloat_FromDouble, write_double(it, bytes)) \
+    LEAF(FLOAT, 'f', "FLOAT", 4, load_float(bytes), PyFloat_FromDouble, write_float(it, bytes)) \
+    INTEGERS(LEAF) \
+    LEAF(BOOL, '?', "BOOL", 1, *bytes != 0, PyBool_FromLong, write_bool(it, bytes))
 
-static inline int64_t load_number(const uint8_t *bytes, Py_ssize_t size)
+/* What bytes mean: the first character of what Python says of a Value or a Field. */
+enum form {
+#define LEAF(name, letter, ...) FORM_##name = letter,
+    LEAVES(LEAF)
+#undef LEAF
+    FORM_CHARS = 's',     /* UTF-8, ended by the first NUL or by the size */
+    FORM_BYTES = 'x',     /* Value: exactly so many bytes */
+    FORM_MEMBER = 'e',    /* Value: the number of a member of an enumeration */
+    FORM_PYTHON = 'v',    /* read(bytes) makes it, write(value) gives the bytes */
+    FORM_TEXT = 't',      /* a slot that refers to UTF-8 text, ended by a NUL */
+    FORM_BLOB = 'y',      /* a slot {offset, length} that refers to bytes */
+    FORM_OPTION = 'n',    /* Value: an element, then a byte that says whether there is one */
+    FORM_REFERENCE = 'N', /* Value: a slot that is 0 where there is nothing */
+    FORM_ARRAY = 'a',     /* Value: elements in place, of a number that the type fixes */
+    FORM_SEQUENCE = 'l',  /* Value: a slot {offset, own lengths ...} that refers to elements */
+    FORM_RECORD = 'r',    /* Value */
+    FORM_WINDOW = 'w',    /* Field: read(Window) makes a view of it, write(value) gives the bytes */
+    FORM_KEPT = 'k',      /* Field: kept as an object once read or set; before, read(bytes of the record) makes it */
+    FORM_PART = 'o',      /* Field: likewise, and read(source) makes it. So are TEXT and BLOB, from the source */
+};
+
+/* The cases of a switch over forms that returns a new reference to the value of `bytes`, or writes `it` there. */
+#define LEAF_TO_READ(name, letter, kind, size, number, new_object, write) \
+    case FORM_##name: \
+        return new_object(number);
+#define LEAF_TO_WRITE(name, letter, kind, size, number, new_object, write) \
+    case FORM_##name: \
+        return write;
+
+/* How many bytes the form takes in place; 0: any number, or none of its own; -1: there is no such form. */
+static inline Py_ssize_t size_of_form(int form)
 {
-    switch (size) {
-    case 1:
-        return (int8_t)*bytes;
-    case 2:
-        return load_int16_t(bytes);
-    case 4:
-        return load_int32_t(bytes);
+    switch (form) {
+#define LEAF(name, letter, kind, size, ...) \
+    case FORM_##name: \
+        return size;
+        LEAVES(LEAF)
+#undef LEAF
+    case FORM_TEXT:
+        return 8;
+    case FORM_BLOB:
+        return 16;
     default:
-        return load_int64_t(bytes);
+        return form > 0 && form < 128 && strchr("sxevnNalrwko", form) != NULL ? 0 : -1;
     }
 }
 
-static inline void store_number(uint8_t *bytes, Py_ssize_t size, int64_t number)
+/* The integer of such a form, as Python's `int` would have it but for the largest of 64 bits, which are below 0. */
+static inline int64_t load_integer(int form, const uint8_t *bytes)
 {
-    switch (size) {
-    case 1:
-        *bytes = (uint8_t)number;
-        break;
-    case 2:
-        memcpy(bytes, &(uint16_t){(uint16_t)number}, 2);
-        break;
-    case 4:
-        memcpy(bytes, &(uint32_t){(uint32_t)number}, 4);
-        break;
+    switch (form) {
+#define LEAF(name, letter, kind, size, number, ...) \
+    case FORM_##name: \
+        return (int64_t)number;
+        INTEGERS(LEAF)
+#undef LEAF
     default:
-        memcpy(bytes, &number, 8);
+        Py_UNREACHABLE();
     }
 }
 
-/* How much of a text of fixed size comes before its first NUL. */
-static inline Py_ssize_t text_length(const uint8_t *bytes, Py_ssize_t size)
+static inline int is_integer(int form)
 {
-    const uint8_t *end = memchr(bytes, 0, (size_t)size);
-
-    return end != NULL ? end - bytes : size;
+    return form > 0 && form < 128 && strchr("bhiqBHIQ", form) != NULL;
 }
 
 /* --- values to bytes: GOOD or UNUSUAL --- */
@@ -170,6 +188,33 @@ static inline const char *utf8_of(PyObject *value, Py_ssize_t *size)
     if (text == NULL)
         PyErr_Clear();
     return text;
+}
+
+/* --- text of fixed size: chars.c --- */
+
+#pragma GCC visibility push(hidden)
+
+/* Copies ASCII or UTF-8 text into its place and fills the rest with zeros; -1 where it has a NUL or is too
+ * long. */
+int32_t echo_write_text(uint8_t *target, const uint8_t *text, int64_t length, int64_t size);
+
+/* read_chars, for compiled code. */
+PyObject *echo_read_text(const uint8_t *source, int64_t size);
+
+#pragma GCC visibility pop
+
+/* A new str: up to the first NUL. NULL with UnicodeDecodeError. */
+static inline PyObject *read_chars(const uint8_t *bytes, Py_ssize_t size)
+{
+    return PyUnicode_DecodeUTF8((const char *)bytes, text_length(bytes, size), NULL);
+}
+
+static inline enum outcome write_chars(PyObject *value, uint8_t *bytes, Py_ssize_t size)
+{
+    Py_ssize_t length;
+    const char *text = utf8_of(value, &length);
+
+    return text != NULL && echo_write_text(bytes, (const uint8_t *)text, length, size) == 0 ? GOOD : UNUSUAL;
 }
 
 /* --- objects --- */

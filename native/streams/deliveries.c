@@ -20,6 +20,8 @@
 
 #include "core/forks.h"
 
+#include <string.h>
+
 /* A larger copy releases the GIL: below this, handing it over costs more than the copy. */
 #define GIL_COPY_BYTES (256 * 1024)
 

@@ -6,7 +6,7 @@
 #include "links/incoming.h"
 #include "links/state.h"
 
-#include "events/raw_codec.h"
+#include "raw_codec.h"
 
 #pragma GCC visibility push(hidden)
 

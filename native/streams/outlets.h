@@ -7,7 +7,7 @@
 #include "types.h"
 
 #include "core/outgoing.h"
-#include "events/raw_codec.h"
+#include "raw_codec.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -29,7 +29,7 @@ NEEDS_PERF = pytest.mark.skipif(profiles.unavailable() is not None, reason=str(p
         ("/usr/bin/python3.12", "PyFloat_FromDouble", Part.OBJECTS),
         ("/usr/bin/python3.12", "subtype_dealloc", Part.OBJECTS),
         ("/site-packages/numpy/_core/_multiarray_umath.so", "array_subscript", Part.NUMPY),
-        ("/echo_core/_c/records.abi3.so", "decode_one", Part.CODEC),
+        ("/echo_core/_c/events.abi3.so", "decode_one", Part.CODEC),
         ("[unknown]", "[unknown]", Part.CODEC),
         ("/echo_core/_c/links.abi3.so", "hand_out", Part.LINKS),
     ],

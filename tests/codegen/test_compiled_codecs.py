@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core._c import objects
+from echo_core._c.events import ClassCodec
 from echo_core.codegen import cpython
 from echo_core.codegen.codecs import Codec
 from echo_core.codegen.events.compiled import code_of
@@ -576,6 +576,6 @@ def test_code_is_for_records_of_its_own_class() -> None:
     with pytest.raises(ValueError, match="its code"):
         tree.inner[1].use_code(code_of(Numbers))
     tree.inner[1].use_code(code_of(Other))
-    codec = objects.Codec(len, 1000, 1000)
+    codec = ClassCodec(len, 1000, 1000)
     with pytest.raises(ValueError, match="this size"):
         codec.install(code_of(Other), True, True, 0, None)

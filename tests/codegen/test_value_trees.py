@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import echo_core as echo
-from echo_core._c import links, objects
+from echo_core._c import links
+from echo_core._c.events import Value, Walker
 from echo_core.codegen import cpython
 from echo_core.codegen.events.compiled import use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
@@ -43,13 +44,13 @@ def generic_codec(cls: type[Any]) -> GenericCodec[Any]:
     return GenericCodec(cls, format_, format_, lossy=False)
 
 
-def walker_of(cls: type[Any]) -> objects.Walker | None:
+def walker_of(cls: type[Any]) -> Walker | None:
     generic = generic_codec(cls)
     tree = tree_of(generic.receiver.record)
-    return tree and objects.Walker(tree, None, generic.encode, generic.decode)
+    return tree and Walker(tree, None, generic.encode, generic.decode)
 
 
-def demand_walker(cls: type[Any]) -> objects.Walker:
+def demand_walker(cls: type[Any]) -> Walker:
     walker = walker_of(cls)
     assert walker is not None
     return walker
@@ -71,7 +72,7 @@ def assert_walks_alike(cls: type[Any], event: Any) -> bytes:
     again = walker.decode(data)
     assert repr(again) == repr(generic.decode(data))
     assert walker.encode(again) == data
-    assert (walker.walked, walker.interpreted) == (3, 0)
+    assert (walker.compiled, walker.interpreted) == (3, 0)
     return data
 
 
@@ -171,7 +172,7 @@ def test_code_of_records_inside_is_used_and_leaves_what_is_unusual() -> None:
     assert codec.decode(codec.encode(event)).flats == [Flat(1, 1.0)] * 100
 
 
-def inner_values(tree: objects.Value) -> list[objects.Value]:
+def inner_values(tree: Value) -> list[Value]:
     """Those inside, at any depth."""
     return [each for value in tree.inner for each in (value, *inner_values(value))]
 
@@ -663,9 +664,9 @@ def test_a_tree_that_makes_no_sense_is_refused(arguments: tuple[Any, ...]) -> No
         if it.__class__ is tuple:
             items = tuple(made(each) for each in it)
             is_value = len(items) == 4 and isinstance(items[0], str) and isinstance(items[3], tuple)
-            return objects.Value(*items) if is_value else items
+            return Value(*items) if is_value else items
         return it
 
     form, size, alignment, details = arguments
     with pytest.raises((ValueError, TypeError)):
-        objects.Value(form, size, alignment, made(details) if details != LEAF else (made(LEAF),))
+        Value(form, size, alignment, made(details) if details != LEAF else (made(LEAF),))

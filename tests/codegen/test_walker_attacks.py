@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c import objects
+from echo_core._c.events import Value
 from echo_core.codegen.events.value_trees import part_functions
 from echo_core.codegen.machine import background
 from echo_core.errors import EncodeError, WireError
@@ -370,18 +370,18 @@ def test_a_part_that_is_not_aligned_is_left_to_the_fallback(is_view: bool) -> No
 
 
 def test_trees_are_of_limited_depth() -> None:
-    tree = objects.Value("b", 1, 1, ())
+    tree = Value("b", 1, 1, ())
     for size in range(2, 65):
-        tree = objects.Value("n", size, 1, (tree,))
+        tree = Value("n", size, 1, (tree,))
     with pytest.raises(ValueError, match="inside one another"):
-        objects.Value("n", 65, 1, (tree,))
+        Value("n", 65, 1, (tree,))
 
 
 def test_an_array_of_no_elements_has_no_tree() -> None:
-    leaf = objects.Value("q", 8, 8, ())
+    leaf = Value("q", 8, 8, ())
     for shape in ((0,), (0, 5), (5, 0)):
         with pytest.raises(ValueError, match="within bounds"):
-            objects.Value("a", 8, 8, (leaf, shape, list, None))
+            Value("a", 8, 8, (leaf, shape, list, None))
 
 
 # ---------------------------------------------------------------------------------------------------

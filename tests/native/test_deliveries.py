@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core._c.events import Routine
 from echo_core._c.links import DROP_NEWEST, Delivery, IncomingStream, Queue
-from echo_core._c.routines import Routine
 from echo_core.errors import ConversionError, WireError
 from tests.native.sinks import (
     EVENTS,
@@ -155,10 +155,10 @@ def test_arrays_that_python_code_converts_are_counted_by_their_events() -> None:
 
 
 def test_who_is_counted_lives_as_long_as_the_delivery() -> None:
-    routine = Routine(bytes)
-    delivery = deliver(Sink(), memoryview, 2, is_array=True, convert=routine.call)
-    held = weakref.ref(routine.call)
-    del routine
+    convert = Routine(bytes).call
+    delivery = deliver(Sink(), memoryview, 2, is_array=True, convert=convert)
+    held = weakref.ref(convert)
+    del convert
     gc.collect()
     delivery.hand(b"ab")
     assert held() is not None

@@ -1,4 +1,4 @@
-"""echo_core._c.records: nothing leaks, nothing is read or written outside an object, and cycles end."""
+"""Events that hold their record: nothing leaks, nothing outside an object is touched, and cycles end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 import echo_core as echo
-from echo_core._c import records
+from echo_core._c.events import Decoder, Encoder, FieldDescriptor, Shape, base_type
 from echo_core.codegen.events.record_types import RecordCodec, record_codec, record_decoder
 from echo_core.errors import EncodeError, WireError
 
@@ -285,20 +285,20 @@ def test_decoder_calls_the_fallback_until_code_is_installed() -> None:
     """Then it converts straight into new events; what does not convert goes to the fallback still."""
     decoder = record_decoder(Pair, 16, fallback)
     data = struct.pack("qq", 1, 2)
-    assert decoder.call(data) == Pair(2, 1)
-    assert decoder.call_many(data * 2) == [Pair(2, 1)] * 2
+    assert decoder.decode(data) == Pair(2, 1)
+    assert decoder.decode_many(data * 2) == [Pair(2, 1)] * 2
     assert (decoder.is_compiled, decoder.compiled, decoder.interpreted) == (False, 0, 2)
     decoder.install_fixed(address_of(swap), 16, swap)
-    assert decoder.call(data) == Pair(2, 1)
-    assert decoder.call_many(data * 2) == [Pair(2, 1)] * 2
+    assert decoder.decode(data) == Pair(2, 1)
+    assert decoder.decode_many(data * 2) == [Pair(2, 1)] * 2
     assert (decoder.is_compiled, decoder.compiled, decoder.interpreted) == (True, 2, 2)
-    for call in (decoder.call, decoder.call_many):
+    for call in (decoder.decode, decoder.decode_many):
         with pytest.raises(WireError, match="something else"):
             call(struct.pack("qq", 13, 2))
         with pytest.raises(WireError):
             call(data + b"\0")
     decoder.clear()
-    assert (decoder.call(data), decoder.is_compiled) == (Pair(2, 1), False)
+    assert (decoder.decode(data), decoder.is_compiled) == (Pair(2, 1), False)
 
 
 def test_code_is_kept_alive_until_it_is_replaced() -> None:
@@ -330,7 +330,7 @@ def test_code_may_be_replaced_while_it_runs() -> None:
 
     decoder = record_decoder(Replacing, 16, fallback)
     decoder.install_fixed(address_of(swap), 16, CONVERT(lambda *_: 0))
-    found = decoder.call_many(struct.pack("qqqq", 1, 2, 3, 4))
+    found = decoder.decode_many(struct.pack("qqqq", 1, 2, 3, 4))
     assert [(it.a, it.b) for it in found] == [(2, 1), (4, 3)]
 
 
@@ -359,7 +359,7 @@ def unused(*_: object) -> Any:
     raise AssertionError
 
 
-def shape(**changes: Any) -> records.Shape:
+def shape(**changes: Any) -> Shape:
     """A shape of a record of 8 bytes."""
     arguments: dict[str, Any] = {
         "record": 16,
@@ -370,7 +370,7 @@ def shape(**changes: Any) -> records.Shape:
         "kept": (),
         "is_exposed": False,
     }
-    return records.Shape(**(arguments | changes))
+    return Shape(**(arguments | changes))
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_shape_stays_inside_the_object(changes: dict[str, Any]) -> None:
         ("q", 0, 8, 24),
         ("s", 0, 9, 0),
         ("s", 0, -1, 0),
-        ("n", 0, 8, 0),
+        ("k", 0, 8, 0),
         ("t", 0, 8, 24),
         ("x", 0, 8, 0),
         ("\0", 0, 8, 0),
@@ -427,7 +427,7 @@ def test_shape_stays_inside_the_object(changes: dict[str, Any]) -> None:
 def test_field_stays_inside_the_record(form: str, at: int, size: int, slot: int) -> None:
     """Whatever is said of it."""
     with pytest.raises(ValueError, match="Expected"):
-        records.Field(shape(), "x", form, at, size, slot, False, unused, unused, None)
+        FieldDescriptor(shape(), "x", form, at, size, slot, False, unused, unused, None)
 
 
 def test_shape_is_bound_once_to_a_class_with_room() -> None:
@@ -436,16 +436,16 @@ def test_shape_is_bound_once_to_a_class_with_room() -> None:
     small: type[Any] = type("Small", (), {"__slots__": ()})
     with pytest.raises(ValueError, match="room"):
         made.bind(small, {})
-    large: type[Any] = type("Large", (records.base_type(object, 24),), {"__slots__": ()})
-    other = records.Field(shape(), "x", "q", 0, 8, 0, False, None, unused, None)
-    far = records.Field(made, "x", "n", 0, 8, 24, False, unused, unused, None)
+    large: type[Any] = type("Large", (base_type(object, 24),), {"__slots__": ()})
+    other = FieldDescriptor(shape(), "x", "q", 0, 8, 0, False, None, unused, None)
+    far = FieldDescriptor(made, "x", "k", 0, 8, 24, False, unused, unused, None)
     for fields in ({"x": other}, {"x": far}, {"x": 5}):
         with pytest.raises(ValueError, match="room"):
             made.bind(large, fields)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="bound"):
-        records.Encoder(made, unused, unused)
+        Encoder(made, unused, unused)
     with pytest.raises(ValueError, match="bound"):
-        records.Decoder(made, None, unused, unused)
+        Decoder(made, None, unused, unused)
     made.bind(large, {})
     with pytest.raises(ValueError, match="room"):
         made.bind(large, {})
@@ -455,15 +455,15 @@ def test_base_type_is_at_least_as_large_as_its_base() -> None:
     """And a multiple of eight."""
     for size in (8, 17, -8, 2**40):
         with pytest.raises((ValueError, OverflowError)):
-            records.base_type(object, size)
+            base_type(object, size)
 
 
 def test_writer_that_gives_no_bytes_is_found() -> None:
     """Nothing is written then."""
     for given, error in ((5, TypeError), (b"short", SystemError)):
         made = shape()
-        cls: Any = type("Room", (records.base_type(object, 24),), {"__slots__": ()})
-        field = records.Field(
+        cls: Any = type("Room", (base_type(object, 24),), {"__slots__": ()})
+        field = FieldDescriptor(
             made,
             "x",
             "v",

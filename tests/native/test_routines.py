@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from echo_core._c.routines import GIL_RELEASE_BYTES, Routine
+from echo_core._c.events import GIL_RELEASE_BYTES, Routine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,7 +280,7 @@ def test_call_is_one_function_for_the_life_of_a_routine(empty: Subject, library:
     install_fixed(empty.routine, library)
     assert call(narrow(1)) == wide(1)
     empty.routine.clear()
-    assert empty.routine.call is call
+    assert empty.routine.call == call
     assert empty.leaves_to_fallback(narrow(1))
 
 

@@ -169,7 +169,7 @@ def costliest(samples: Iterable[Sample], part: Part, most: int) -> list[tuple[st
 _BY_LIBRARY = (
     (re.compile(r"\[kernel|\[guest|^\[(?!vdso|unknown)"), Part.KERNEL),
     (re.compile(r"/links\."), Part.LINKS),
-    (re.compile(r"/_c/(records|objects|code|routines)\.|^//anon|^\[unknown\]|memfd:"), Part.CODEC),
+    (re.compile(r"/_c/(events|code)\.|^//anon|^\[unknown\]|memfd:"), Part.CODEC),
     (re.compile(r"numpy|multiarray|openblas"), Part.NUMPY),
 )
 # C libraries have functions of several parts.

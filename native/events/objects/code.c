@@ -93,7 +93,7 @@ static PyType_Slot code_slots[] = {
     {0, NULL}};
 
 PyType_Spec echo_object_code_spec = {
-    .name = "echo_core._c.objects.Code",
+    .name = "echo_core._c.events.Code",
     .basicsize = sizeof(struct code),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = code_slots,

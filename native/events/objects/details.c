@@ -262,14 +262,6 @@ static int add_fields(struct value *record, PyObject *fields, Py_ssize_t basicsi
     return list_checked_fields(record);
 }
 
-static Py_ssize_t size_of_integer(char form)
-{
-    static const char forms[] = "bBhHiIqQ";
-    const char *found = strchr(forms, form);
-
-    return found != NULL ? (Py_ssize_t)1 << (found - forms) / 2 : -1;
-}
-
 /* (at, form) each */
 static int add_ties(struct value *record, PyObject *ties)
 {
@@ -287,7 +279,7 @@ static int add_ties(struct value *record, PyObject *ties)
         if (!PyArg_ParseTuple(PyTuple_GetItem(ties, i), "nC:Value", &tie->at, &form))
             return -1;
         tie->form = (char)form;
-        if (form <= 0 || form > 127 || !is_within(tie->at, size_of_integer(tie->form), record->size))
+        if (!is_integer(form) || !is_within(tie->at, size_of_form(form), record->size))
             return refuse("an integer within the record", ties);
     }
     record->tie_count = PyTuple_Size(ties);
@@ -346,32 +338,12 @@ static int set_record(struct value *value, PyObject *details)
 
 /* --- a Value --- */
 
-/* How many bytes a leaf of this form has; 0: any number; -1: it is no leaf. */
-static Py_ssize_t size_of_leaf(int form)
-{
-    switch (form) {
-    case FORM_BOOL:
-        return 1;
-    case FORM_FLOAT:
-        return 4;
-    case FORM_DOUBLE:
-    case FORM_TEXT:
-        return 8;
-    case FORM_BLOB:
-        return 16;
-    case FORM_CHARS:
-    case FORM_BYTES:
-        return 0;
-    default:
-        return form != 0 ? size_of_integer((char)form) : -1;
-    }
-}
-
 static int set_leaf(struct value *value, PyObject *details)
 {
-    Py_ssize_t size = size_of_leaf(value->form);
+    Py_ssize_t size = size_of_form(value->form);
+    int is_text = value->form == FORM_CHARS || value->form == FORM_BYTES;
 
-    if (PyTuple_Size(details) != 0 || (size != 0 && size != value->size))
+    if (PyTuple_Size(details) != 0 || (size != value->size && !is_text))
         return refuse("the form of a leaf, its size and no details", details);
     value->is_fixed = value->form != FORM_TEXT && value->form != FORM_BLOB;
     value->is_free = value->is_fixed && value->form != FORM_BOOL && value->form != FORM_CHARS;

@@ -1,4 +1,4 @@
-/* What the C files of echo_core._c.objects know of each other. events/objects/module.c says what the module is.
+/* What the C files of Values and of what walks them know of each other. events/module.c says what the module is.
  *
  * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
@@ -6,36 +6,11 @@
 #ifndef ECHO_OBJECTS_H
 #define ECHO_OBJECTS_H
 
-#include "events/raw_codec.h"
+#include "events/leaves.h"
+#include "events/shell.h"
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
-
-/* What a Value's bytes mean. */
-enum form {
-    FORM_BOOL = '?',
-    FORM_INT8 = 'b',
-    FORM_INT16 = 'h',
-    FORM_INT32 = 'i',
-    FORM_INT64 = 'q',
-    FORM_UINT8 = 'B',
-    FORM_UINT16 = 'H',
-    FORM_UINT32 = 'I',
-    FORM_UINT64 = 'Q',
-    FORM_FLOAT = 'f',
-    FORM_DOUBLE = 'd',
-    FORM_CHARS = 's',     /* UTF-8, ended by the first NUL or by the size */
-    FORM_BYTES = 'x',     /* exactly so many bytes */
-    FORM_MEMBER = 'e',    /* the number of a member of an enumeration */
-    FORM_PYTHON = 'v',    /* read(bytes) makes it, write(value) gives the bytes; any bytes will do */
-    FORM_TEXT = 't',      /* a slot that refers to UTF-8 text, ended by a NUL */
-    FORM_BLOB = 'y',      /* a slot {offset, length} that refers to bytes */
-    FORM_OPTION = 'n',    /* an element, then a byte that says whether there is one */
-    FORM_REFERENCE = 'N', /* a slot that is 0 where there is nothing */
-    FORM_ARRAY = 'a',     /* elements in place, of a number that the type fixes */
-    FORM_SEQUENCE = 'l',  /* a slot {offset, own lengths ...} that refers to elements */
-    FORM_RECORD = 'r',
-};
 
 /* One dimension of an array or a sequence. */
 struct dimension {
@@ -102,7 +77,7 @@ struct value {
     Py_ssize_t gap_count;          /* of gaps */
 };
 
-#define MAX_TIES 16
+#define MAX_TIES 16      /* fields that count others, of one record */
 #define MAX_DIMENSIONS 8 /* as in formats/limits.py */
 #define MAX_DEPTH 64     /* formats/limits.py allows fewer; walking is recursive */
 
@@ -132,40 +107,11 @@ struct code {
     int runs_python;           /* 1: it may run any code */
 };
 
-/* Per module; freed with it. */
-struct module_state {
-    PyTypeObject *code_type;  /* owned */
-    PyTypeObject *value_type; /* owned */
-};
-
 /* --- bytes --- */
 
 static inline Py_ssize_t round_up(Py_ssize_t size, Py_ssize_t alignment)
 {
     return (size + alignment - 1) & -alignment; /* a power of two */
-}
-
-/* What a counting field of a record holds. Below 0: what no number of elements could be. */
-static inline int64_t tie_length(const struct tie *tie, const uint8_t *record)
-{
-    const uint8_t *bytes = record + tie->at;
-
-    switch (tie->form) {
-    case FORM_UINT8:
-        return *bytes;
-    case FORM_UINT16:
-        return load_uint16_t(bytes);
-    case FORM_UINT32:
-        return load_uint32_t(bytes);
-    case FORM_INT8:
-        return load_number(bytes, 1);
-    case FORM_INT16:
-        return load_number(bytes, 2);
-    case FORM_INT32:
-        return load_number(bytes, 4);
-    default:
-        return load_int64_t(bytes);
-    }
 }
 
 /* Multiplies lengths into *extent, those of 0 apart; 0 where the product goes beyond MAX_EXTENT. */
@@ -194,28 +140,7 @@ static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
     return Py_NewRef(PyTuple_GetItem(items, i));
 }
 
-/* What NULL or UNUSUAL means, with or without an exception: any ordinary one is for the fallback to say
- * better. None is set afterwards, unless it is RAISED. */
-static inline enum outcome outcome_of_error(void)
-{
-    if (PyErr_Occurred() == NULL)
-        return UNUSUAL;
-    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
-        return RAISED;
-    PyErr_Clear();
-    return UNUSUAL;
-}
-
 /* --- what one file has for the others --- */
-
-/* text.c: text of fixed size */
-
-/* Copies ASCII or UTF-8 text into its place and fills the rest with zeros; -1 where it has a NUL or is too
- * long. Runs no Python code. */
-int32_t echo_write_text(uint8_t *target, const uint8_t *text, int64_t length, int64_t size);
-
-/* A new str: up to the first NUL. NULL with UnicodeDecodeError. */
-PyObject *echo_read_text(const uint8_t *source, int64_t size);
 
 /* details.c */
 
@@ -261,28 +186,6 @@ enum outcome echo_value_decode_field(const struct value *record, const struct me
 
 /* A value of fixed size, for compiled code: a new reference, or NULL. May run any code, if the value does. */
 PyObject *echo_read_field(PyObject *value, const uint8_t *source);
-
-/* walker.c and codec.c: the built-in functions, and the same without bytes objects. May run any
- * code. */
-PyObject *echo_walker_encode(PyObject *self, PyObject *event);
-PyObject *echo_walker_decode(PyObject *self, PyObject *data);
-PyObject *echo_codec_encode(PyObject *self, PyObject *event);
-PyObject *echo_codec_decode(PyObject *self, PyObject *data);
-raw_encode echo_walker_encode_raw, echo_codec_encode_raw;
-raw_decode echo_walker_decode_raw, echo_codec_decode_raw;
-raw_measure echo_walker_measure, echo_codec_measure;
-raw_count echo_walker_count, echo_codec_count; /* of records that were decoded */
-
-/* The Walker whose function of that kind the callable is, borrowed; NULL for any other. Runs no Python code. */
-PyObject *echo_walker_of(PyObject *callable, PyCFunction function);
-
-/* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
- * it so. */
-extern PyType_Spec echo_object_code_spec;
-extern PyType_Spec echo_object_codec_spec;
-extern PyType_Spec echo_object_value_spec;
-extern PyType_Spec echo_object_walker_spec;
-extern PyType_Spec echo_object_part_spec;
 
 #pragma GCC visibility pop
 

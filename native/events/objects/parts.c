@@ -1,16 +1,15 @@
 /* The type Part: one field by itself, for events that keep their record: read where it lies in a record whose
  * parts have been verified, and written as it would be into a record.
  */
+#include "events/module.h"
 #include "events/objects/objects.h"
 
 /* The Python object. */
 struct part {
-    PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
+    struct shell shell;   /* first; the fallbacks are for reading and writing */
     struct value *record; /* owned; the whole record. Has no tp_clear, nor has this */
     Py_ssize_t index;     /* of the field in it */
     int is_view;          /* 1: a sequence of numbers or records is a view of the source */
-    PyObject *reader;     /* owned; called with the source where the field is not as it should be */
-    PyObject *writer;     /* owned; called with a value that is unusual */
 };
 
 static PyObject *part_read(PyObject *self, PyObject *source)
@@ -22,7 +21,7 @@ static PyObject *part_read(PyObject *self, PyObject *source)
     if (PyBytes_CheckExact(source))
         outcome = echo_value_decode_field(part->record, &part->record->fields[part->index], source,
                                           part->is_view, &result);
-    return outcome == UNUSUAL ? PyObject_CallFunctionObjArgs(part->reader, source, NULL) : result;
+    return finish(&part->shell, outcome, result, part->shell.fallbacks[0], source);
 }
 
 /* The bytes that the value is, followed by those of its parts. */
@@ -32,7 +31,7 @@ static PyObject *part_write(PyObject *self, PyObject *it)
     PyObject *result = NULL;
     enum outcome outcome = echo_value_encode(part->record->fields[part->index].value, it, &result);
 
-    return outcome == UNUSUAL ? PyObject_CallFunctionObjArgs(part->writer, it, NULL) : result;
+    return finish(&part->shell, outcome, result, part->shell.fallbacks[1], it);
 }
 
 static int is_viewable(const struct value *value)
@@ -45,50 +44,38 @@ static int is_viewable(const struct value *value)
 static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"record", "index", "is_view", "reader", "writer", NULL};
-    const struct module_state *state = PyType_GetModuleState(type);
     PyObject *record, *reader, *writer;
     struct part *part;
     Py_ssize_t index;
     int is_view;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!npOO:Part", names, state->value_type, &record, &index,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!npOO:Part", names, sibling(type, VALUE), &record, &index,
                                      &is_view, &reader, &writer))
         return NULL;
     if (((struct value *)record)->form != FORM_RECORD || index < 0 ||
-        index >= ((struct value *)record)->count || !PyCallable_Check(reader) || !PyCallable_Check(writer) ||
+        index >= ((struct value *)record)->count ||
         (is_view && !is_viewable(((struct value *)record)->fields[index].value)))
         return PyErr_Format(PyExc_ValueError, "Expected a record and the index of a field, got %R", args);
-    part = (struct part *)PyType_GenericAlloc(type, 0); /* zeroed */
+    part = (struct part *)echo_shell_new(type, reader, writer);
     if (part == NULL)
         return NULL;
     part->record = (struct value *)Py_NewRef(record);
     part->index = index;
     part->is_view = is_view;
-    part->reader = Py_NewRef(reader);
-    part->writer = Py_NewRef(writer);
     return (PyObject *)part;
 }
 
 static int part_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct part *part = (struct part *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(part->record);
-    Py_VISIT(part->reader);
-    Py_VISIT(part->writer);
-    return 0;
+    Py_VISIT(((struct part *)self)->record);
+    return echo_shell_traverse(self, visit, arg);
 }
 
 static void part_dealloc(PyObject *self)
 {
-    struct part *part = (struct part *)self;
-
     PyObject_GC_UnTrack(self);
-    Py_XDECREF((PyObject *)part->record);
-    Py_XDECREF(part->reader);
-    Py_XDECREF(part->writer);
-    free_instance(self);
+    Py_CLEAR(((struct part *)self)->record);
+    echo_shell_dealloc(self);
 }
 
 static PyMethodDef part_methods[] = {
@@ -104,11 +91,12 @@ static PyType_Slot part_slots[] = {
     {Py_tp_new, part_new},
     {Py_tp_dealloc, part_dealloc},
     {Py_tp_traverse, part_traverse},
+    {Py_tp_clear, echo_shell_clear},
     {Py_tp_methods, part_methods},
     {0, NULL}};
 
 PyType_Spec echo_object_part_spec = {
-    .name = "echo_core._c.objects.Part",
+    .name = "echo_core._c.events.Part",
     .basicsize = sizeof(struct part),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = part_slots,

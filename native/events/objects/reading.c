@@ -181,12 +181,12 @@ static PyObject *read_in_place(struct in *in, const struct value *value, Py_ssiz
 /* --- records --- */
 
 /* 0 where a count is beyond what any sequence could have. */
-static int load_ties(const struct value *record, const uint8_t *bytes, int64_t *lengths)
+static inline int load_ties(const struct value *record, const uint8_t *bytes, int64_t *lengths)
 {
     Py_ssize_t i;
 
     for (i = 0; i < record->tie_count; i++) {
-        lengths[i] = tie_length(&record->ties[i], bytes);
+        lengths[i] = load_integer(record->ties[i].form, bytes + record->ties[i].at);
         if (lengths[i] < 0)
             return 0;
     }
@@ -343,30 +343,9 @@ static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t
     const uint8_t *bytes = in->bytes + at;
 
     switch ((enum form)value->form) {
-    case FORM_DOUBLE:
-        return PyFloat_FromDouble(load_double(bytes));
-    case FORM_FLOAT:
-        return PyFloat_FromDouble((double)load_float(bytes));
-    case FORM_INT64:
-        return PyLong_FromLongLong(load_int64_t(bytes));
-    case FORM_INT32:
-        return PyLong_FromLong(load_int32_t(bytes));
-    case FORM_INT16:
-        return PyLong_FromLong(load_int16_t(bytes));
-    case FORM_INT8:
-        return PyLong_FromLong((int8_t)*bytes);
-    case FORM_UINT64:
-        return PyLong_FromUnsignedLongLong(load_uint64_t(bytes));
-    case FORM_UINT32:
-        return PyLong_FromLongLong(load_uint32_t(bytes));
-    case FORM_UINT16:
-        return PyLong_FromLong(load_uint16_t(bytes));
-    case FORM_UINT8:
-        return PyLong_FromLong(*bytes);
-    case FORM_BOOL:
-        return PyBool_FromLong(*bytes != 0);
+        LEAVES(LEAF_TO_READ)
     case FORM_CHARS:
-        return echo_read_text(bytes, value->size);
+        return read_chars(bytes, value->size);
     case FORM_BYTES:
         return PyBytes_FromStringAndSize((const char *)bytes, value->size);
     case FORM_MEMBER:
@@ -387,8 +366,9 @@ static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t
         return read_sequence(in, value, at, lengths);
     case FORM_RECORD:
         return read_record(in, value, at);
+    default:
+        Py_UNREACHABLE();
     }
-    Py_UNREACHABLE();
 }
 
 /* --- for others --- */

@@ -2,6 +2,7 @@
  *
  * Python makes a tree of them (codegen/events/value_trees.py), once for each class.
  */
+#include "events/module.h"
 #include "events/objects/objects.h"
 
 static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -93,9 +94,8 @@ static int takes_code(const struct value *value)
 static PyObject *value_use_code(PyObject *self, PyObject *code)
 {
     struct value *value = (struct value *)self;
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
 
-    if (!Py_IS_TYPE(code, state->code_type) || !takes_code(value) ||
+    if (!Py_IS_TYPE(code, sibling(Py_TYPE(self), CODE)) || !takes_code(value) ||
         ((struct code *)code)->owner != value->cls || ((struct code *)code)->size != value->size)
         return PyErr_Format(PyExc_ValueError, "Expected a record of fixed size and its code, got %R", code);
     value->code = (struct code *)Py_NewRef(code);
@@ -157,7 +157,7 @@ static PyType_Slot value_slots[] = {
     {0, NULL}};
 
 PyType_Spec echo_object_value_spec = {
-    .name = "echo_core._c.objects.Value",
+    .name = "echo_core._c.events.Value",
     .basicsize = sizeof(struct value),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = value_slots,

@@ -57,14 +57,6 @@ static void store_word(struct out *out, Py_ssize_t at, Py_ssize_t word)
 
 /* --- leaves --- */
 
-static enum outcome write_chars(PyObject *it, uint8_t *bytes, Py_ssize_t size)
-{
-    Py_ssize_t length;
-    const char *text = utf8_of(it, &length);
-
-    return text != NULL && echo_write_text(bytes, (const uint8_t *)text, length, size) == 0 ? GOOD : UNUSUAL;
-}
-
 static enum outcome write_bytes(PyObject *it, uint8_t *bytes, Py_ssize_t size)
 {
     if (!PyBytes_CheckExact(it) || PyBytes_Size(it) != size)
@@ -94,44 +86,6 @@ static enum outcome write_by_python(const struct value *value, PyObject *it, uin
 
     Py_XDECREF(data);
     return outcome;
-}
-
-static enum outcome write_leaf(const struct value *value, PyObject *it, uint8_t *bytes)
-{
-    switch ((enum form)value->form) {
-    case FORM_DOUBLE:
-        return write_double(it, bytes);
-    case FORM_FLOAT:
-        return write_float(it, bytes);
-    case FORM_INT64:
-        return write_int(it, bytes, 8, INT64_MIN, INT64_MAX);
-    case FORM_INT32:
-        return write_int(it, bytes, 4, INT32_MIN, INT32_MAX);
-    case FORM_INT16:
-        return write_int(it, bytes, 2, INT16_MIN, INT16_MAX);
-    case FORM_INT8:
-        return write_int(it, bytes, 1, INT8_MIN, INT8_MAX);
-    case FORM_UINT64:
-        return write_uint64(it, bytes);
-    case FORM_UINT32:
-        return write_int(it, bytes, 4, 0, UINT32_MAX);
-    case FORM_UINT16:
-        return write_int(it, bytes, 2, 0, UINT16_MAX);
-    case FORM_UINT8:
-        return write_int(it, bytes, 1, 0, UINT8_MAX);
-    case FORM_BOOL:
-        return write_bool(it, bytes);
-    case FORM_CHARS:
-        return write_chars(it, bytes, value->size);
-    case FORM_BYTES:
-        return write_bytes(it, bytes, value->size);
-    case FORM_MEMBER:
-        return write_member(value, it, bytes);
-    case FORM_PYTHON:
-        return write_by_python(value, it, bytes);
-    default:
-        Py_UNREACHABLE();
-    }
 }
 
 /* --- parts --- */
@@ -335,7 +289,7 @@ static int are_tied(const struct value *record, const uint8_t *bytes, const int6
     Py_ssize_t i;
 
     for (i = 0; i < record->tie_count; i++) {
-        if (tie_length(&record->ties[i], bytes) != lengths[i])
+        if (load_integer(record->ties[i].form, bytes + record->ties[i].at) != lengths[i])
             return 0;
     }
     return 1;
@@ -386,7 +340,18 @@ static enum outcome write_option(struct out *out, const struct value *value, PyO
 static enum outcome write_value(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
                                 int64_t *lengths)
 {
+    uint8_t *bytes = out->bytes + at;
+
     switch ((enum form)value->form) {
+        LEAVES(LEAF_TO_WRITE)
+    case FORM_CHARS:
+        return write_chars(it, bytes, value->size);
+    case FORM_BYTES:
+        return write_bytes(it, bytes, value->size);
+    case FORM_MEMBER:
+        return write_member(value, it, bytes);
+    case FORM_PYTHON:
+        return write_by_python(value, it, bytes);
     case FORM_TEXT:
         return write_text(out, it, at);
     case FORM_BLOB:
@@ -400,14 +365,14 @@ static enum outcome write_value(struct out *out, const struct value *value, PyOb
     case FORM_RECORD:
         return write_record(out, value, it, at);
     default:
-        return write_leaf(value, it, out->bytes + at);
+        Py_UNREACHABLE();
     }
 }
 
 /* --- for others --- */
 
 /* Bytes of what has outgrown its room. */
-static enum outcome take_bytes(const struct out *out, PyObject **result)
+static enum outcome bytes_of_heap(const struct out *out, PyObject **result)
 {
     *result = PyBytes_FromStringAndSize((char *)out->bytes, out->size);
     return *result != NULL ? GOOD : RAISED;
@@ -427,7 +392,7 @@ enum outcome echo_value_write(const struct value *value, PyObject *event, uint8_
     }
     *written = out.size;
     if (outcome == GOOD && out.heap != NULL)
-        outcome = take_bytes(&out, record);
+        outcome = bytes_of_heap(&out, record);
     PyMem_Free(out.heap);
     return outcome == UNUSUAL ? outcome_of_error() : outcome;
 }

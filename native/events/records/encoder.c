@@ -1,16 +1,16 @@
-/* The type Encoder: call(event) and call_many(events) to bytes.
+/* The type Encoder: encode(event) and encode_many(events) to bytes.
  *
  * A record is copied as it lies in the event; then what is kept as objects is written over the copy, and
  * what others may have written to is checked there. An event of any other class, or one whose variable parts
  * may have changed, is the fallback's.
  */
+#include "events/module.h"
 #include "events/records/checks.h"
-#include "events/records/codec.h"
 
 /* The Python object. */
 struct encoder {
-    struct codec codec;  /* first */
-    struct raw_call raw; /* of the fallback; zeroes where that knows no plain memory, and after tp_clear */
+    struct shell shell;  /* first; the fallbacks are for one event and for a list of them */
+    struct shape *shape; /* owned; bound, unless the GC has cleared it */
 };
 
 /* --- one record --- */
@@ -67,7 +67,7 @@ static enum outcome encode_one(const struct shape *shape, PyObject *event, PyObj
 {
     PyObject *bytes;
 
-    if (shape == NULL || Py_TYPE(event) != shape->owner)
+    if (Py_TYPE(event) != shape->owner)
         return UNUSUAL;
     if (shape->source != 0)
         return encode_whole(shape, event, result);
@@ -102,7 +102,7 @@ static enum outcome encode_list(const struct shape *shape, PyObject *events, PyO
     Py_ssize_t count = PyList_Size(events);
     PyObject *bytes;
 
-    if (shape == NULL || shape->source != 0 || count > PY_SSIZE_T_MAX / shape->size)
+    if (shape->source != 0 || count > PY_SSIZE_T_MAX / shape->size)
         return UNUSUAL;
     bytes = PyBytes_FromStringAndSize(NULL, count * shape->size);
     if (bytes == NULL)
@@ -117,71 +117,59 @@ static enum outcome encode_list(const struct shape *shape, PyObject *events, PyO
 
 /* --- the calls --- */
 
-PyObject *echo_record_encode(PyObject *self, PyObject *event)
+static PyObject *encoder_encode(PyObject *self, PyObject *event)
 {
-    struct codec *encoder = (struct codec *)self;
+    struct encoder *encoder = (struct encoder *)self;
     PyObject *result = NULL;
     enum outcome outcome = encode_one(encoder->shape, event, &result);
 
-    return finish(encoder, outcome, result, encoder->fallback, event);
+    return finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[0], event);
 }
 
-int echo_record_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
-                           Py_ssize_t *written)
+STEP encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,
+                 PyObject **record, Py_ssize_t *written)
 {
-    struct encoder *encoder = (struct encoder *)self;
-    struct codec *codec = &encoder->codec;
-    const struct shape *shape = codec->shape;
-    enum outcome outcome;
+    const struct shape *shape = ((struct encoder *)shell)->shape;
 
-    if (shape != NULL && Py_TYPE(event) == shape->owner && shape->source == 0 && shape->size <= size) {
-        if (copy_record(shape, event, room)) {
-            codec->compiled++;
-            *written = shape->size;
-            return 0;
-        }
-        outcome = UNUSUAL;
-    } else
-        outcome = encode_one(shape, event, record);
-    if (outcome == UNUSUAL && encoder->raw.encode != NULL) {
-        codec->interpreted++;
-        return encoder->raw.encode(encoder->raw.self, event, room, size, record, written);
-    }
-    *record = finish(codec, outcome, *record, codec->fallback, event);
-    return *record != NULL ? 0 : -1;
+    if (Py_TYPE(event) != shape->owner || shape->source != 0 || shape->size > size)
+        return encode_one(shape, event, record);
+    *written = shape->size;
+    return copy_record(shape, event, room) ? GOOD : UNUSUAL;
+}
+
+static int encoder_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
+                              Py_ssize_t *written)
+{
+    return encode_raw((struct shell *)self, encode_into, event, room, size, record, written);
 }
 
 /* A source that is what the record encodes to has its size. */
-Py_ssize_t echo_record_measure(PyObject *self, PyObject *event)
+static Py_ssize_t encoder_measure(PyObject *self, PyObject *event)
 {
-    struct encoder *encoder = (struct encoder *)self;
-    struct codec *codec = &encoder->codec;
-    const struct shape *shape = codec->shape;
-    int is_exact = shape != NULL && Py_TYPE(event) == shape->owner;
+    const struct shape *shape = ((struct encoder *)self)->shape;
+    int is_exact = Py_TYPE(event) == shape->owner;
     PyObject *source = NULL;
 
     if (is_exact && shape->source == 0)
         return shape->size;
     if (is_exact && encode_whole(shape, event, &source) == GOOD)
         return size_of_record(source);
-    if (encoder->raw.measure != NULL)
-        return encoder->raw.measure(encoder->raw.self, event);
-    return size_of_record(finish(codec, UNUSUAL, NULL, codec->fallback, event));
+    return measure_slowly((struct shell *)self, event);
 }
 
 /* events: owned by the caller; exactly a list. */
-static PyObject *encode_many(struct codec *encoder, PyObject *events)
+static PyObject *encode_many(struct encoder *encoder, PyObject *events)
 {
     PyObject *result = NULL;
     enum outcome outcome = encode_list(encoder->shape, events, &result);
 
-    return finish(encoder, outcome, result, encoder->fallback_many, events);
+    return finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[1], events);
 }
 
 /* Any other iterable is made a list first, so that the fallback finds what we have taken out of it. */
-static PyObject *encoder_call_many(PyObject *self, PyObject *events)
+static PyObject *encoder_encode_many(PyObject *self, PyObject *events)
 {
-    struct codec *encoder = (struct codec *)self;
+    struct encoder *encoder = (struct encoder *)self;
     PyObject *list, *result;
 
     if (PyList_CheckExact(events))
@@ -196,49 +184,61 @@ static PyObject *encoder_call_many(PyObject *self, PyObject *events)
 
 /* --- the type --- */
 
-static PyMethodDef encode_method = {
-    "encode", echo_record_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")};
-
-static PyMethodDef encode_many_method = {
-    "encode_many", encoder_call_many, METH_O,
-    PyDoc_STR("encode_many($self, events, /)\n--\n\nThe records of many events, one after another.")};
-
 static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"shape", "fallback", "fallback_many", NULL};
-    const struct module_state *state = PyType_GetModuleState(type);
     PyObject *shape, *fallback, *fallback_many;
     struct encoder *encoder;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO:Encoder", names, state->shape_type, &shape,
-                                     &fallback, &fallback_many))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO:Encoder", names, sibling(type, SHAPE), &shape, &fallback,
+                                     &fallback_many))
         return NULL;
-    encoder = (struct encoder *)PyType_GenericAlloc(type, 0); /* zeroed */
-    if (encoder != NULL && (echo_record_codec_init(&encoder->codec, shape, &encode_method, fallback,
-                                                   &encode_many_method, fallback_many) != 0 ||
-                            echo_raw_call_of(fallback, &encoder->raw) != 0))
-        Py_CLEAR(encoder);
+    if (echo_record_demand_bound(shape) != 0)
+        return NULL;
+    encoder = (struct encoder *)echo_shell_new(type, fallback, fallback_many);
+    if (encoder != NULL)
+        encoder->shape = (struct shape *)Py_NewRef(shape);
     return (PyObject *)encoder;
 }
 
-static int encoder_clear(PyObject *self)
+static int encoder_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    ((struct encoder *)self)->raw = (struct raw_call){.self = NULL};
-    return echo_record_codec_clear(self);
+    Py_VISIT(((struct encoder *)self)->shape);
+    return echo_shell_traverse(self, visit, arg);
 }
+
+static void encoder_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(((struct encoder *)self)->shape);
+    echo_shell_dealloc(self);
+}
+
+static const struct raw_codec raw_codecs[] = {
+    {.call = encoder_encode, .encode = encoder_encode_raw, .measure = encoder_measure}, {.call = NULL}};
+
+static PyMethodDef encoder_methods[] = {
+    {"encode", encoder_encode, METH_O, PyDoc_STR("encode($self, event, /)\n--\n\nThe record of one event.")},
+    {"encode_many", encoder_encode_many, METH_O,
+     PyDoc_STR("encode_many($self, events, /)\n--\n\nThe records of many events, one after another.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef encoder_properties[] = {RAW_CODECS_PROPERTY(raw_codecs), {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot encoder_slots[] = {
     {Py_tp_doc, PyDoc_STR("Encoder(shape, fallback, fallback_many)\n--\n\n"
                           "Events to records, by the fallbacks where they are not exactly of the class.")},
     {Py_tp_new, encoder_new},
-    {Py_tp_dealloc, echo_record_codec_dealloc},
-    {Py_tp_traverse, echo_record_codec_traverse},
-    {Py_tp_clear, encoder_clear},
-    {Py_tp_members, echo_record_codec_members},
+    {Py_tp_dealloc, encoder_dealloc},
+    {Py_tp_traverse, encoder_traverse},
+    {Py_tp_clear, echo_shell_clear},
+    {Py_tp_methods, encoder_methods},
+    {Py_tp_members, echo_shell_members},
+    {Py_tp_getset, encoder_properties},
     {0, NULL}};
 
 PyType_Spec echo_record_encoder_spec = {
-    .name = "echo_core._c.records.Encoder",
+    .name = "echo_core._c.events.Encoder",
     .basicsize = sizeof(struct encoder),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = encoder_slots,

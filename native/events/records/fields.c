@@ -3,6 +3,7 @@
  * Whatever Python says of a field is checked here, once: that it lies in its record and has what its form
  * needs. Reading (reading.c) and writing (writing.c) then rely on it.
  */
+#include "events/module.h"
 #include "events/records/records.h"
 
 /* --- which one is it? --- */
@@ -41,49 +42,22 @@ struct field *echo_record_find_field(struct field *field, PyObject *object)
 
 /* --- making one --- */
 
-/* How many bytes the form is about; 0: any number. */
-static Py_ssize_t size_of_form(int form)
-{
-    switch (form) {
-    case INLINE_BOOL:
-    case INLINE_INT8:
-    case INLINE_UINT8:
-        return 1;
-    case INLINE_INT16:
-    case INLINE_UINT16:
-        return 2;
-    case INLINE_INT32:
-    case INLINE_UINT32:
-    case INLINE_FLOAT:
-        return 4;
-    case INLINE_INT64:
-    case INLINE_UINT64:
-    case INLINE_DOUBLE:
-    case KEPT_TEXT:
-        return 8;
-    case KEPT_BLOB:
-        return 16;
-    default:
-        return 0;
-    }
-}
-
 static int is_form(int form)
 {
-    return form > 0 && form < 128 && strchr("?bhiqBHIQfdsvwntyo", form) != NULL;
+    return form > 0 && form < 128 && strchr("?bhiqBHIQfdsvwktyo", form) != NULL;
 }
 
 /* Whether the field lies in its record and has what its form needs. */
 static int is_complete(const struct field *field, Py_ssize_t at)
 {
-    int is_kept = strchr("ntyo", field->form) != NULL;
+    int is_kept = strchr("ktyo", field->form) != NULL;
     Py_ssize_t size = size_of_form(field->form);
 
     return is_offset(at, field->size) && at + field->size <= field->shape->size &&
            (size == 0 || size == field->size) && is_offset(field->slot, sizeof(PyObject *)) &&
            (field->slot != 0) == is_kept &&
-           (field->form == 'n' || !is_kept || field->shape->source != 0) &&
-           (strchr("vwntyo", field->form) == NULL || PyCallable_Check(field->read)) &&
+           (field->form == FORM_KEPT || !is_kept || field->shape->source != 0) &&
+           (strchr("vwktyo", field->form) == NULL || PyCallable_Check(field->read)) &&
            PyCallable_Check(field->write);
 }
 
@@ -95,7 +69,7 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
     Py_ssize_t at;
     int form;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:Field", names, shape_type, &shape, &name,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, shape_type, &shape, &name,
                                      &form, &at, &field->size, &field->slot, &field->is_shared, &read,
                                      &write, &nested))
         return -1;
@@ -118,12 +92,11 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
 
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    const struct module_state *state = PyType_GetModuleState(type);
     struct field *field = (struct field *)PyType_GenericAlloc(type, 0); /* zeroed */
 
     if (field == NULL)
         return NULL;
-    if (field_init(field, state->shape_type, args, kwargs) != 0)
+    if (field_init(field, sibling(type, SHAPE), args, kwargs) != 0)
         Py_CLEAR(field);
     return (PyObject *)field;
 }
@@ -172,7 +145,7 @@ static PyMemberDef field_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot field_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Field(shape, name, form, at, size, slot, is_shared, read, write, nested)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("FieldDescriptor(shape, name, form, at, size, slot, is_shared, read, write, nested)\n--\n\n"
                           "The descriptor of one field of an event class.")},
     {Py_tp_new, field_new},
     {Py_tp_dealloc, field_dealloc},
@@ -184,7 +157,7 @@ static PyType_Slot field_slots[] = {
     {0, NULL}};
 
 PyType_Spec echo_record_field_spec = {
-    .name = "echo_core._c.records.Field",
+    .name = "echo_core._c.events.FieldDescriptor",
     .basicsize = sizeof(struct field),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = field_slots,

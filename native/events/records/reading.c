@@ -10,7 +10,7 @@
 /* Steals argument, which may be NULL with an exception. */
 static PyObject *call_and_release(PyObject *callable, PyObject *argument)
 {
-    PyObject *result = argument != NULL ? call_one(callable, argument) : NULL;
+    PyObject *result = argument != NULL ? PyObject_CallFunctionObjArgs(callable, argument, NULL) : NULL;
 
     Py_XDECREF(argument);
     return result;
@@ -94,11 +94,11 @@ static PyObject *part_from_source(const struct field *field, PyObject *object)
 static PyObject *make_kept(const struct field *field, PyObject *object)
 {
     switch (field->form) {
-    case KEPT_TEXT:
+    case FORM_TEXT:
         return text_from_source(field, object);
-    case KEPT_BLOB:
+    case FORM_BLOB:
         return blob_from_source(field, object);
-    case KEPT_PART:
+    case FORM_PART:
         return part_from_source(field, object);
     default:
         return read_by_python(field, (uint8_t *)object + field->at);
@@ -132,41 +132,21 @@ static PyObject *read_value(const struct field *field, PyObject *object)
     const uint8_t *bytes = (uint8_t *)object + field->at;
 
     switch ((enum form)field->form) {
-    case INLINE_DOUBLE:
-        return PyFloat_FromDouble(load_double(bytes));
-    case INLINE_FLOAT:
-        return PyFloat_FromDouble((double)load_float(bytes));
-    case INLINE_INT64:
-        return PyLong_FromLongLong(load_int64_t(bytes));
-    case INLINE_INT32:
-        return PyLong_FromLong(load_int32_t(bytes));
-    case INLINE_INT16:
-        return PyLong_FromLong(load_int16_t(bytes));
-    case INLINE_INT8:
-        return PyLong_FromLong((int8_t)*bytes);
-    case INLINE_UINT64:
-        return PyLong_FromUnsignedLongLong(load_uint64_t(bytes));
-    case INLINE_UINT32:
-        return PyLong_FromLongLong(load_uint32_t(bytes));
-    case INLINE_UINT16:
-        return PyLong_FromLong(load_uint16_t(bytes));
-    case INLINE_UINT8:
-        return PyLong_FromLong(*bytes);
-    case INLINE_BOOL:
-        return PyBool_FromLong(*bytes != 0);
-    case INLINE_CHARS:
-        return PyUnicode_DecodeUTF8((const char *)bytes, text_length(bytes, field->size), NULL);
-    case INLINE_VALUE:
+        LEAVES(LEAF_TO_READ)
+    case FORM_CHARS:
+        return read_chars(bytes, field->size);
+    case FORM_PYTHON:
         return read_by_python(field, bytes);
-    case INLINE_WINDOW:
+    case FORM_WINDOW:
         return read_window(field, object);
-    case KEPT_INLINE:
-    case KEPT_TEXT:
-    case KEPT_BLOB:
-    case KEPT_PART:
+    case FORM_KEPT:
+    case FORM_TEXT:
+    case FORM_BLOB:
+    case FORM_PART:
         return read_kept(field, object);
+    default:
+        Py_UNREACHABLE();
     }
-    Py_UNREACHABLE();
 }
 
 /* On a class there is no value, as in a dataclass without slots: so no dataclass that inherits from an event

@@ -1,5 +1,4 @@
-/* What the C files of echo_core._c.records know of each other: how an event holds its record, and what one
- * file has for the others. events/records/module.c says what the module is.
+/* How an event holds its record, and what one C file has for the others. classes.c draws such an event.
  *
  * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
@@ -8,8 +7,7 @@
 #define ECHO_RECORDS_H
 
 #include "events/leaves.h"
-
-#include <structmember.h>
+#include "events/shell.h"
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 #pragma GCC visibility push(hidden)
@@ -38,13 +36,6 @@ struct kept {
     struct shape *nested; /* owned; the class that values are of, whose record is inlined. NULL: unknown */
 };
 
-/* Per module. Borrowed by everything else; freed with the module. */
-struct module_state {
-    PyTypeObject *shape_type;  /* owned */
-    PyTypeObject *field_type;  /* owned */
-    PyTypeObject *window_type; /* owned */
-};
-
 /* The Python object. All but owner, fields and is_extended is fixed at creation. */
 struct shape {
     PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
@@ -66,28 +57,6 @@ struct shape {
     Py_ssize_t kept_count;      /* how many */
 };
 
-/* How a Field's value lies in the object. */
-enum form {
-    INLINE_BOOL = '?',
-    INLINE_INT8 = 'b',
-    INLINE_INT16 = 'h',
-    INLINE_INT32 = 'i',
-    INLINE_INT64 = 'q',
-    INLINE_UINT8 = 'B',
-    INLINE_UINT16 = 'H',
-    INLINE_UINT32 = 'I',
-    INLINE_UINT64 = 'Q',
-    INLINE_FLOAT = 'f',
-    INLINE_DOUBLE = 'd',
-    INLINE_CHARS = 's',  /* UTF-8, ended by the first NUL or by the size */
-    INLINE_VALUE = 'v',  /* read(bytes) makes it, write(value) gives the bytes */
-    INLINE_WINDOW = 'w', /* read(Window) makes a view of it, write(value) gives the bytes */
-    KEPT_INLINE = 'n',   /* in a slot once read or set; before, read(bytes of the record) makes it */
-    KEPT_TEXT = 't',     /* in a slot once read or set; before, the source has it */
-    KEPT_BLOB = 'y',     /* likewise */
-    KEPT_PART = 'o',     /* likewise, and read(source) makes it */
-};
-
 /* The Python object: a data descriptor. Fixed at creation. */
 struct field {
     PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
@@ -95,8 +64,8 @@ struct field {
     PyObject *name;       /* owned str */
     PyObject *read;       /* owned; a callable, or None where the form needs none */
     PyObject *write;      /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
-    struct shape *nested; /* owned; KEPT_INLINE: exactly instances of its owner need no check. May be NULL */
-    char form;            /* enum form */
+    struct shape *nested; /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
+    char form;            /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
     int is_shared;        /* 1: who has read the value can change it */
     Py_ssize_t at;        /* offset in the object of the record's bytes for this field */
     Py_ssize_t size;      /* how many they are */
@@ -140,17 +109,12 @@ static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
         *target++ = *source++;
 }
 
-/* --- objects --- */
-
-/* May run any code. The result is the caller's; NULL with an exception. */
-static inline PyObject *call_one(PyObject *callable, PyObject *argument)
-{
-    return PyObject_CallFunctionObjArgs(callable, argument, NULL);
-}
-
 /* --- what one file has for the others --- */
 
 /* shapes.c */
+
+/* -1 with an exception for a Shape that is not bound. */
+int echo_record_demand_bound(PyObject *shape);
 
 /* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes a new
  * reference to *out, or leaves it as it is for None. -1 with an exception. Runs no Python code. */
@@ -182,14 +146,6 @@ int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value);
 
 /* window.c: a new Window on the field's bytes, which holds the object. Runs no Python code. */
 PyObject *echo_record_window_new(const struct field *field, PyObject *object);
-
-/* Each type's own file. Read once per module, and never changed; not const only because Python's API wants
- * it so. */
-extern PyType_Spec echo_record_shape_spec;
-extern PyType_Spec echo_record_field_spec;
-extern PyType_Spec echo_record_window_spec;
-extern PyType_Spec echo_record_decoder_spec;
-extern PyType_Spec echo_record_encoder_spec;
 
 #pragma GCC visibility pop
 

@@ -4,6 +4,7 @@
  * class when it is bound: whoever reads or writes by a bound Shape stays inside the object. What the checks
  * of a received record are is noted here; they are made in checks.h.
  */
+#include "events/module.h"
 #include "events/records/records.h"
 
 /* --- noting the checks --- */
@@ -171,18 +172,25 @@ static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
 
 static PyObject *shape_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    const struct module_state *state = PyType_GetModuleState(type);
     struct shape *shape = (struct shape *)PyType_GenericAlloc(type, 0); /* zeroed */
 
     if (shape == NULL)
         return NULL;
-    shape->window_type = (PyTypeObject *)Py_NewRef((PyObject *)state->window_type);
+    shape->window_type = (PyTypeObject *)Py_NewRef((PyObject *)sibling(type, WINDOW));
     if (shape_init(shape, args, kwargs) != 0)
         Py_CLEAR(shape);
     return (PyObject *)shape;
 }
 
 /* --- binding it to its class --- */
+
+int echo_record_demand_bound(PyObject *shape)
+{
+    if (((struct shape *)shape)->owner != NULL)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "Expected a Shape that is bound to its class");
+    return -1;
+}
 
 Py_ssize_t echo_record_size_attribute(PyObject *type, const char *name)
 {
@@ -230,7 +238,6 @@ static int are_own(const struct shape *shape, PyTypeObject *field_type, PyObject
 static PyObject *shape_bind(PyObject *self, PyObject *args)
 {
     struct shape *shape = (struct shape *)self;
-    const struct module_state *state;
     PyObject *owner, *fields;
     Py_ssize_t basicsize, dict, weak;
 
@@ -241,9 +248,8 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
     weak = echo_record_size_attribute(owner, "__weakrefoffset__");
     if (PyErr_Occurred() != NULL)
         return NULL;
-    state = PyType_GetModuleState(Py_TYPE(self));
     if (shape->owner != NULL || !fits(shape, basicsize) ||
-        !are_own(shape, state->field_type, fields, basicsize))
+        !are_own(shape, sibling(Py_TYPE(self), FIELD), fields, basicsize))
         return PyErr_Format(PyExc_ValueError, "Expected a class with room for the record, got %R", owner);
     shape->object_size = basicsize;
     shape->is_plain = dict == 0 && weak == 0 && shape->kept_count == 0 && shape->source == 0 &&
@@ -332,7 +338,7 @@ static PyType_Slot shape_slots[] = {
     {0, NULL}};
 
 PyType_Spec echo_record_shape_spec = {
-    .name = "echo_core._c.records.Shape",
+    .name = "echo_core._c.events.Shape",
     .basicsize = sizeof(struct shape),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = shape_slots,

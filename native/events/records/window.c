@@ -50,7 +50,7 @@ static PyType_Slot window_slots[] = {
     {0, NULL}};
 
 PyType_Spec echo_record_window_spec = {
-    .name = "echo_core._c.records.Window",
+    .name = "echo_core._c.events.Window",
     .basicsize = sizeof(struct window),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = window_slots,

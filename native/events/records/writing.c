@@ -7,45 +7,12 @@
 
 /* --- the common types --- */
 
-static enum outcome write_chars(PyObject *value, uint8_t *bytes, Py_ssize_t size)
-{
-    Py_ssize_t length;
-    const char *text = utf8_of(value, &length);
-
-    if (text == NULL || length > size || memchr(text, 0, (size_t)length) != NULL)
-        return UNUSUAL;
-    memcpy(bytes, text, (size_t)length);
-    memset(bytes + length, 0, (size_t)(size - length));
-    return GOOD;
-}
-
-static enum outcome write_inline(const struct field *field, PyObject *value, uint8_t *bytes)
+static enum outcome write_inline(const struct field *field, PyObject *it, uint8_t *bytes)
 {
     switch ((enum form)field->form) {
-    case INLINE_DOUBLE:
-        return write_double(value, bytes);
-    case INLINE_FLOAT:
-        return write_float(value, bytes);
-    case INLINE_INT64:
-        return write_int(value, bytes, 8, INT64_MIN, INT64_MAX);
-    case INLINE_INT32:
-        return write_int(value, bytes, 4, INT32_MIN, INT32_MAX);
-    case INLINE_INT16:
-        return write_int(value, bytes, 2, INT16_MIN, INT16_MAX);
-    case INLINE_INT8:
-        return write_int(value, bytes, 1, INT8_MIN, INT8_MAX);
-    case INLINE_UINT64:
-        return write_uint64(value, bytes);
-    case INLINE_UINT32:
-        return write_int(value, bytes, 4, 0, UINT32_MAX);
-    case INLINE_UINT16:
-        return write_int(value, bytes, 2, 0, UINT16_MAX);
-    case INLINE_UINT8:
-        return write_int(value, bytes, 1, 0, UINT8_MAX);
-    case INLINE_BOOL:
-        return write_bool(value, bytes);
-    case INLINE_CHARS:
-        return write_chars(value, bytes, field->size);
+        LEAVES(LEAF_TO_WRITE)
+    case FORM_CHARS:
+        return write_chars(it, bytes, field->size);
     default:
         return UNUSUAL;
     }
@@ -56,7 +23,7 @@ static enum outcome write_inline(const struct field *field, PyObject *value, uin
 /* write(value) gives the bytes or raises. */
 static int write_by_python(const struct field *field, PyObject *value, uint8_t *bytes)
 {
-    PyObject *data = call_one(field->write, value);
+    PyObject *data = PyObject_CallFunctionObjArgs(field->write, value, NULL);
     char *from;
     Py_ssize_t size;
 
@@ -92,10 +59,10 @@ static int is_surely_good(const struct field *field, PyObject *value)
     const char *text;
 
     switch (field->form) {
-    case KEPT_TEXT:
+    case FORM_TEXT:
         text = utf8_of(value, &size);
         return text != NULL && memchr(text, 0, (size_t)size) == NULL;
-    case KEPT_BLOB:
+    case FORM_BLOB:
         return PyBytes_CheckExact(value);
     default:
         return field->nested != NULL && field->nested->owner == Py_TYPE(value);
@@ -108,7 +75,7 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
     PyObject *checked;
 
     if (!is_surely_good(field, value)) {
-        checked = call_one(field->write, value);
+        checked = PyObject_CallFunctionObjArgs(field->write, value, NULL);
         if (checked == NULL)
             return -1;
         Py_DECREF(checked);

@@ -1,5 +1,5 @@
 /* Text of fixed size, in and out of its place in a record. */
-#include "events/objects/objects.h"
+#include "events/leaves.h"
 
 /* Whether one of eight bytes is 0. */
 static int has_zero(uint64_t bytes)
@@ -61,5 +61,5 @@ int32_t echo_write_text(uint8_t *target, const uint8_t *text, int64_t length, in
 
 PyObject *echo_read_text(const uint8_t *source, int64_t size)
 {
-    return PyUnicode_DecodeUTF8((const char *)source, text_length(source, (Py_ssize_t)size), NULL);
+    return read_chars(source, (Py_ssize_t)size);
 }

@@ -1,36 +1,18 @@
-/* echo_core._c.routines: makes the address of compiled code a built-in function of Python.
+/* The type Routine: the address of compiled code as a built-in function of Python.
  *
- * Holds the way from a Python call to machine code and back, and nothing else: it knows no format, makes
- * no code and writes no error message about data. Whatever is unusual goes to a slow Python callable (the
- * fallback), whose result or exception is the call's. Expected workload: records of about 100 bytes, one
- * per call, millions of calls per second; hence no cffi here, whose call alone takes 200 ns.
- *
- * Python's stable ABI of 3.11 only. The GIL guards all state: every function below is called with it and
- * keeps it; routine_programs.c, which runs the code, lets go of it in two places.
+ * It knows no format, makes no code and writes no error message about data. Expected workload: records of about 100
+ * bytes, one per call, millions of calls per second; hence no cffi here, whose call alone takes 200 ns. Called with
+ * the GIL; programs.c, which runs the code, lets go of it in two places.
  */
-#include "events/raw_codec.h"
-#include "code/routine_programs.h"
-
-#include <structmember.h>
+#include "events/module.h"
+#include "events/programs.h"
+#include "events/shell.h"
 
 /* The Python object. */
 struct routine {
-    PyObject ob_base;               /* spelled out: PyObject_HEAD hides it */
-    struct program *program;        /* counted in program->users; NULL: nothing is installed */
-    PyObject *fallback;             /* owned; NULL only after tp_clear */
-    PyObject *call;                 /* owned; holds this object too, so the cycle is left to the GC */
-    unsigned long long compiled;    /* calls that native code answered */
-    unsigned long long interpreted; /* calls that went to the fallback */
+    struct shell shell;      /* first */
+    struct program *program; /* counted in program->users; NULL: nothing is installed */
 };
-
-/* Takes over the caller's use of `program` (NULL: none). Calls that run the old one keep it. */
-static void publish(struct routine *routine, struct program *program)
-{
-    struct program *old = routine->program;
-
-    routine->program = program; /* first: the line below may run Python code that looks at it */
-    echo_program_release(old);
-}
 
 /* --- the call --- */
 
@@ -44,7 +26,7 @@ static enum outcome attempt(struct routine *routine, PyObject *source, PyObject 
         return UNUSUAL;
     program->users++;
     outcome = echo_program_run(program, source, target, result);
-    echo_program_release(program);
+    program_release(program);
     return outcome;
 }
 
@@ -54,36 +36,22 @@ static PyObject *target_among(PyObject *const *args, Py_ssize_t nargs)
     return nargs == 2 && args[1] != Py_None ? args[1] : NULL;
 }
 
-/* After tp_clear, which only another object's finalizer can notice, this is a SystemError. */
-static PyObject *fall_back(struct routine *routine, PyObject *const *args, Py_ssize_t nargs)
-{
-    routine->interpreted++;
-    return PyObject_CallFunctionObjArgs(routine->fallback, args[0], nargs == 2 ? args[1] : NULL, NULL);
-}
-
 static PyObject *routine_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     struct routine *routine = (struct routine *)self;
     PyObject *result = NULL;
+    enum outcome outcome;
 
     if (nargs < 1 || nargs > 2)
         return PyErr_Format(PyExc_TypeError, "Expected 1 or 2 arguments (source, target), got %zd", nargs);
-    switch (attempt(routine, args[0], target_among(args, nargs), &result)) {
-    case GOOD:
-        routine->compiled++;
-        return result;
-    case UNUSUAL:
-        return fall_back(routine, args, nargs);
-    case RAISED:
-        break;
+    outcome = attempt(routine, args[0], target_among(args, nargs), &result);
+    if (outcome == UNUSUAL) {
+        routine->shell.interpreted++;
+        return PyObject_CallFunctionObjArgs(routine->shell.fallbacks[0], args[0], nargs == 2 ? args[1] : NULL, NULL);
     }
-    return NULL;
+    routine->shell.compiled += outcome == GOOD;
+    return result;
 }
-
-static PyMethodDef call_method = {
-    "call", (PyCFunction)(void (*)(void))routine_call, METH_FASTCALL,
-    PyDoc_STR("call($self, source, target=None, /)\n--\n\n"
-              "The converted records as new bytes; or, written to the start of target, how many bytes.")};
 
 /* --- installing --- */
 
@@ -134,7 +102,7 @@ static PyObject *routine_install_fixed(PyObject *self, PyObject *args, PyObject 
     program->fixed = (convert_fixed *)convert;
     program->source_size = source_size;
     program->target_size = target_size;
-    publish((struct routine *)self, program);
+    program_publish(&((struct routine *)self)->program, program);
     Py_RETURN_NONE;
 }
 
@@ -154,7 +122,7 @@ static PyObject *routine_install_variable(PyObject *self, PyObject *args, PyObje
     program->verify = (verify_record *)verify;
     program->measure = (measure_record *)measure;
     program->convert = (convert_record *)convert;
-    publish((struct routine *)self, program);
+    program_publish(&((struct routine *)self)->program, program);
     Py_RETURN_NONE;
 }
 
@@ -172,82 +140,53 @@ static PyObject *routine_install_verified(PyObject *self, PyObject *args, PyObje
     if (program == NULL)
         return NULL;
     program->verify = (verify_record *)verify;
-    publish((struct routine *)self, program);
+    program_publish(&((struct routine *)self)->program, program);
     Py_RETURN_NONE;
 }
 
 static PyObject *routine_clear(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    publish((struct routine *)self, NULL);
+    program_publish(&((struct routine *)self)->program, NULL);
     Py_RETURN_NONE;
 }
 
 /* --- the type --- */
 
-static PyObject *fallback_among(PyObject *args, PyObject *kwargs)
+static PyObject *routine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fallback", NULL};
     PyObject *fallback;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Routine", names, &fallback))
         return NULL;
-    if (!PyCallable_Check(fallback))
-        return PyErr_Format(PyExc_TypeError, "Expected a callable as fallback, got %R", fallback);
-    return fallback;
-}
-
-static PyObject *routine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    PyObject *fallback = fallback_among(args, kwargs);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct routine *routine;
-
-    if (fallback == NULL)
-        return NULL;
-    routine = (struct routine *)allocate(type, 0); /* zeroed */
-    if (routine == NULL)
-        return NULL;
-    routine->fallback = Py_NewRef(fallback);
-    routine->call = PyCFunction_NewEx(&call_method, (PyObject *)routine, NULL);
-    if (routine->call == NULL)
-        Py_CLEAR(routine);
-    return (PyObject *)routine;
+    return (PyObject *)echo_shell_new(type, fallback, NULL);
 }
 
 /* A program that was replaced is not visited: the calls that still run it are on some stack, alive. */
 static int routine_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct routine *routine = (struct routine *)self;
+    const struct program *program = ((struct routine *)self)->program;
 
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(routine->fallback);
-    Py_VISIT(routine->call);
-    if (routine->program != NULL)
-        Py_VISIT(routine->program->keep_alive);
-    return 0;
+    if (program != NULL)
+        Py_VISIT(program->keep_alive);
+    return echo_shell_traverse(self, visit, arg);
 }
 
 static int routine_tp_clear(PyObject *self)
 {
-    struct routine *routine = (struct routine *)self;
-
-    publish(routine, NULL);
-    Py_CLEAR(routine->fallback);
-    Py_CLEAR(routine->call);
-    return 0;
+    program_publish(&((struct routine *)self)->program, NULL);
+    return echo_shell_clear(self);
 }
 
-static void routine_dealloc(PyObject *self)
+static const unsigned long long *count_of(PyObject *self, PyObject **next)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-
-    PyObject_GC_UnTrack(self);
-    routine_tp_clear(self);
-    release(self);
-    Py_DECREF(type); /* every instance of a heap type holds it */
+    (void)next; /* its fallback is Python code */
+    return &((struct routine *)self)->shell.interpreted;
 }
+
+static const struct raw_codec raw_codecs[] = {
+    {.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of}, {.call = NULL}};
 
 static PyObject *routine_is_compiled(PyObject *self, void *unused)
 {
@@ -256,6 +195,9 @@ static PyObject *routine_is_compiled(PyObject *self, void *unused)
 }
 
 static PyMethodDef routine_methods[] = {
+    {"call", (PyCFunction)(void (*)(void))routine_call, METH_FASTCALL,
+     PyDoc_STR("call($self, source, target=None, /)\n--\n\n"
+               "The converted records as new bytes; or, written to the start of target, how many bytes.")},
     {"install_fixed", (PyCFunction)(void (*)(void))routine_install_fixed, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("install_fixed($self, /, convert, source_size, target_size, keep_alive)\n--\n\n"
                "From now on calls run native code that converts any number of records of fixed size.")},
@@ -269,17 +211,9 @@ static PyMethodDef routine_methods[] = {
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallback.")},
     {NULL, NULL, 0, NULL}};
 
-static PyMemberDef routine_members[] = {
-    {"call", T_OBJECT_EX, offsetof(struct routine, call), READONLY,
-     PyDoc_STR("The built-in function: call(source[, target]). Keep it; do not look it up per call.")},
-    {"compiled", T_ULONGLONG, offsetof(struct routine, compiled), READONLY,
-     PyDoc_STR("How many calls native code has answered.")},
-    {"interpreted", T_ULONGLONG, offsetof(struct routine, interpreted), READONLY,
-     PyDoc_STR("How many calls went to the fallback.")},
-    {NULL, 0, 0, 0, NULL}};
-
 static PyGetSetDef routine_properties[] = {
     {"is_compiled", routine_is_compiled, NULL, PyDoc_STR("Whether native code is installed."), NULL},
+    RAW_CODECS_PROPERTY(raw_codecs),
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot routine_slots[] = {
@@ -287,58 +221,17 @@ static PyType_Slot routine_slots[] = {
                           "A conversion that runs native code once it is installed, and fallback until then "
                           "or when something is unusual.")},
     {Py_tp_new, routine_new},
-    {Py_tp_dealloc, routine_dealloc},
+    {Py_tp_dealloc, echo_shell_dealloc},
     {Py_tp_traverse, routine_traverse},
     {Py_tp_clear, routine_tp_clear},
     {Py_tp_methods, routine_methods},
-    {Py_tp_members, routine_members},
+    {Py_tp_members, echo_shell_members},
     {Py_tp_getset, routine_properties},
     {0, NULL}};
 
-static PyType_Spec routine_spec = {
-    .name = "echo_core._c.routines.Routine",
+PyType_Spec echo_routine_spec = {
+    .name = "echo_core._c.events.Routine",
     .basicsize = sizeof(struct routine),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = routine_slots,
 };
-
-/* --- the module --- */
-
-static const unsigned long long *count_of(PyObject *self, PyObject **next)
-{
-    (void)next; /* its fallback is Python code */
-    return &((struct routine *)self)->interpreted;
-}
-
-static const struct raw_codec raw_codecs[] = {{.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of},
-                                              {.call = NULL}};
-
-static int module_exec(PyObject *module)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, &routine_spec, NULL);
-    int status;
-
-    if (type == NULL)
-        return -1;
-    status = PyModule_AddType(module, (PyTypeObject *)type); /* takes a reference of its own */
-    Py_DECREF(type);
-    if (status != 0)
-        return -1;
-    if (PyModule_AddIntMacro(module, GIL_RELEASE_BYTES) != 0)
-        return -1;
-    return add_raw_codecs(module, "echo_core._c.routines." RAW_CODECS, raw_codecs);
-}
-
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
-
-static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "echo_core._c.routines",
-    .m_doc = PyDoc_STR("Native code at a known address as a fast built-in function."),
-    .m_slots = module_slots,
-};
-
-PyMODINIT_FUNC PyInit_routines(void)
-{
-    return PyModuleDef_Init(&module_definition);
-}

@@ -2,16 +2,9 @@
  *
  * Every function is called with the GIL and keeps it, save the two places marked "releases the GIL".
  */
-#include "code/routine_programs.h"
+#include "events/programs.h"
 
-/* The bytes of an argument. */
-struct view {
-    uint8_t *bytes;    /* borrowed from the argument */
-    uint64_t size;     /* how many there are */
-    int is_immutable;  /* 1: nobody can change them, in this process or another */
-    int is_exported;   /* 1: buffer is filled in and is ours to release; 0: buffer is not touched */
-    Py_buffer buffer;  /* keeps the bytes where they are */
-};
+#include <string.h>
 
 /* One call, from arguments to result; lives on the stack. */
 struct call {
@@ -41,64 +34,12 @@ struct program *echo_program_new(PyObject *keep_alive)
     return program;
 }
 
-void echo_program_release(struct program *program)
+void echo_program_free(struct program *program)
 {
-    PyObject *keep_alive;
+    PyObject *keep_alive = program->keep_alive;
 
-    if (program == NULL || --program->users > 0)
-        return;
-    keep_alive = program->keep_alive;
     PyMem_Free(program);
     Py_DECREF(keep_alive);
-}
-
-/* --- views --- */
-
-/* What an exception of the C API means: trouble with an argument is the fallback's to name, but running
- * out of memory or being interrupted is not about the argument. */
-static enum outcome outcome_of_exception(void)
-{
-    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
-        return RAISED;
-    PyErr_Clear();
-    return UNUSUAL;
-}
-
-/* From Python 3.12 on an exporter may be written in Python: this may run any code. */
-static enum outcome open_buffer(struct view *view, PyObject *object, int flags)
-{
-    static uint8_t nothing[1]; /* an empty buffer may be NULL, which memcpy refuses even for 0 bytes */
-
-    if (PyObject_GetBuffer(object, &view->buffer, flags) != 0)
-        return outcome_of_exception();
-    view->bytes = view->buffer.buf != NULL ? view->buffer.buf : nothing;
-    view->size = (uint64_t)view->buffer.len;
-    view->is_immutable = 0; /* also when read-only: that binds us, not the others who see the memory */
-    view->is_exported = 1;
-    return GOOD;
-}
-
-/* Exact bytes need no export: the caller's reference keeps them, and they neither move nor change. */
-static enum outcome open_source(struct view *view, PyObject *object)
-{
-    char *bytes;
-    Py_ssize_t size;
-
-    if (!Py_IS_TYPE(object, &PyBytes_Type))
-        return open_buffer(view, object, PyBUF_SIMPLE);
-    PyBytes_AsStringAndSize(object, &bytes, &size); /* cannot fail on bytes */
-    view->bytes = (uint8_t *)bytes;
-    view->size = (uint64_t)size;
-    view->is_immutable = 1;
-    view->is_exported = 0;
-    return GOOD;
-}
-
-/* May run any code, where an exporter is written in Python. */
-static void close_view(struct view *view)
-{
-    if (view->is_exported)
-        PyBuffer_Release(&view->buffer);
 }
 
 /* Whether `size` bytes at `target` touch the view. As numbers: C orders only pointers into one object. */
@@ -107,7 +48,7 @@ static int overlaps(const struct view *view, const uint8_t *target, uint64_t siz
     uintptr_t first = (uintptr_t)view->bytes;
     uintptr_t second = (uintptr_t)target;
 
-    return first < second + size && second < first + view->size;
+    return first < second + size && second < first + (uint64_t)view->size;
 }
 
 /* --- first step: how many bytes will the result have? --- */
@@ -121,8 +62,8 @@ static enum outcome measure_fixed(struct call *call)
 {
     const struct program *program = call->program;
 
-    call->count = call->source.size / program->source_size;
-    if (call->count * program->source_size != call->source.size)
+    call->count = (uint64_t)call->source.size / program->source_size;
+    if (call->count * program->source_size != (uint64_t)call->source.size)
         return UNUSUAL;
     if (__builtin_mul_overflow(call->count, program->target_size, &call->size))
         return UNUSUAL;
@@ -139,13 +80,13 @@ static const uint8_t *record_of(const struct call *call)
 static int copy_verify_measure(struct call *call)
 {
     if (call->copy != NULL)
-        memcpy(call->copy, call->source.bytes, call->source.size);
-    if (call->program->verify(record_of(call), call->source.size) != 0)
+        memcpy(call->copy, call->source.bytes, (size_t)call->source.size);
+    if (call->program->verify(record_of(call), (uint64_t)call->source.size) != 0)
         return -1;
     if (call->program->measure != NULL)
         call->size = call->program->measure(record_of(call)); /* UINT64_MAX is found by fits_python */
     else
-        call->size = call->source.size;
+        call->size = (uint64_t)call->source.size;
     return 0;
 }
 
@@ -157,8 +98,8 @@ static enum outcome measure_variable(struct call *call)
 {
     int status;
 
-    if (!call->source.is_immutable) {
-        call->copy = PyMem_Malloc(call->source.size); /* not NULL for 0 bytes */
+    if (call->source.is_exported) {
+        call->copy = PyMem_Malloc((size_t)call->source.size); /* not NULL for 0 bytes */
         if (call->copy == NULL) {
             PyErr_NoMemory();
             return RAISED;
@@ -205,7 +146,7 @@ static enum outcome convert(const struct call *call)
 /* Bytes that are the result already are it, and are not copied. */
 static int is_result(const struct call *call)
 {
-    return call->program->verify != NULL && call->program->convert == NULL && call->source.is_immutable;
+    return call->program->verify != NULL && call->program->convert == NULL && !call->source.is_exported;
 }
 
 static enum outcome convert_to_new_bytes(struct call *call)
@@ -218,7 +159,7 @@ static enum outcome convert_to_new_bytes(struct call *call)
     }
     bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)call->size);
     if (bytes == NULL)
-        return outcome_of_exception();
+        return outcome_of_error();
     call->target = (uint8_t *)PyBytes_AsString(bytes);
     if (convert(call) != GOOD) {
         Py_DECREF(bytes);
@@ -231,7 +172,7 @@ static enum outcome convert_to_new_bytes(struct call *call)
 /* Only the bytes that will be written must not overlap the source; what follows them may. */
 static enum outcome convert_to_view(struct call *call, const struct view *view)
 {
-    if (view->size < call->size || overlaps(&call->source, view->bytes, call->size))
+    if ((uint64_t)view->size < call->size || overlaps(&call->source, view->bytes, call->size))
         return UNUSUAL;
     call->target = view->bytes;
     return convert(call);
@@ -267,7 +208,7 @@ static enum outcome measure_and_convert(struct call *call, PyObject *target)
 enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result)
 {
     struct call call; /* not zeroed as a whole: that would be work in every call */
-    enum outcome outcome = open_source(&call.source, source);
+    enum outcome outcome = open_view(&call.source, source);
 
     if (outcome != GOOD)
         return outcome;

@@ -1,19 +1,22 @@
 /* What built-in codecs offer to other C modules: events to plain memory and back, without a bytes object
  * between. The rules are those of the built-in function; so are its fallbacks, its counters and its errors. And
- * where they, and conversions, count what they have left to Python code.
+ * where codecs and conversions count what they have left to Python code.
  *
- * A module that has such functions exports a capsule RAW_CODECS with a table of them. Whoever is given a
- * callable looks it up (echo_raw_call_of) by the C function that a built-in one was made of, which tells its
- * type as well:
+ * The object that a built-in function is bound to says what its type's functions can do: its attribute
+ * RAW_CODECS is a capsule of that name, with a table of them. So whoever is given a callable finds its raw form
+ * (echo_raw_call_of), and needs to know no module or type by name:
  *
- *     callable --PyCFunction_GetFunction--> a row's `call`;  --PyCFunction_GetSelf--> `self` below
+ *     callable --PyCFunction_GetSelf--> `self` below --RAW_CODECS--> table
+ *     callable --PyCFunction_GetFunction--> `call` of a row of the table
  *
  * All of it is called with the GIL, and may run any code.
  */
 #ifndef ECHO_RAW_CODEC_H
 #define ECHO_RAW_CODEC_H
 
-#include "events/leaves.h"
+#include "types.h"
+
+#include <stdint.h>
 
 /* The record of an event. GOOD: *written bytes of `room`, and *record stays NULL; or, where `room` is too small
  * or a fallback made it, a new reference in *record to what the function returned. -1 with an exception. */
@@ -32,7 +35,7 @@ typedef Py_ssize_t raw_measure(PyObject *self, PyObject *event);
  * none. *next: borrowed; a callable that it calls, and which may leave some in turn. Stays NULL: there is none. */
 typedef const unsigned long long *raw_count(PyObject *self, PyObject **next);
 
-/* One built-in function. */
+/* One built-in function of a type. */
 struct raw_codec {
     PyCFunction call;     /* what the function is made of; NULL in the row that ends a table */
     raw_encode *encode;   /* NULL: it does not encode */
@@ -41,7 +44,7 @@ struct raw_codec {
     raw_count *count;     /* NULL: it leaves nothing to Python code, or does not count it */
 };
 
-/* How a callable encodes and decodes without bytes objects; zeroes where it is no built-in codec's function. */
+/* How a callable encodes and decodes without bytes objects; zeroes where it has no raw form. */
 struct raw_call {
     raw_encode *encode;
     raw_decode *decode;
@@ -50,8 +53,23 @@ struct raw_call {
     PyObject *self; /* of all; borrowed from the callable */
 };
 
-/* raw_codec.c, which is part of each module that asks. Fills in *raw. 0, or -1 with an exception. */
-__attribute__((visibility("hidden"))) int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
+/* The attribute, and the capsule's name. A new layout of struct raw_codec takes a new number. */
+#define RAW_CODECS "__echo_raw_codecs_1__"
+
+/* A type's entry in its tp_getset. rows: a static table, or at least one that lives as long as the process. */
+#define RAW_CODECS_PROPERTY(rows)                                                                          \
+    {RAW_CODECS, echo_raw_codecs_get, NULL, PyDoc_STR("Its functions, for C code."), (void *)(uintptr_t)(rows)}
+
+/* raw_codec.c is part of each module that offers or asks. */
+#pragma GCC visibility push(hidden)
+
+/* A getter: the rows in a new capsule. */
+PyObject *echo_raw_codecs_get(PyObject *self, void *rows);
+
+/* Fills in *raw. 0, or -1 with an exception. */
+int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
+
+#pragma GCC visibility pop
 
 /* The size of a record that a function has returned, which goes; -1 with an exception, also where it is no bytes. */
 static inline Py_ssize_t size_of_record(PyObject *record)
@@ -60,19 +78,6 @@ static inline Py_ssize_t size_of_record(PyObject *record)
 
     Py_XDECREF(record);
     return size;
-}
-
-/* The attribute of the module, and what its capsule's name ends with. */
-#define RAW_CODECS "raw_codecs"
-
-/* name: of the capsule, which is the module's, a dot, and RAW_CODECS. rows: live as long as the process. */
-static inline int add_raw_codecs(PyObject *module, const char *name, const struct raw_codec *rows)
-{
-    PyObject *capsule = PyCapsule_New((void *)(uintptr_t)rows, name, NULL);
-    int status = capsule != NULL ? PyModule_AddObjectRef(module, RAW_CODECS, capsule) : -1;
-
-    Py_XDECREF(capsule);
-    return status;
 }
 
 #endif

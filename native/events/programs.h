@@ -1,8 +1,8 @@
-/* What is installed in a Routine, and how a call runs it; see routines.c. */
-#ifndef ECHO_ROUTINE_PROGRAMS_H
-#define ECHO_ROUTINE_PROGRAMS_H
+/* Compiled conversions of records: what is installed in a Routine or a Decoder, and how a Routine's call runs it. */
+#ifndef ECHO_PROGRAMS_H
+#define ECHO_PROGRAMS_H
 
-#include "events/leaves.h"
+#include "events/views.h"
 
 /* A larger source is converted with the GIL released: below it the hand-over takes longer than the work. */
 #define GIL_RELEASE_BYTES (64 * 1024)
@@ -14,11 +14,13 @@ typedef int32_t verify_record(const uint8_t *record, uint64_t size);
 typedef uint64_t measure_record(const uint8_t *record); /* UINT64_MAX: the result would be too large */
 typedef int32_t convert_record(const uint8_t *record, uint8_t *target);
 
+#pragma GCC visibility push(hidden)
+
 /* One set of installed functions. Never changed once published, only replaced. */
 struct program {
-    uint64_t users;              /* the Routine that publishes it and the calls that run it; 0 frees it */
+    uint64_t users;              /* the object that publishes it and the calls that run it; 0 frees it */
     PyObject *keep_alive;        /* owned; whatever owns the machine code. Never NULL */
-    convert_fixed *fixed;        /* NULL in a program of variable records */
+    convert_fixed *fixed;        /* NULL in a program of variable records, and in a Decoder's that copies */
     uint64_t source_size;        /* bytes of one fixed source record, at least 1 */
     uint64_t target_size;        /* bytes of one fixed target record, at least 1 */
     verify_record *verify;       /* this and the two below: NULL in a program of fixed records */
@@ -30,12 +32,31 @@ struct program {
 /* Returns a program with one user and no functions; NULL with MemoryError. Takes its own reference. */
 struct program *echo_program_new(PyObject *keep_alive);
 
-/* Ends one use; the last one frees, and may run any finalizer. NULL is allowed. */
-void echo_program_release(struct program *program);
+/* Frees a program without users; may run any finalizer. */
+void echo_program_free(struct program *program);
+
+/* Ends one use, perhaps the last. NULL is allowed. */
+static inline void program_release(struct program *program)
+{
+    if (program != NULL && --program->users == 0)
+        echo_program_free(program);
+}
+
+/* Publishes a program where calls find it, and takes over the caller's use of it (NULL: none). Calls that run the old
+ * one keep it. May run any finalizer. */
+static inline void program_publish(struct program **published, struct program *program)
+{
+    struct program *old = *published;
+
+    *published = program; /* first: the line below may run Python code that looks at it */
+    program_release(old);
+}
 
 /* Converts the records of `source` to new bytes, or to the start of `target`, which may be NULL: then there is none.
  * The caller holds the program for as long as this takes. On GOOD *result is the caller's. Nothing stays open,
  * whatever the outcome. */
 enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result);
+
+#pragma GCC visibility pop
 
 #endif

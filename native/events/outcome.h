@@ -1,0 +1,25 @@
+/* How a call, or a step of it, came out. */
+#ifndef ECHO_OUTCOME_H
+#define ECHO_OUTCOME_H
+
+#include "stable_abi.h"
+
+enum outcome {
+    GOOD,    /* as it should be */
+    UNUSUAL, /* the fallback decides; no exception is set */
+    RAISED,  /* an exception is set; it is the call's */
+};
+
+/* What a failure means, with or without an exception. An ordinary exception is cleared: the fallback raises it
+ * again, with better words. Running out of memory and interrupts are not about the value, and stay. */
+static inline enum outcome outcome_of_error(void)
+{
+    if (PyErr_Occurred() == NULL)
+        return UNUSUAL;
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+        return RAISED;
+    PyErr_Clear();
+    return UNUSUAL;
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* Classes of events that hold their record inline.
+ *
+ * An event class is a Python class over a base type made here (base_type), which reserves room for the bytes
+ * of a record behind the object's head. What follows knows where things lie in such an object:
+ *
+ *     head | ... | record bytes (8-aligned) | state byte, if there are parts | ... | slots | ...
+ *
+ * The slots are ordinary __slots__ of the Python class, so that Python itself visits, clears and frees them:
+ * one for each field whose value is kept as an object, and one (the source) for the bytes that hold a whole
+ * received record with its variable parts. Which fields there are and where, Python says (record_types.py);
+ * what is read and written here stays inside the object, whatever was said.
+ */
+#include "events/module.h"
+#include "events/records/records.h"
+
+/* Room and nothing else: all that Python does with instances, it does as for any class of its own. */
+PyObject *echo_record_base_type(PyObject *module, PyObject *args)
+{
+    PyType_Slot slots[] = {{Py_tp_doc, PyDoc_STR("Room for the record of an event.")}, {0, NULL}};
+    PyType_Spec spec = {
+        .name = "echo_core._c.events.Room",
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .slots = slots,
+    };
+    PyObject *base;
+    Py_ssize_t basicsize;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!n:base_type", &PyType_Type, &base, &basicsize))
+        return NULL;
+    if (!is_offset(basicsize, 0) || basicsize % 8 != 0 ||
+        basicsize < echo_record_size_attribute(base, "__basicsize__"))
+        return PyErr_Format(PyExc_ValueError, "Expected a size with room for %R, got %zd", base, basicsize);
+    spec.basicsize = (int)basicsize;
+    return PyType_FromSpecWithBases(&spec, base);
+}
+
+/* A class of its own that Python could not make: its instances have no GC header, since they refer to
+ * nothing but their class. What a class statement would put into it is for the caller to put there. */
+PyObject *echo_record_plain_type(PyObject *module, PyObject *args)
+{
+    PyType_Slot slots[] = {{0, NULL}};
+    PyType_Spec spec = {.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
+    PyObject *bases;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sO!:plain_type", &spec.name, &PyTuple_Type, &bases)) /* copies the name */
+        return NULL;
+    return PyType_FromSpecWithBases(&spec, bases);
+}
+
+/* Whether a slot of Python's is where we take it to be. */
+PyObject *echo_record_holds_at(PyObject *module, PyObject *args)
+{
+    PyObject *object, *value, *type;
+    Py_ssize_t offset;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OnO:holds_at", &object, &offset, &value))
+        return NULL;
+    type = (PyObject *)Py_TYPE(object);
+    if (!is_offset(offset, 0) ||
+        offset + (Py_ssize_t)sizeof value > echo_record_size_attribute(type, "__basicsize__"))
+        return PyErr_Format(PyExc_ValueError, "Expected an offset within the object, got %zd", offset);
+    return PyBool_FromLong(*slot_at(object, offset) == value);
+}
