@@ -79,7 +79,14 @@ def headers_of(version: str) -> Path:
 def build(headers: Path, folder: Path) -> None:
     """The package as it is here, but for its modules of C, which setup.py compiles with other headers."""
     shutil.copytree(ROOT / "echo_core", folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    places = ["--include-dirs", headers, "--build-lib", folder.parent, "--build-temp", folder / "objects"]
+    places: list[str | Path] = [
+        "--include-dirs",
+        headers,
+        "--build-lib",
+        folder.parent,
+        "--build-temp",
+        folder / "objects",
+    ]
     subprocess.run(
         [sys.executable, "-W", "ignore", "setup.py", "-q", "build_ext", *places],
         cwd=ROOT,
