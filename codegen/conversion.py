@@ -35,7 +35,7 @@ Converter = Callable[..., Any]
 # Whose source decides what the emitted text is; a change of any of them makes other cache keys.
 _GENERATOR = (
     "formats/compare",
-    "formats/conversions",
+    "formats/leaf_conversions",
     "formats/types",
     "formats/leaves",
     "codegen/plans/plan",

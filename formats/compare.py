@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from echo_core.errors import IncompatibleError
 from echo_core.formats import tables
-from echo_core.formats.conversions import Loss, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaf_conversions import Loss, judge
 from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import (
     Blob,

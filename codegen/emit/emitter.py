@@ -13,12 +13,10 @@ that it happened: the caller executes the plan again in the interpreter, which f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from echo_core.codegen.emit.casts import cast_values
 from echo_core.codegen.emit.convert import Converter, convert, covers, measure
 from echo_core.codegen.emit.ir import LIKELY, STREAMED, Function
-from echo_core.codegen.emit.moves import Machine, Operations, move_bytes, zero
+from echo_core.codegen.emit.moves import Machine, Many, Module, Operations, move_bytes, zero
 from echo_core.codegen.emit.shuffles import ByteMap, Shuffler, byte_map
 from echo_core.codegen.emit.verify import verify
 from echo_core.codegen.plans.plan import Cast, Move, Plan
@@ -46,14 +44,12 @@ def emit(plan: Plan, verification: Plan, machine: Machine, *, is_many: bool = Tr
     """The module for a pair of formats. `is_many`: records of fixed size come one after another."""
     module = Module(machine)
     if is_many and plan.is_fixed and verification.is_fixed:
-        module.many(plan.operations, plan, plan.sender.size, plan.receiver.size, "@convert_many")
+        whole = Many("@convert_many", plan.operations, plan, plan.sender.size, plan.receiver.size)
+        functions = [_many(whole, module)]
     else:
-        module.functions += [
-            verify(verification, module),
-            measure(plan, module),
-            convert(plan, module),
-        ]
-    return module.text()
+        functions = [verify(verification, module), measure(plan, module), convert(plan, module)]
+    functions += [_many(called, module) for called in module.called]  # which may grow meanwhile
+    return "\n\n".join([DECLARATIONS.strip(), *(f.text() for f in functions), LIKELY]) + "\n"
 
 
 def emit_streamed(plan: Plan, machine: Machine) -> str | None:
@@ -94,80 +90,48 @@ def _map_of(
     )
 
 
-@dataclass
-class Module:
-    """Functions in the making; loops over fixed elements become functions of their own."""
-
-    machine: Machine
-    functions: list[Function] = field(default_factory=list[Function])
-
-    def text(self) -> str:
-        return "\n\n".join([DECLARATIONS.strip(), *(f.text() for f in self.functions), LIKELY]) + "\n"
-
-    def many(
-        self, operations: Operations, plan: Plan, source_stride: int, target_stride: int, name: str = ""
-    ) -> str:
-        """A function that converts elements of fixed size one after another; its name."""
-        name = name or f"@many{len(self.functions)}"
-        function = Function(
-            f"{'' if name == '@convert_many' else 'internal '}i32 {name}"
-            "(ptr noalias %source, ptr noalias %target, i64 %count)",
-            failure="i32 1",
-        )
-        self.functions.append(function)
-        if not _many_as_one(function, operations, plan, self, source_stride, target_stride):
-            with function.loop("%count", []) as loop:
-                source = function.at("%source", function.multiply(loop.index, source_stride))
-                target = function.at("%target", function.multiply(loop.index, target_stride))
-                self._one(function, operations, plan, source, target, source_stride, target_stride)
-        function.do("ret i32 0")
-        return name
-
-    def _one(
-        self,
-        function: Function,
-        operations: Operations,
-        plan: Plan,
-        source: str,
-        target: str,
-        source_stride: int,
-        target_stride: int,
-    ) -> None:
-        """One element: its bytes by vectors, the rest by values; or all by values, over zeros."""
-        converter = Converter(function, plan, self)
-        mapped = _map_of(operations, plan, self.machine, source_stride, target_stride)
-        if self.machine.vector_bytes and mapped is not None and mapped.is_worthwhile:
-            shuffler = Shuffler(function, mapped, self.machine.vector_bytes)
-            if shuffler.fits:
-                shuffler.write(source, target)
-                converter.run(mapped.rest, source, target)
-                return
-        if not covers(operations, target_stride):
-            zero(function, target, str(target_stride))
-        converter.run(operations, source, target)
+def _many(many: Many, module: Module) -> Function:
+    linkage = "" if many.name == "@convert_many" else "internal "
+    function = Function(
+        f"{linkage}i32 {many.name}(ptr noalias %source, ptr noalias %target, i64 %count)", failure="i32 1"
+    )
+    if not _many_as_one(function, many, module.machine):
+        with function.loop("%count", []) as loop:
+            source = function.at("%source", function.multiply(loop.index, many.source_stride))
+            target = function.at("%target", function.multiply(loop.index, many.target_stride))
+            _one(function, many, module, source, target)
+    function.do("ret i32 0")
+    return function
 
 
-def _many_as_one(
-    function: Function,
-    operations: Operations,
-    plan: Plan,
-    module: Module,
-    source_stride: int,
-    target_stride: int,
-) -> bool:
+def _one(function: Function, many: Many, module: Module, source: str, target: str) -> None:
+    """One element: its bytes by vectors, the rest by values; or all by values, over zeros."""
+    converter = Converter(function, many.plan, module)
+    machine = module.machine
+    mapped = _map_of(many.operations, many.plan, machine, many.source_stride, many.target_stride)
+    if machine.vector_bytes and mapped is not None and mapped.is_worthwhile:
+        shuffler = Shuffler(function, mapped, machine.vector_bytes)
+        if shuffler.fits:
+            shuffler.write(source, target)
+            converter.run(mapped.rest, source, target)
+            return
+    if not covers(many.operations, many.target_stride):
+        zero(function, target, str(many.target_stride))
+    converter.run(many.operations, source, target)
+
+
+def _many_as_one(function: Function, many: Many, machine: Machine) -> bool:
     """Elements that are all bytes to move, or all numbers to cast, are one long run of them."""
-    match operations:
-        case (Move(0, 0, size, unit),) if size == source_stride == target_stride:
-            move_bytes(
-                function, "%source", "%target", function.multiply("%count", size), unit, module.machine
-            )
+    match many.operations:
+        case (Move(0, 0, size, unit),) if size == many.source_stride == many.target_stride:
+            move_bytes(function, "%source", "%target", function.multiply("%count", size), unit, machine)
             return True
         case (Cast(0, 0, n, sender, receiver) as cast,) if (
-            n * sender.size == source_stride and n * receiver.size == target_stride
+            n * sender.size == many.source_stride and n * receiver.size == many.target_stride
         ):
             count = function.multiply("%count", n)
-            swaps = module.machine.swaps(plan.sender), module.machine.swaps(plan.receiver)
-            cast_values(function, cast, "%source", "%target", count, swaps, module.machine.vector_bytes)
+            swaps = machine.swaps(many.plan.sender), machine.swaps(many.plan.receiver)
+            cast_values(function, cast, "%source", "%target", count, swaps, machine.vector_bytes)
             return True
         case _:
             return False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from echo_core.codegen.emit.casts import load_number
 from echo_core.codegen.emit.ir import Function
@@ -39,14 +38,29 @@ class Machine:
         return side.byte_order != self.byte_order
 
 
-class Module(Protocol):
-    """What a function in the making may ask of the module around it."""
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A function that converts elements of fixed size one after another."""
+
+    name: str
+    operations: Operations
+    plan: Plan
+    source_stride: int
+    target_stride: int
+
+
+@dataclass(slots=True)
+class Module:
+    """What the functions of a module share: the machine, and the further functions that they call."""
 
     machine: Machine
+    called: list[Many] = field(default_factory=list[Many])
 
     def many(self, operations: Operations, plan: Plan, source_stride: int, target_stride: int) -> str:
-        """The name of a function that converts elements of fixed size one after another."""
-        ...
+        """The name of a function for these elements, which is made after the one that calls it."""
+        name = f"@many{len(self.called)}"
+        self.called.append(Many(name, operations, plan, source_stride, target_stride))
+        return name
 
 
 def move_bytes(function: Function, source: str, target: str, size: str, unit: int, machine: Machine) -> None:

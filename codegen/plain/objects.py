@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from echo_core.codegen.plain.records import (
-    MAX_EXTENT,
     Plain,
     as_array,
     counted_lengths,
@@ -26,6 +25,7 @@ from echo_core.codegen.plain.records import (
     shape_of,
     write,
 )
+from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of

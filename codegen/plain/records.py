@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.layout import Layout
@@ -38,10 +39,6 @@ from echo_core.formats.types import (
 )
 
 Plain = Any
-
-# The product of the lengths of a sequence, those of 0 apart: a bound for arrays that are empty in one
-# dimension and could be of any length in the others.
-MAX_EXTENT = 2**40
 
 
 def write(plain: dict[str, Plain], layout: Layout) -> bytes:

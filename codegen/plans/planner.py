@@ -35,8 +35,8 @@ from echo_core.codegen.plans.plan import (
 )
 from echo_core.formats import types
 from echo_core.formats.compare import counted_by, match
-from echo_core.formats.conversions import Loss, judge, keeps_numbers, new_numbers
 from echo_core.formats.layout import Layout
+from echo_core.formats.leaf_conversions import Loss, judge, keeps_numbers, new_numbers
 from echo_core.formats.leaves import Leaf, pack, unpack_default
 from echo_core.formats.types import (
     Blob,

@@ -16,7 +16,7 @@ from echo_core.codegen.plain.records import Plain, as_array, counted_lengths, fl
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import match
-from echo_core.formats.conversions import keeps_numbers, new_numbers
+from echo_core.formats.leaf_conversions import keeps_numbers, new_numbers
 from echo_core.formats.leaves import (
     Leaf,
     integer_range,

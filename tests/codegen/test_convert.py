@@ -23,9 +23,9 @@ from echo_core.codegen.plans.verification import verification
 from echo_core.errors import ConversionError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.compare import Verdict, compare
-from echo_core.formats.conversions import KINDS, RULES, Loss, Rule, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaf_conversions import KINDS, RULES, Loss, Rule, judge
 from echo_core.formats.leaves import Leaf, integer_range, pack_default
 from echo_core.formats.types import (
     Blob,

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core.codegen.plain.objects import plain_of, value_of
-from echo_core.codegen.plain.records import MAX_EXTENT, flat, nested, shape_of
+from echo_core.codegen.plain.records import flat, nested, shape_of
+from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.codegen.plain.records import MAX_EXTENT, read, write
+from echo_core.codegen.plain.records import read, write
+from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
 from echo_core.formats.layout import Layout, place

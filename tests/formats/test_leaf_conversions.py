@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.formats.conversions import KINDS, RULES, Loss, Rule, judge, kind_of
+from echo_core.formats.leaf_conversions import KINDS, RULES, Loss, Rule, judge, kind_of
 from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
 
