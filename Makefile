@@ -108,7 +108,7 @@ clean:
 SUITABLE := import sys, sysconfig, os, venv, ensurepip; \
     headers = os.path.join(sysconfig.get_path('include'), 'Python.h'); \
     sys.exit(sys.version_info < (3, 11) or not os.path.exists(headers))
-CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
+CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3.15 python3.14 python3)
 
 $(BIN)/python:
 	@for python in $(CANDIDATES); do \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
-LATER = [f"3.{minor}" for minor in range(sys.version_info.minor + 1, 14)]  # those of .ci/run
+TESTING_ROOT = Path(os.environ.get("TESTING_ROOT", ROOT / "build/testing-root"))
+SUPPORTED = re.findall(r"Programming Language :: Python :: 3\.(\d+)", (ROOT / "pyproject.toml").read_text())
+LATER = [f"3.{minor}" for minor in SUPPORTED if int(minor) > sys.version_info.minor]
 
 USES = """
 import gc, socket, sys
@@ -64,7 +67,7 @@ there.close()
 
 
 def headers_of(version: str) -> Path:
-    """Those of a Python that is on this machine, as .ci/run finds it."""
+    """Those of a Python that is on this machine, as .ci/run finds it, or in its testing root."""
     candidates = [shutil.which(f"python{version}")]
     candidates += map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python")))
     ask = "import sys, sysconfig; print('%d.%d' % sys.version_info[:2], sysconfig.get_path('include'))"
@@ -73,6 +76,9 @@ def headers_of(version: str) -> Path:
         found, _, folder = said.strip().partition(" ")
         if found == version and (Path(folder) / "Python.h").exists():
             return Path(folder)
+    there = TESTING_ROOT / "usr/include" / f"python{version}"
+    if (there / "Python.h").exists():
+        return there
     pytest.skip(f"no Python {version} with its headers is on this machine")
 
 
@@ -90,7 +96,10 @@ def build(headers: Path, folder: Path) -> None:
     subprocess.run(
         [sys.executable, "-W", "ignore", "setup.py", "-q", "build_ext", *places],
         cwd=ROOT,
-        env={**os.environ, "CFLAGS": "-O0"},
+        env={
+            **os.environ,
+            "CFLAGS": f"-O0 -idirafter {headers.parent}",
+        },  # Debian's pyconfig.h
         check=True,
         capture_output=True,
         timeout=120,
