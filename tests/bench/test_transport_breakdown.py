@@ -11,7 +11,12 @@ from bench.transport.outcome import Options
 from bench.transport.suites import breakdown, profiles
 from bench.transport.suites.profiles import Part, Profile, Sample, part_of
 
-NEEDS_PERF = pytest.mark.skipif(profiles.unavailable() is not None, reason=str(profiles.unavailable()))
+
+@pytest.fixture
+def perf() -> None:
+    """perf samples here. It is tried by a test that needs it, not by whoever collects tests."""
+    if reason := profiles.unavailable():
+        pytest.skip(reason)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,7 @@ def test_parts_and_functions_are_counted() -> None:
     assert profiles.costliest(samples, Part.KERNEL, 1) == []
 
 
-@NEEDS_PERF
+@pytest.mark.usefixtures("perf")
 def test_a_profile_tells_what_a_process_was_at_and_when() -> None:
     """A loop of Python for a while: most of that time is there, and none of another."""
     with Profile() as profile:
@@ -79,7 +84,7 @@ def test_without_perf_the_reason_is_all_there_is(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.once
-@NEEDS_PERF
+@pytest.mark.usefixtures("perf")
 def test_a_round_trip_is_broken_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts and what is none of them make up the whole."""
     monkeypatch.setattr(breakdown, "TRIPS", breakdown.TRIPS[-1:])

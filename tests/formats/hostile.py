@@ -6,6 +6,7 @@ it down, and writes a JSON object of [seconds, bytes] by name.
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import sys
@@ -23,6 +24,7 @@ from tests.formats.tables import Tables, built, field, record, wrapper
 _ARRAY, _SEQUENCE, _NULLABLE = int(Code.ARRAY), int(Code.SEQUENCE), int(Code.NULLABLE)
 
 
+@functools.cache
 def hostile() -> dict[str, bytes]:
     """Metadata by what is wrong, or merely much, about it; none is longer than the limit."""
     found = dict(_cases())
