@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
+from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from echo_core.codegen.codecs import encoder
 from echo_core.errors import ChannelError, ClosedError
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
+from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink, make_sink
 from echo_core.handles.sources import Source
 from echo_core.roster.bookkeeping import books
@@ -29,7 +29,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Channel(Generic[T]):
+class Channel(Closing, Generic[T]):
     """One component's handle on a channel; what it has put on the channel is closed with it.
 
     Made by `create_channel` and `open_channel`. Events of several types may share a channel: each sink takes
@@ -241,14 +241,6 @@ class Channel(Generic[T]):
         finally:
             self._end(limit)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"Channel({self.name!r}, {self._membership.id!r})"
 
@@ -284,7 +276,7 @@ class Channel(Generic[T]):
         self._membership.demand_open()
 
 
-class Watch:
+class Watch(Closing):
     """A handler of notices, made by `Channel.watch`: it is told until this is closed, or the channel."""
 
     __slots__ = ("_handler", "_membership", "is_closed")
@@ -307,14 +299,6 @@ class Watch:
         self.is_closed = True
         with books.changing():
             self.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def demand_name(name: str) -> None:

@@ -15,12 +15,12 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from echo_core.errors import ChannelError, PlaintextWarning
 from echo_core.formats.declare import format_of
 from echo_core.handles.channels import Channel, demand_handler, demand_name, option
+from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.ids import ChannelId
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _EXIT_PRIORITY = -1
 
 
-class Node:
+class Node(Closing):
     """A process's place among others: it listens, links to other nodes and has channels.
 
     `name`: what others see of it in logs and notices. `transports`: how it may be reached and reach others:
@@ -190,14 +190,6 @@ class Node:
         for membership in self._home.memberships.values():
             membership.abandon()
         self._neighbours.abandon()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Node({self.name!r}, {len(self._home.memberships)} channels, {len(self._neighbours)} links)"

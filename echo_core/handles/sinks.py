@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from echo_core._c import links
 from echo_core.dispatch.asynchronous import events_of
 from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
+from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.receptions import Wanted
@@ -22,19 +22,21 @@ from echo_core.values.statistics import SinkStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S
 
 T = TypeVar("T")
+_DEFAULT_NS = nanoseconds(DEFAULT_WAIT_S)
 
 
-class Sink(Generic[T]):
+class Sink(Closing, Generic[T]):
     """Where a component's events arrive.
 
     Made by `Channel.sink`, whose arguments say what it takes and how.
     """
 
-    __slots__ = ("__weakref__", "_membership", "_target")
+    __slots__ = ("__weakref__", "_membership", "_queue", "_target")
 
     def __init__(self, membership: Membership, target: Target) -> None:
         self._membership = membership
         self._target = target
+        self._queue = target.queue if target.handler.function is None else None  # that components take from
 
     def get(self, timeout_s: float | None = DEFAULT_WAIT_S) -> T:
         """The next event.
@@ -43,7 +45,8 @@ class Sink(Generic[T]):
         and none will come. `ChannelError`: the sink has a handler.
         """
         try:
-            event = self._queue().get(nanoseconds(timeout_s))
+            queue = self._queue or self._own_queue()
+            event = queue.get(_DEFAULT_NS if timeout_s is DEFAULT_WAIT_S else nanoseconds(timeout_s))
         except ClosedError:
             name = self._membership.name
             msg = f"Expected an open sink, that on `{name}` is closed, and nothing is left in it"
@@ -55,18 +58,18 @@ class Sink(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Every event, until the sink is closed."""
-        return iter(self._queue())
+        return iter(self._own_queue())
 
     def __aiter__(self) -> AsyncIterator[T]:
         """Every event, until the sink is closed, without blocking the event loop."""
-        return events_of(self._queue())
+        return events_of(self._own_queue())
 
-    def _queue(self) -> links.Queue:
-        queue, function = self._target.queue, self._target.handler.function
-        if queue is None or function is not None:
+    def _own_queue(self) -> links.Queue:
+        if self._queue is None:
+            function = self._target.handler.function
             msg = f"Expected a sink without a handler, got one whose events go to {function!r}"
             raise ChannelError(msg)
-        return queue
+        return self._queue
 
     def wait_matched(self, sources: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until so many sources feed the sink.
@@ -116,14 +119,6 @@ class Sink(Generic[T]):
         interrupted is completed by the next one.
         """
         self._membership.close_target(self._target, linger_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         wanted = self._target.wanted

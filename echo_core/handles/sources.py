@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from echo_core.errors import ClosedError, IncompatibleError, LinkError
 from echo_core.formats.format import Format
+from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.origins import Origin
@@ -19,7 +19,7 @@ from echo_core.values.waits import DEFAULT_WAIT_S
 T = TypeVar("T")
 
 
-class Source(Generic[T]):
+class Source(Closing, Generic[T]):
     """Where a component's events leave.
 
     Made by `Channel.source`, whose arguments say what it sends and how.
@@ -151,14 +151,6 @@ class Source(Generic[T]):
         A call that was interrupted is completed by the next one.
         """
         self._membership.close_origin(self._origin, linger_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Source({self.format.name} to {self.sinks} sinks of `{self._membership.name}`)"
