@@ -14,63 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from echo_core._c import events
-from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion, Tier, check_tier
-from echo_core.codegen.emit.instances import emit
 from echo_core.codegen.events import record_types
-from echo_core.codegen.events.shapes import shape_of
+from echo_core.codegen.events.class_code import code_of, shape_of, use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
-from echo_core.codegen.machine import background, engine
-from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.machine import background
 from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import CompileError, IncompatibleError
-from echo_core.formats.declare import format_of
-
-# The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
-_CODE = "__echo_code__"
-
-
-def code_of(cls: type[Any]) -> events.Code:
-    """The code of a class, compiled or taken from the cache; CompileError where there can be none.
-
-    There is one for all codecs of the class. Beside it stands the class that it is for: a parent's is of no
-    use, nor a copy of another class's.
-    """
-    held: _Held | None = vars(cls).get(_CODE)
-    if held is None or held.code is None or held.cls is not cls:
-        held = _Held(cls, _make_code(cls))
-        type.__setattr__(cls, _CODE, held)
-    assert held.code is not None
-    return held.code
-
-
-class _Held:
-    """The code of a class, in its attribute. A copy of the class by pickle has none."""
-
-    __slots__ = ("cls", "code")
-
-    def __init__(self, cls: type[Any] | None = None, code: events.Code | None = None) -> None:
-        self.cls = cls
-        self.code = code
-
-    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
-        return _Held, ()
-
-
-def _make_code(cls: type[Any]) -> events.Code:
-    found = shape_of(format_of(cls).record)
-    if found is None:
-        msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
-        reason = "its instances need slots of their own and records of one size"
-        raise CompileError(msg, hint=cpython.problem() or reason)
-    shape, context = found
-    text = emit(shape)
-    names = ["encode", "encode_many", "decode"]
-    loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
-    encode, encode_many, decode = (loaded.addresses[name] for name in names)
-    return events.Code(
-        cls, shape.size, encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python
-    )
 
 
 class Functions(NamedTuple):
@@ -188,7 +138,7 @@ class _NativeEvents:
         _demand_own_layout(generic)
         tree = tree_of(generic.receiver.record)
         encode = generic.encode if tree is None else _walker(generic).encode
-        encoder = record_types.record_encoder(generic.cls, encode, generic.encode_many)
+        encoder = record_types.encoder_of(generic.cls, encode, generic.encode_many)
         made: dict[str, Any] = {"encode": encoder.encode}
         return {**made, "encode_many": encoder.encode_many} if generic.format.is_fixed else made
 
@@ -196,7 +146,7 @@ class _NativeEvents:
         generic = self.generic
         if not (generic.receiver.is_fixed and generic.sender.is_fixed):
             return {"decode": self._holding()}
-        decoder = record_types.record_decoder(generic.cls, generic.sender.size_bytes, generic.decode)
+        decoder = record_types.decoder_of(generic.cls, generic.decode, generic.decode_many)
         if generic.report.is_same:
             decoder.install_copy()
         else:
@@ -207,7 +157,9 @@ class _NativeEvents:
         """What has variable parts is verified at once, and converted unless it is ours, and read later."""
         conversion = _conversion(self.generic, keeps=self.generic.report.is_same)
         conversion.begin(self.tier)
-        return record_types.holding_decoder(self.generic.cls, conversion.call).decode
+        decoder = record_types.own_decoder(self.generic.cls)
+        decoder.install_converted(conversion.call)
+        return decoder.decode
 
 
 def _install_conversion(decoder: events.Decoder, conversion: Conversion) -> None:
@@ -236,12 +188,3 @@ def _install_decode(codec: events.ClassCodec, cls: type[Any], conversion: Conver
     code, loaded = code_of(cls), conversion and conversion.compile()
     convert = loaded.addresses["convert_many"] if loaded else 0
     codec.install(code, False, True, convert, loaded)
-
-
-def use_inner_codes(tree: events.Value) -> None:
-    """Has the records inside done by the code of their classes, where there can be any."""
-    for value in tree.inner:
-        use_inner_codes(value)
-        if value.takes_code and value.cls is not None:
-            with contextlib.suppress(CompileError):
-                value.use_code(code_of(value.cls))

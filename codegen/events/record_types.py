@@ -29,9 +29,8 @@ from typing import Any
 
 from echo_core._c import events
 from echo_core.codegen.events.record_fields import Form, checks_of, form_of
-from echo_core.codegen.plain.generic import Data, GenericCodec
+from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import runs_post_init
-from echo_core.errors import WireError
 from echo_core.formats.declare import format_of
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import Record, has_parts, round_up
@@ -228,9 +227,9 @@ def _descriptor(shape: events.Shape, plan: _Plan, name: str) -> events.FieldDesc
     slot = plan.slots.get(name, 0)
     read = form.read
     if nested is not None and nested.owner is not None:
-        codec = record_codec(nested.owner)
-        assert codec is not None
-        read = codec.decode
+        decoder = own_decoder(nested.owner)
+        decoder.install_copy()
+        read = decoder.decode
     return events.FieldDescriptor(
         shape,
         name,
@@ -317,74 +316,31 @@ def _set_state(self: Any, state: tuple[dict[str, Any] | None, dict[str, Any]]) -
 # Codecs
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCodec:
-    """Built-in functions between the events of a native record class and records of this machine's layout.
-
-    Records with variable parts cannot be told apart in a row, so there is no `..._many` for them, and
-    `decode` wants bytes that the caller has verified.
-    """
-
-    encode: Callable[[Any], bytes]
-    decode: Callable[[Data], Any]
-    encode_many: Callable[[Iterable[Any]], bytes] | None
-    decode_many: Callable[[Data], list[Any]] | None
-
-
 def is_native(cls: type[Any]) -> bool:
     """Whether instances of exactly this class hold their record inline."""
     return _SHAPE in vars(cls)
 
 
-def record_codec(cls: type[Any]) -> RecordCodec | None:
-    """The functions of a native record class; None for any other class."""
-    if not is_native(cls):
-        return None
-    format_ = format_of(cls)
-    generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
-    encoder = events.Encoder(vars(cls)[_SHAPE], generic.encode, generic.encode_many)
-    decoder = events.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
-    decoder.install_copy()
-    if not format_.is_fixed:
-        return RecordCodec(encoder.encode, decoder.decode, None, None)
-    return RecordCodec(encoder.encode, decoder.decode, encoder.encode_many, decoder.decode_many)
-
-
-def record_encoder(
+def encoder_of(
     cls: type[Any], fallback: Callable[[Any], bytes], fallback_many: Callable[[list[Any]], bytes]
 ) -> events.Encoder:
-    """`.encode` and `.encode_many` of a native record class, before the functions that know every value."""
+    """Encodes events of a native record class, and leaves to the fallbacks what only they know."""
     return events.Encoder(vars(cls)[_SHAPE], fallback, fallback_many)
 
 
-def record_decoder(cls: type[Any], sender_size: int, fallback: Callable[[Any], Any]) -> events.Decoder:
-    """`.decode` and `.decode_many` for one sender, whose records have `sender_size` bytes.
-
-    They go to the fallback until `.install_fixed(convert, source_size, keep_alive)` names native code that
-    makes records of the class's layout, or `.install_copy()` says that the sender's are such records.
-    """
-
-    def fallback_many(data: Data) -> list[Any]:
-        view = memoryview(data).cast("B")
-        if len(view) % sender_size:
-            msg = f"Expected records of {sender_size} bytes each, got {len(view)} bytes"
-            raise WireError(msg, path=cls.__name__)
-        return [fallback(view[i : i + sender_size]) for i in range(0, len(view), sender_size)]
-
-    return events.Decoder(vars(cls)[_SHAPE], _after(cls), fallback, fallback_many)
+def decoder_of(
+    cls: type[Any], fallback: Callable[[Any], Any], fallback_many: Callable[[Any], list[Any]]
+) -> events.Decoder:
+    """Decodes to events of a native record class, by the fallbacks until something is installed."""
+    after = operator.methodcaller("__post_init__") if runs_post_init(cls) else None
+    return events.Decoder(vars(cls)[_SHAPE], after, fallback, fallback_many)
 
 
-def holding_decoder(cls: type[Any], convert: Callable[[Data], Any]) -> events.Decoder:
-    """`.decode` for a sender whose records, or the class's own, have variable parts.
+def own_decoder(cls: type[Any]) -> events.Decoder:
+    """The same for records of the class's own layout, with the generic codec behind it.
 
-    Events hold what `convert` makes of them.
+    Whoever installs something must verify the variable parts of a record first.
     """
     format_ = format_of(cls)
     generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)
-    decoder = events.Decoder(vars(cls)[_SHAPE], _after(cls), generic.decode, generic.decode_many)
-    decoder.install_converted(convert)
-    return decoder
-
-
-def _after(cls: type[Any]) -> Callable[[Any], object] | None:
-    return operator.methodcaller("__post_init__") if runs_post_init(cls) else None
+    return decoder_of(cls, generic.decode, generic.decode_many)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import secrets
+import sys
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
-from echo_core.codegen.machine import cache, engine, host
+from echo_core._c import code as native_code
+from echo_core.codegen.machine import cache, engine
 from echo_core.errors import CompileError
 
 T = TypeVar("T")
@@ -47,7 +51,30 @@ def use_cached(
 
 
 def _key(name: str, identity: bytes | str) -> bytes:
-    return cache.key_of(name, identity, _COMPILER, *host.identity())
+    return cache.key_of(name, identity, _COMPILER, *identity_of_machine())
+
+
+@functools.cache
+def identity_of_machine() -> tuple[bytes | str, ...]:
+    """Parts for cache keys; CompileError if the compiler is needed and missing."""
+    cpu, compiler = native_code.cpu(), _compiler()
+    if cpu and compiler:
+        return sys.platform, str(native_code.MACHINE), cpu, compiler
+    target = engine.native_target()
+    return target.triple, target.cpu, target.features, engine.compiler_version()
+
+
+def _compiler() -> bytes:
+    """llvmlite's file with its version and commit, and the size of LLVM's library; empty if unknown."""
+    try:
+        spec = importlib.util.find_spec("llvmlite")
+        if spec is None or spec.origin is None:
+            return b""
+        folder = Path(spec.origin).parent
+        size = (folder / "binding" / "libllvmlite.so").stat().st_size
+        return (folder / "_version.py").read_bytes() + str(size).encode()
+    except (ImportError, OSError, ValueError):
+        return b""
 
 
 def version_of(modules: Iterable[str]) -> bytes:

@@ -16,7 +16,7 @@ import pytest
 import echo_core as echo
 from echo_core.codegen import cpython
 from echo_core.codegen.conversion import Conversion
-from echo_core.codegen.events.compiled import code_of
+from echo_core.codegen.events.class_code import code_of
 from echo_core.codegen.machine import cache, engine
 from tests.forks import forks
 

@@ -23,7 +23,7 @@ import echo_core as echo
 from echo_core._c.events import ClassCodec
 from echo_core.codegen import cpython
 from echo_core.codegen.codecs import Codec
-from echo_core.codegen.events.compiled import code_of
+from echo_core.codegen.events.class_code import code_of
 from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.machine import background
 from tests.formats.strategies import examples

@@ -19,7 +19,7 @@ import pytest
 import echo_core as echo
 from echo_core.codegen import conversion
 from echo_core.codegen.conversion import Conversion, Tier, converter
-from echo_core.codegen.machine import background, engine, host
+from echo_core.codegen.machine import background, engine, store
 from echo_core.codegen.machine.cache import Cache, default_cache, set_cache
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import (
@@ -686,7 +686,7 @@ def test_without_a_compiler_what_is_converted_is_interpreted(monkeypatch: pytest
         msg = "llvmlite cannot be imported"
         raise CompileError(msg)
 
-    monkeypatch.setattr(host, "identity", refuse)
+    monkeypatch.setattr(store, "identity_of_machine", refuse)
     sender, receiver = echo.format_of(Particle, abi="s390x"), echo.format_of(Particle)
     data, interpreted = bytes(sender.size_bytes), echo.converter(sender, receiver, tier="interpreted")
     assert echo.converter(sender, receiver)(data) == interpreted(data)

@@ -21,7 +21,7 @@ import echo_core as echo
 from echo_core._c import links
 from echo_core._c.events import Value, Walker
 from echo_core.codegen import cpython
-from echo_core.codegen.events.compiled import use_inner_codes
+from echo_core.codegen.events.class_code import use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import plain_of, value_of

@@ -6,14 +6,15 @@ import dataclasses
 import datetime as dt
 import enum
 import uuid
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.codegen.events.record_types import RecordCodec, record_codec
-from echo_core.codegen.plain.generic import GenericCodec
+from echo_core.codegen.events.record_types import encoder_of, is_native, own_decoder
+from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import EncodeError
 
 T = TypeVar("T")
@@ -86,6 +87,32 @@ class Varied:
     values: echo.Array[echo.Float32, ...] = echo.field(default_factory=lambda: np.zeros(0, np.float32))
     position: echo.Array[echo.Int16, 2] = echo.field(default_factory=lambda: np.zeros(2, np.int16))
     point: Point = dataclasses.field(default_factory=lambda: Point(0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordCodec:
+    """Built-in functions between the events of a native record class and records of this machine's layout.
+
+    Records with variable parts cannot be told apart in a row, so there is no `..._many` for them, and
+    `decode` wants bytes that the caller has verified.
+    """
+
+    encode: Callable[[Any], bytes]
+    decode: Callable[[Data], Any]
+    encode_many: Callable[[Iterable[Any]], bytes] | None
+    decode_many: Callable[[Data], list[Any]] | None
+
+
+def record_codec(cls: type[Any]) -> RecordCodec | None:
+    """The functions of a native record class; None for any other class."""
+    if not is_native(cls):
+        return None
+    slow = generic(cls)
+    encoder, decoder = encoder_of(cls, slow.encode, slow.encode_many), own_decoder(cls)
+    decoder.install_copy()
+    if not slow.format.is_fixed:
+        return RecordCodec(encoder.encode, decoder.decode, None, None)
+    return RecordCodec(encoder.encode, decoder.decode, encoder.encode_many, decoder.decode_many)
 
 
 def codec(cls: type[Any]) -> RecordCodec:

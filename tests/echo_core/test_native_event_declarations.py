@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core.codegen.events.record_fields import MAX_CHECKS, checks_of
-from echo_core.codegen.events.record_types import is_native, record_codec
+from echo_core.codegen.events.record_types import is_native
 from echo_core.codegen.plain import records
 from echo_core.codegen.plain.objects import plain_of, value_of
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout
-from tests.echo_core.native_events import generic
+from tests.echo_core.native_events import generic, record_codec
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
 

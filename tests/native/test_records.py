@@ -17,8 +17,9 @@ import pytest
 
 import echo_core as echo
 from echo_core._c.events import Decoder, Encoder, FieldDescriptor, Shape, base_type
-from echo_core.codegen.events.record_types import RecordCodec, record_codec, record_decoder
+from echo_core.codegen.events.record_types import decoder_of
 from echo_core.errors import EncodeError, WireError
+from tests.echo_core.native_events import codec
 
 
 class Color(enum.Enum):
@@ -55,13 +56,6 @@ class Varied:
     text: str = ""
     blob: bytes = b""
     many: list[int] = dataclasses.field(default_factory=list[int])
-
-
-def codec(cls: type[Any]) -> RecordCodec:
-    """The native functions of a class."""
-    found = record_codec(cls)
-    assert found is not None
-    return found
 
 
 def growth(work: Callable[[], object], rounds: int) -> int:
@@ -281,9 +275,15 @@ def fallback(data: Any) -> Any:
     return Pair(second, first)
 
 
+def fallback_many(data: Any) -> list[Pair]:
+    """The same for many."""
+    view = memoryview(data).cast("B")
+    return [fallback(view[i : i + 16]) for i in range(0, len(view), 16)]
+
+
 def test_decoder_calls_the_fallback_until_code_is_installed() -> None:
     """Then it converts straight into new events; what does not convert goes to the fallback still."""
-    decoder = record_decoder(Pair, 16, fallback)
+    decoder = decoder_of(Pair, fallback, fallback_many)
     data = struct.pack("qq", 1, 2)
     assert decoder.decode(data) == Pair(2, 1)
     assert decoder.decode_many(data * 2) == [Pair(2, 1)] * 2
@@ -307,7 +307,7 @@ def test_code_is_kept_alive_until_it_is_replaced() -> None:
     class Owner:
         pass
 
-    decoder = record_decoder(Pair, 16, fallback)
+    decoder = decoder_of(Pair, fallback, fallback_many)
     owner = Owner()
     before = sys.getrefcount(owner)
     decoder.install_fixed(address_of(swap), 16, owner)
@@ -328,7 +328,7 @@ def test_code_may_be_replaced_while_it_runs() -> None:
             decoder.clear()
             gc.collect()
 
-    decoder = record_decoder(Replacing, 16, fallback)
+    decoder = decoder_of(Replacing, fallback, fallback_many)
     decoder.install_fixed(address_of(swap), 16, CONVERT(lambda *_: 0))
     found = decoder.decode_many(struct.pack("qqqq", 1, 2, 3, 4))
     assert [(it.a, it.b) for it in found] == [(2, 1), (4, 3)]
@@ -337,7 +337,7 @@ def test_code_may_be_replaced_while_it_runs() -> None:
 @pytest.mark.parametrize("arguments", [(0, 16, None), (1, 0, None), (-1, 16, None), (2**64, 16, None)])
 def test_what_is_no_code_is_not_installed(arguments: tuple[int, int, object]) -> None:
     """An address of 0, records of no size."""
-    decoder = record_decoder(Pair, 16, fallback)
+    decoder = decoder_of(Pair, fallback, fallback_many)
     if arguments[0] in (-1, 2**64):
         pytest.skip("taken modulo 2**64 by PyArg_Parse; the address is the caller's word in any case")
     with pytest.raises(ValueError, match="Expected a native function"):
@@ -347,7 +347,7 @@ def test_what_is_no_code_is_not_installed(arguments: tuple[int, int, object]) ->
 def test_variable_records_take_no_fixed_code() -> None:
     """Their target would be too small."""
     with pytest.raises(ValueError, match="no variable parts"):
-        record_decoder(Varied, 16, fallback).install_fixed(address_of(swap), 16, swap)
+        decoder_of(Varied, fallback, fallback_many).install_fixed(address_of(swap), 16, swap)
 
 
 # ---------------------------------------------------------------------------------------------------

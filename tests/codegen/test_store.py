@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from echo_core._c import code
-from echo_core.codegen.machine import host
+from echo_core.codegen.machine import store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,9 +22,9 @@ KNOWN_CPU = pytest.mark.skipif(not code.cpu(), reason="a CPU that only LLVM know
 @pytest.fixture(autouse=True)
 def fixture_afresh() -> Iterator[None]:
     """Nothing is remembered from before, nor afterwards."""
-    host.identity.cache_clear()
+    store.identity_of_machine.cache_clear()
     yield
-    host.identity.cache_clear()
+    store.identity_of_machine.cache_clear()
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path | None) -> None:
@@ -40,8 +40,8 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path | None) -> None:
 
 IDENTITY = """
 import sys
-from echo_core.codegen.machine import host
-print(host.identity(), 'llvmlite' in sys.modules)
+from echo_core.codegen.machine import store
+print(store.identity_of_machine(), 'llvmlite' in sys.modules)
 """
 
 
@@ -51,7 +51,7 @@ def test_identity_is_the_same_in_every_process_and_takes_no_llvm() -> None:
     done = subprocess.run(
         [sys.executable, "-c", IDENTITY], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    assert done.stdout.strip() == f"{host.identity()} False"
+    assert done.stdout.strip() == f"{store.identity_of_machine()} False"
 
 
 @KNOWN_CPU
@@ -71,29 +71,29 @@ def test_cpu_is_the_same_on_every_core() -> None:
 @KNOWN_CPU
 def test_other_compiler_is_another_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its version counts, and how large LLVM is, wherever it is installed."""
-    seen = [host.identity()]
+    seen = [store.identity_of_machine()]
     for version, size in ((b"1", 100), (b"2", 100), (b"2", 101)):
         (tmp_path / "binding").mkdir(exist_ok=True)
         (tmp_path / "binding" / "libllvmlite.so").write_bytes(bytes(size))
         (tmp_path / "_version.py").write_bytes(version)
         install(monkeypatch, tmp_path)
-        host.identity.cache_clear()
-        seen.append(host.identity())
+        store.identity_of_machine.cache_clear()
+        seen.append(store.identity_of_machine())
     assert len(set(seen)) == 4
 
 
 def test_other_cpu_is_another_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Code for one may not run on the other."""
-    before = host.identity()
+    before = store.identity_of_machine()
     monkeypatch.setattr(code, "cpu", lambda: b"another one")
-    host.identity.cache_clear()
-    assert host.identity() != before
+    store.identity_of_machine.cache_clear()
+    assert store.identity_of_machine() != before
 
 
 def test_unknown_cpu_is_told_by_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows all machines, and costs its import."""
     monkeypatch.setattr(code, "cpu", lambda: b"")
-    identity = host.identity()
+    identity = store.identity_of_machine()
     assert "LLVM " in str(identity[-1])
     assert len(identity) == 4
 
@@ -109,4 +109,4 @@ def test_compiler_that_is_not_laid_out_as_known_tells_itself(
     if missing != "all of it":
         (tmp_path / missing).unlink()
     install(monkeypatch, None if missing == "all of it" else tmp_path)
-    assert "LLVM " in str(host.identity()[-1])
+    assert "LLVM " in str(store.identity_of_machine()[-1])

@@ -1,15 +1,80 @@
-"""An event class as compiled code sees it: its slots, and the objects that the code refers to."""
+"""Code that is compiled for one class: what it needs to know of the class, and where the class keeps it."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from echo_core._c import events
 from echo_core.codegen import cpython
-from echo_core.codegen.emit.instances import FUNCTIONS, Shape, Slot, is_direct
+from echo_core.codegen.emit.instances import FUNCTIONS, Shape, Slot, emit, is_direct
 from echo_core.codegen.events.value_trees import gaps, tree_of
+from echo_core.codegen.machine import engine
+from echo_core.codegen.machine.store import use_code
 from echo_core.codegen.plain.objects import runs_post_init
+from echo_core.errors import CompileError
+from echo_core.formats.declare import format_of
 from echo_core.formats.types import Field, Record, has_parts
+
+# The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
+_CODE = "__echo_code__"
+
+
+def code_of(cls: type[Any]) -> events.Code:
+    """The code of a class, compiled or taken from the cache; CompileError where there can be none.
+
+    There is one for all codecs of the class. Beside it stands the class that it is for: a parent's is of no
+    use, nor a copy of another class's.
+    """
+    held: _Held | None = vars(cls).get(_CODE)
+    if held is None or held.code is None or held.cls is not cls:
+        held = _Held(cls, _make_code(cls))
+        type.__setattr__(cls, _CODE, held)
+    assert held.code is not None
+    return held.code
+
+
+class _Held:
+    """The code of a class, in its attribute. A copy of the class by pickle has none."""
+
+    __slots__ = ("cls", "code")
+
+    def __init__(self, cls: type[Any] | None = None, code: events.Code | None = None) -> None:
+        self.cls = cls
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[_Held], tuple[()]]:
+        return _Held, ()
+
+
+def _make_code(cls: type[Any]) -> events.Code:
+    found = shape_of(format_of(cls).record)
+    if found is None:
+        msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
+        reason = "its instances need slots of their own and records of one size"
+        raise CompileError(msg, hint=cpython.problem() or reason)
+    shape, context = found
+    text = emit(shape)
+    names = ["encode", "encode_many", "decode"]
+    loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
+    encode, encode_many, decode = (loaded.addresses[name] for name in names)
+    return events.Code(
+        cls, shape.size, encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python
+    )
+
+
+def use_inner_codes(tree: events.Value) -> None:
+    """Has the records inside done by the code of their classes, where there can be any."""
+    for value in tree.inner:
+        use_inner_codes(value)
+        if value.takes_code and value.cls is not None:
+            with contextlib.suppress(CompileError):
+                value.use_code(code_of(value.cls))
+
+
+# ---------------------------------------------------------------------------
+# A class as code sees it
 
 
 @dataclass
