@@ -135,36 +135,36 @@ class ColumnReader:
         return self._value(self._record, ByteBlock(data), at, self._record.name, {})
 
     def _value(
-        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
+        self, node: TypeNode, block: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
     ) -> Any:
         match form(node):
             case "Record":
-                return self._struct(node, memory, at, path)
+                return self._struct(node, block, at, path)
             case "Nullable":
-                return self._optional(node, memory, at, path, counts)
+                return self._optional(node, block, at, path, counts)
             case "StaticArray":
-                return self._array(node, memory, at, path)
+                return self._array(node, block, at, path)
             case "Sequence":
-                return self._sequence(node, memory, at, path, counts)
+                return self._sequence(node, block, at, path, counts)
             case "Text":
-                return self._text(memory, at, path)
+                return self._text(block, at, path)
             case "Blob":
-                sizes = self._words(memory, at, 1)
-                return binary(memory.runs(self._starts(memory, at), sizes), sizes, pa.binary())
+                sizes = self._words(block, at, 1)
+                return binary(block.runs(self._starts(block, at), sizes), sizes, pa.binary())
             case "Enumeration":
-                return names_of(node, memory.numbers(at, f"i{node.size}"), path)
+                return names_of(node, block.numbers(at, f"i{node.size}"), path)
             case _:
-                return _scalar(node, memory, at, path)
+                return _scalar(node, block, at, path)
 
-    def _struct(self, node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
+    def _struct(self, node: TypeNode, block: ByteBlock, at: Places, path: str) -> Any:
         counting = _counting(node)
         counts = {
-            field.name: memory.numbers(at.moved(field.offset), f"{_CODES[kind(field.type)]}{field.type.size}")
+            field.name: block.numbers(at.moved(field.offset), f"{_CODES[kind(field.type)]}{field.type.size}")
             for field in node.fields
             if field.name in counting
         }
         columns = [
-            self._value(field.type, memory, at.moved(field.offset), f"{path}.{field.name}", counts)
+            self._value(field.type, block, at.moved(field.offset), f"{path}.{field.name}", counts)
             for field in node.fields
         ]
         if not columns:
@@ -172,19 +172,19 @@ class ColumnReader:
         return pa.StructArray.from_arrays(columns, fields=list(arrow_type(node)))
 
     def _optional(
-        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
+        self, node: TypeNode, block: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
     ) -> Any:
         element = node.element
         if form(element) in ("Text", "Blob", "Sequence"):
-            present = memory.numbers(at, self._word) != 0
+            present = block.numbers(at, self._word) != 0
         else:
-            present = memory.numbers(at.moved(element.size), "u1") != 0
+            present = block.numbers(at.moved(element.size), "u1") != 0
         if present.all():
-            return self._value(element, memory, at, path, counts)
+            return self._value(element, block, at, path, counts)
         there = {name: numbers[present] for name, numbers in counts.items()}
-        return expanded(self._value(element, memory, at.where(present), path, there), present)
+        return expanded(self._value(element, block, at.where(present), path, there), present)
 
-    def _array(self, node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
+    def _array(self, node: TypeNode, block: ByteBlock, at: Places, path: str) -> Any:
         number = math.prod(node.shape)
         step = node.element.size
         if at.irregular is None and at.step == number * step:
@@ -193,10 +193,10 @@ class ColumnReader:
             each = spread(at.each, np.full(at.count, number), step)
             inner = Places(at.count * number, irregular=each, base=_repeated(at.base, number))
         dimensions = [np.full(at.count, length) for length in node.shape]
-        return _nested(node, self._value(node.element, memory, inner, path, {}), dimensions)
+        return _nested(node, self._value(node.element, block, inner, path, {}), dimensions)
 
     def _sequence(
-        self, node: TypeNode, memory: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
+        self, node: TypeNode, block: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
     ) -> Any:
         dimensions: list[Numbers] = []
         words = 0
@@ -205,18 +205,18 @@ class ColumnReader:
                 dimensions.append(counts[length].astype(np.int64))
             elif length is None:
                 words += 1
-                dimensions.append(self._words(memory, at, words))
+                dimensions.append(self._words(block, at, words))
             else:
                 dimensions.append(np.full(at.count, length))
         numbers = np.prod(dimensions, axis=0, dtype=np.int64)
-        starts = self._starts(memory, at)
-        elements = self._elements(node.element, memory, at.base, starts, numbers, path)
+        starts = self._starts(block, at)
+        elements = self._elements(node.element, block, at.base, starts, numbers, path)
         return _nested(node, elements, dimensions)
 
     def _elements(
         self,
         node: TypeNode,
-        memory: ByteBlock,
+        block: ByteBlock,
         base: Numbers | None,
         starts: Numbers,
         numbers: Numbers,
@@ -226,22 +226,22 @@ class ColumnReader:
         if has_parts(node):
             places = Places(total, 0, 0, spread(starts, numbers, node.size), _repeated(base, numbers))
         elif total * node.size >= _LONG_RUN * len(starts):
-            memory, places = ByteBlock(memory.runs(starts, numbers * node.size)), Places(total, 0, node.size)
+            block, places = ByteBlock(block.runs(starts, numbers * node.size)), Places(total, 0, node.size)
         else:
             places = Places(total, irregular=spread(starts, numbers, node.size))
-        return self._value(node, memory, places, path, {})
+        return self._value(node, block, places, path, {})
 
-    def _words(self, memory: ByteBlock, at: Places, index: int) -> Numbers:
-        return memory.numbers(at.moved(index * self._pointer_size), self._word).astype(np.int64)
+    def _words(self, block: ByteBlock, at: Places, index: int) -> Numbers:
+        return block.numbers(at.moved(index * self._pointer_size), self._word).astype(np.int64)
 
-    def _starts(self, memory: ByteBlock, at: Places) -> Numbers:
+    def _starts(self, block: ByteBlock, at: Places) -> Numbers:
         assert at.base is not None
-        return at.base + self._words(memory, at, 0)
+        return at.base + self._words(block, at, 0)
 
-    def _text(self, memory: ByteBlock, at: Places, path: str) -> Any:
-        starts = self._starts(memory, at)
-        sizes = memory.nuls[np.searchsorted(memory.nuls, starts)] - starts if at.count else starts
-        return string(memory.runs(starts, sizes), sizes, path)
+    def _text(self, block: ByteBlock, at: Places, path: str) -> Any:
+        starts = self._starts(block, at)
+        sizes = block.nuls[np.searchsorted(block.nuls, starts)] - starts if at.count else starts
+        return string(block.runs(starts, sizes), sizes, path)
 
 
 def _repeated(base: Numbers | None, number: int | Numbers) -> Numbers | None:
@@ -276,18 +276,18 @@ def expanded(values: Any, present: Numbers) -> Any:
     return values.take(pa.array(indices, pa.int64(), mask=~present))
 
 
-def _scalar(node: TypeNode, memory: ByteBlock, at: Places, path: str) -> Any:
+def _scalar(node: TypeNode, block: ByteBlock, at: Places, path: str) -> Any:
     match kind(node):
         case "CHARS":
-            return _chars(memory.rows(at, node.size), path)
+            return _chars(block.rows(at, node.size), path)
         case "BYTES":
-            return binary(memory.rows(at, node.size).ravel(), np.full(at.count, node.size), pa.binary())
+            return binary(block.rows(at, node.size).ravel(), np.full(at.count, node.size), pa.binary())
         case "UUID":
-            return _uuids(memory.rows(at, 16))
+            return _uuids(block.rows(at, 16))
         case "BOOL":
-            return pa.array(memory.numbers(at, "u1") != 0)
+            return pa.array(block.numbers(at, "u1") != 0)
         case other:
-            return _number(node, memory.numbers(at, f"{_CODES[other]}{node.size}"))
+            return _number(node, block.numbers(at, f"{_CODES[other]}{node.size}"))
 
 
 def _number(node: TypeNode, numbers: Numbers) -> Any:
