@@ -1,10 +1,10 @@
-"""The names with which a dataclass says how a field lies in memory.
+"""The annotations that say how a dataclass field is laid out in memory.
 
 Scalar names are `Annotated` aliases: a type checker sees int, float or complex. `Chars`, `Bytes` and
 `Array` take numbers, which no type expression may; what checkers see instead is at the end of this module.
 """
 
-# mypy and pyright each reach another branch of this module.
+# mypy and pyright see different branches of this module.
 # mypy: disable-error-code="unreachable"
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ Float64 = Annotated[float, Scalar(Kind.FLOAT, 8)]
 Complex64 = Annotated[complex, Scalar(Kind.COMPLEX, 8)]
 Complex128 = Annotated[complex, Scalar(Kind.COMPLEX, 16)]
 
-# mypy takes this for true, and nothing else does.
+# mypy treats a constant of this name as true; every other tool reads the value.
 MYPY: Literal[False] = False
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     if MYPY:
-        # mypy allows no number between the brackets of a class: these are Any for it, and exact with
+        # mypy allows no number between the brackets of a class. So it sees Any, or the exact types with
         # the plugin `echo_core.mypy_plugin`.
         Array: Any
         Bytes: Any
         Chars: Any
     else:
-        # pyright takes any brackets where `__class_getitem__` is defined, and reads a field's type off
-        # a descriptor.
+        # pyright accepts anything in brackets where `__class_getitem__` is defined, and takes a field's
+        # type from the descriptor methods.
         class Chars:
             def __class_getitem__(cls, size: int) -> type[Chars]: ...
             def __get__(self, instance: object, owner: object) -> str: ...

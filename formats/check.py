@@ -1,8 +1,8 @@
-"""The rules that every record keeps, whether declared here or described by a stranger.
+"""The rules for every record, whether declared here or described by a peer.
 
-A record that passes may be trusted by everything built on it: codecs, conversions, generated code. The
-caller names the error to raise, for the same fault is the caller's in a class and the peer's in metadata.
-Records are checked from the innermost out, so no check ever follows a chain that another has not bounded.
+Codecs, conversions and generated code rely on these checks. The caller names the error to raise, because the
+same mistake is the caller's fault in a class and the peer's in metadata. Nested records are checked first, so
+every check works on types of bounded depth.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_pointer_size(pointer_size: int, fault: Fault) -> None:
 
 
 def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
-    """One record, the records inside it having been checked; raises `fault` with the field's path."""
+    """Checks one record; nested records have been checked before. Raises `fault` with the field's path."""
     check_name(record.name, fault)
     path = record.name
     if record.alignment not in _ALIGNMENTS:
@@ -70,7 +70,7 @@ def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
 
 
 def check_name(name: str, fault: Fault, path: str = "") -> None:
-    """A name is an identifier in normal form, not too long, and not one that Python gives a meaning."""
+    """A name is an identifier in NFKC form, not too long, and no Python keyword or special method."""
     if (
         not name.isidentifier()
         or len(name.encode()) > limits.MAX_NAME_BYTES
@@ -83,7 +83,7 @@ def check_name(name: str, fault: Fault, path: str = "") -> None:
 
 
 def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
-    """An enumeration by itself: its size, and names and numbers that are each given once."""
+    """Checks an enumeration: its size, and that no name and no number is given twice."""
     check_name(enumeration.name, fault)
     path = enumeration.name
     if enumeration.size not in SIZES_BY_KIND[Kind.INT]:
@@ -96,7 +96,7 @@ def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
         raise fault(msg, path=path)
     for name, number in enumeration.members:
         check_name(name, fault, path)
-        private = name.startswith(f"_{enumeration.name}__")  # Enum takes it for no member
+        private = name.startswith(f"_{enumeration.name}__")  # Enum would not make it a member
         if name == "mro" or private or (name.startswith("_") and name.endswith("_")):
             msg = f"Expected a name that a member of an Enum can have, got `{name}`"
             raise fault(msg, path=path)
@@ -135,7 +135,7 @@ def _check_field(
 
 
 def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: Fault, path: str) -> None:
-    _check_leaf(innermost(type_)[0], fault, path)  # first: sizes of wrappers are reckoned from it
+    _check_leaf(innermost(type_)[0], fault, path)  # first: the sizes of wrappers follow from it
     outermost = True
     while isinstance(type_, Wrapper):
         match type_:
@@ -221,7 +221,7 @@ def _check_default(field: Field, fault: Fault, path: str) -> None:
 
 
 def _check_names(record: Record, fault: Fault) -> None:
-    """Fields and their former names are all different, so that a name leads to one field."""
+    """Checks that all names and former names differ, so that a name identifies one field."""
     seen: set[str] = set()
     for field in record.fields:
         for name in (field.name, *field.aliases):

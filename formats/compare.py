@@ -1,4 +1,4 @@
-"""What becomes of a sender's record in a receiver's: field by field, at every depth.
+"""How a sender's record maps to a receiver's: field by field, at every depth.
 
 Fields are matched by name, then by former names in either direction. A receiver's field that the sender
 lacks takes its default; a sender's field that the receiver lacks is ignored. `match` is the rule itself,
@@ -35,7 +35,7 @@ from echo_core.formats.types import (
 
 
 class Verdict(enum.Enum):
-    """What becomes of a field. Where several are true of it, the one that stands lowest here."""
+    """What becomes of a field. If several verdicts apply, the last of them in this order is reported."""
 
     SAME = "same"
     IGNORED = "ignored"  # only the sender has it
@@ -78,7 +78,7 @@ class Report:
 
     @property
     def refused(self) -> tuple[Entry, ...]:
-        """What keeps the sender's records from the receiver."""
+        """The entries that make the conversion impossible."""
         return tuple(entry for entry in self.entries if entry.verdict is Verdict.REFUSED)
 
     @property
@@ -143,7 +143,7 @@ def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
 
 
 def _walk(type_: Type) -> tuple[object, ...]:
-    """Where variable parts stand depends on this too: the order of their slots, and their alignment."""
+    """The order and alignment of slots, which also decide where variable parts are."""
     match type_:
         case Record():
             return tuple((f.name, _walk(f.type)) for f in type_.fields if has_parts(f.type))
@@ -181,7 +181,7 @@ def counted_by(record: Record) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """What one type alone makes of another."""
+    """The verdict on a pair of types, apart from where the fields are."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
@@ -265,7 +265,7 @@ class _Comparison:
                 return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
 
     def _strides(self, sender: Type, receiver: Type, what: str) -> _Finding:
-        """What lies alike may still be padded otherwise, where the alignment is another."""
+        """Equal fields may still be padded differently if the alignment differs."""
         if sender.size == receiver.size:
             return _SAME
         return _Finding(Verdict.MOVED, (f"{what} of {sender.size} bytes, not {receiver.size}",))
@@ -285,7 +285,7 @@ class _Comparison:
         return _strongest(findings)
 
     def _references(self, sender: Type, receiver: Type) -> _Finding:
-        """What differs between slots that refer to variable parts."""
+        """The differences between two slots: pointer size and byte order."""
         by_reference = (Text, Blob, Sequence)
         if not isinstance(sender, by_reference) or not isinstance(receiver, by_reference):
             return _SAME
@@ -328,7 +328,7 @@ def _has_byte_order(leaf: Leaf) -> bool:
 
 
 def _same_values(sender: Leaf, receiver: Leaf) -> bool:
-    """Whether the same bits mean the same; references are compared apart."""
+    """Whether the same bits mean the same value; slots are compared separately."""
     if isinstance(sender, Enumeration) and isinstance(receiver, Enumeration):
         return sender.size == receiver.size and set(sender.members) <= set(receiver.members)
     if isinstance(sender, Scalar):
@@ -343,7 +343,7 @@ def _widening(sender: Leaf, receiver: Leaf) -> str:
 
 
 def _held_by_others(field: Field, matched: dict[str, Field], receiver: Record) -> str:
-    """The count of a sequence that the sender decides, by a field of its own or another sequence's length."""
+    """The field that counts a missing sequence, if the sender's record already decides its value."""
     type_ = required(field.type)
     counts = [n for n in type_.shape if isinstance(n, str)] if isinstance(type_, Sequence) else []
     decided = set(matched)

@@ -1,4 +1,4 @@
-"""From a dataclass to a format: annotations become types, members get places."""
+"""From a dataclass to a format: annotations become types, members get offsets."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from echo_core.formats.types import (
     required,
 )
 
-# A class's formats are an attribute of it, for they refer to the class: in a table of their own, even one
-# with weak keys, they would keep it alive.
+# A class's formats are stored as an attribute of the class. They refer to the class, so in a separate table,
+# even one with weak keys, they would keep it alive.
 _FORMATS = "__echo_formats__"
 
 
@@ -76,7 +76,7 @@ def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
         known = formats[abi]
     except (KeyError, TypeError):
         return _declared(cls, abi)
-    # A class made from another, as `dataclass(slots=True)` does, begins with a copy of its attributes.
+    # `dataclass(slots=True)` makes a new class that begins with the old one's attributes, formats included.
     return known if known.record.python is cls else _declared(cls, abi)
 
 
@@ -86,8 +86,8 @@ def _declared(cls: type[Any], key: str | Abi) -> Format:
     record = _Declaration(abi, ()).record(cls)
     format_ = Format(Layout(abi.byte_order, abi.pointer_size, record))
     if _metadata_bound(record) > limits.MAX_METADATA_BYTES:
-        _ = format_.metadata  # which says so if no peer would accept it
-    kept = vars(cls).get(_FORMATS, {})  # not inherited: a child has fields of its own
+        _ = format_.metadata  # raises if it is larger than peers accept
+    kept = vars(cls).get(_FORMATS, {})  # not inherited: a subclass has more fields
     fresh = {name: known for name, known in kept.items() if known.record.python is cls}
     type.__setattr__(cls, _FORMATS, {**fresh, key: format_})
     return format_
@@ -107,7 +107,7 @@ _MADE_OTHERWISE = (BaseException, dict, list, set, tuple, str, bytes, int, float
 
 
 def _metadata_bound(record: Record) -> int:
-    """No fewer bytes than the metadata takes, found without making it."""
+    """An upper bound of the metadata's size, cheaper than making the metadata."""
     bytes_of_name = 4  # per character, at most
     bound = 24 + 8 + bytes_of_name * len(record.name)
     for field in record.fields:
@@ -128,7 +128,7 @@ def _metadata_bound(record: Record) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Declaration:
-    """One walk over classes and annotations. `outer` holds the classes that the walk is inside of."""
+    """One walk over classes and annotations. `outer` holds the classes around the current one."""
 
     abi: Abi
     outer: tuple[type[Any], ...]
@@ -155,8 +155,8 @@ class _Declaration:
         )
 
     def type_of(self, annotation: Any, path: str) -> Type:
-        """The type that an annotation stands for."""
-        if isinstance(annotation, str):  # an element given in quotes, which typing does not see
+        """The laid-out type of an annotation."""
+        if isinstance(annotation, str):  # an element in quotes, which typing leaves as text
             annotation = evaluated(annotation, self.outer[-1], path)
         plain = _PLAIN_TYPES.get(annotation) if isinstance(annotation, type) else None
         if plain is not None:
@@ -233,7 +233,7 @@ _PLAIN_TYPES: dict[type[Any], Type] = {
 
 
 def _specs(metadata: tuple[Any, ...]) -> list[Any]:
-    """What stands in an `Annotated`, with what stands in another one given as metadata."""
+    """The metadata of an `Annotated`, with that of an `Annotated` inside it."""
     found: list[Any] = []
     for item in metadata:
         found += typing.get_args(item)[1:] if typing.get_origin(item) is Annotated else [item]
@@ -269,7 +269,7 @@ def _is_class(origin: Any, base: Any) -> bool:
 
 
 def _enumeration(cls: type[enum.Enum], path: str) -> Enumeration:
-    """Numbers are the members' values where all of them are integers, else their positions."""
+    """Members are numbered by their values if all are integers, else by their positions."""
     values = [member.value for member in cls]
     if not all(type(value) is int for value in values):
         values = list(range(len(values)))
@@ -285,7 +285,7 @@ def _enumeration(cls: type[enum.Enum], path: str) -> Enumeration:
 
 
 def _default(member: dataclasses.Field[Any], type_: Type, path: str) -> Default | None:
-    """A default travels where it is one value; a factory's, or a container's, is made where it is needed."""
+    """A default of one value travels in the metadata; factories and containers stay with the class."""
     if member.default_factory is not dataclasses.MISSING:
         return Default(local=True)
     if member.default is dataclasses.MISSING:

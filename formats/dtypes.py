@@ -92,7 +92,7 @@ def _members(dtype: np.dtype[Any]) -> list[tuple[str, np.dtype[Any], int]]:
 
 
 def _leaf_orders(dtype: np.dtype[Any], path: str) -> list[tuple[str, ByteOrder]]:
-    """The byte order of each number in the dtype, with its path."""
+    """The byte order of each number in the dtype, with the field's path."""
     dtype = dtype.base
     if dtype.names is not None:
         members = _members(dtype)

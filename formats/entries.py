@@ -32,7 +32,7 @@ VERSION = 1
 
 
 class Code(enum.IntEnum):
-    """What `FIELD.code` may be beyond a Kind, and what `WRAPPER.code` may be."""
+    """The codes of types: `FIELD.code` is one of these or a Kind, `WRAPPER.code` one of these."""
 
     TEXT = 32
     BLOB = 33
@@ -44,7 +44,7 @@ class Code(enum.IntEnum):
 
 
 class DefaultCode(enum.IntEnum):
-    """What `FIELD.default` may be."""
+    """The values of `FIELD.default`."""
 
     REQUIRED = 0
     VALUE = 1
@@ -73,7 +73,7 @@ FIELD = Struct(
     "unit_size" / Byte,
     "aliases" / Byte,  # how many of the next ALIAS entries are its own
 )
-# Plain numbers, for there may be thousands: construct takes 2 us for an entry that is a Struct.
+# A plain number, because there may be thousands, and construct takes 2 us for an entry that is a Struct.
 WRAPPER = Int16ul  # its code, and 256 times the number of its dimensions
 ENUM_ENTRY = Struct("name_size" / Byte, "size" / Byte, "members" / Int16ul)
 MEMBER = Struct("number" / Int64sl, "name_size" / Byte)
@@ -93,7 +93,7 @@ METADATA = Struct(
     "member_count" / Int16ul,
     "alias_count" / Int16ul,
     "text_size" / Int16ul,
-    # Before any table is read: no format needs more, and entries that no check has seen cost time.
+    # Checked before any table is read, so that an invalid count costs no time.
     Check(this.record_count <= limits.MAX_FIELDS + 1),
     Check(this.field_count <= limits.MAX_FIELDS),
     Check(this.wrapper_count <= limits.MAX_WRAPPERS),

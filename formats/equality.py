@@ -1,4 +1,4 @@
-"""When two records are equal: as dataclasses compare, but an array counts as a whole.
+"""Equality of records: as dataclasses compare, except that arrays are compared as a whole.
 
 A dataclass with arrays compares them by `==`, which gives an array, which is neither true nor false.
 """
@@ -27,7 +27,7 @@ def holds_arrays(record: Record) -> bool:
 
 
 def equal_records(first: Any, second: Any) -> bool:
-    """Field by field, for two of one class; NotImplemented for two of different ones."""
+    """Compares field by field; NotImplemented for instances of different classes."""
     if type(first) is not type(second):
         different: Any = NotImplemented
         return cast("bool", different)

@@ -1,7 +1,7 @@
 """Format: a layout with the names by which it is known and the forms that it can take.
 
-The forms are made in modules of their own, each from the layout alone; this one only gathers them. What a
-process may never ask for is imported when it is asked for: together it costs as much as the rest of formats.
+Each form is made from the layout alone, in a module of its own. Forms that many processes never need are
+imported on first use: together they cost as much as the rest of formats.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Format:
 
         data = bytes(metadata)
         made = cls(from_metadata(data))
-        vars(made)["metadata"] = data  # what was read would be written like this
+        vars(made)["metadata"] = data  # there is one metadata for a layout
         return made
 
     @classmethod

@@ -1,8 +1,8 @@
 """A class's annotations with every name resolved.
 
-A name means what it means where the annotation was written: in the module of the class that holds it, not of
-a child, and for a class defined inside a function among the local variables of that function, which must then
-still be running. What has been resolved is kept by the class, so later it need not be.
+A name is looked up where the annotation was written: in the module of the class that has the annotation,
+not of a subclass. For a class inside a function the function's local variables count too, and the function
+must still be running then. The class keeps the result, so that later calls need neither.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _LOCALS = ".<locals>."
 
 
 class UnknownNameError(FormatError):
-    """An annotation names something that cannot be found, perhaps because it is not defined yet."""
+    """An annotation refers to a name that is not defined, or not yet."""
 
 
 def hints_of(cls: type[Any]) -> dict[str, Any]:
     """The annotations of a class and its parents, by name."""
-    if _HINTS not in vars(cls):  # a parent's are not all of a child's
+    if _HINTS not in vars(cls):  # a parent's annotations are not all of a subclass's
         type.__setattr__(cls, _HINTS, _resolved(cls))
     hints: dict[str, Any] = vars(cls)[_HINTS]
     return hints
 
 
 def evaluated(text: str, cls: type[Any], path: str) -> Any:
-    """An annotation that was given as text inside another, in `cls`."""
+    """Resolves an annotation of `cls` that is text inside another annotation."""
     try:
         return _resolved_alone(cls, {"it": text})["it"]
     except FormatError as error:
@@ -50,7 +50,7 @@ def _resolved(cls: type[Any]) -> dict[str, Any]:
 
 
 def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    """What annotations mean in one class, its parents apart."""
+    """The annotations of one class without its parents', resolved."""
     alone = types.new_class(cls.__name__, (), {}, lambda body: body.update(__annotations__=annotations))
     alone.__module__ = cls.__module__
     names = {**_field_names(cls, annotations), **_locals_around(cls), **_others(cls, annotations)}
@@ -66,13 +66,13 @@ def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, An
 
 
 def _field_names(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    """Fields by name, for a dimension may be one, unless the name already means something there."""
+    """Field names as text, because a dimension may be one; other meanings of a name win."""
     known = {**vars(builtins), **vars(sys.modules.get(cls.__module__, builtins))}
     return {name: name for name in annotations if name not in known}
 
 
 def _others(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    """What the class body defines besides its fields, whose defaults are no types."""
+    """The names that a class body defines, without its fields: their defaults are no types."""
     return {name: value for name, value in vars(cls).items() if name not in annotations}
 
 

@@ -12,7 +12,7 @@ from echo_core.formats.types import Field, Nullable, Record, StaticArray, Type, 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A record as one machine holds it: all that a stranger needs in order to read its bytes."""
+    """A record as one machine lays it out: all that is needed to read its bytes."""
 
     byte_order: ByteOrder
     pointer_size: int
@@ -20,7 +20,7 @@ class Layout:
 
 
 def alignment_of(type_: Type, abi: Abi) -> int:
-    """What a member of this type is aligned to.
+    """The alignment of a member of this type.
 
     The ABI's ceiling is for numbers and slots. A record keeps its own alignment, which an attribute may
     have put above the ceiling: no compiler caps it once more.

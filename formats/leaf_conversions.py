@@ -1,4 +1,4 @@
-"""Which leaf converts to which, as one table: the single place that decides.
+"""Which leaf type converts to which, decided by one table.
 
 A conversion is lossless, may lose, or is refused. "May lose" needs the receiver's consent and is then
 checked for every value: precision may go (a float is rounded, or cut to an integer), range may not (what
@@ -24,7 +24,7 @@ class Loss(enum.Enum):
 
 
 class Rule(enum.Enum):
-    """How a pair of kinds decides; what a rule says of sizes is of the receiver's."""
+    """The rule for a pair of kinds; conditions on sizes are about the receiver's."""
 
     ALWAYS = "yes"
     AS_LARGE = "if as large, else lossy"
@@ -88,7 +88,7 @@ def kind_of(leaf: Leaf) -> str:
 
 
 def judge(sender: Leaf, receiver: Leaf) -> Loss:
-    """What becomes of the sender's values in the receiver's type."""
+    """Whether the receiver's type holds the sender's values."""
     rule = RULES[kind_of(sender), kind_of(receiver)]
     if rule is Rule.NAMES:
         return Loss.LOSSLESS if _has_names(sender, receiver) else Loss.LOSSY
@@ -106,9 +106,9 @@ def judge(sender: Leaf, receiver: Leaf) -> Loss:
 
 
 def keeps_numbers(sender: Leaf, receiver: Enumeration) -> bool:
-    """Whether any number of the sender's, with a name or not, means the same to the receiver.
+    """Whether every number of the sender's, even one without a name, means the same to the receiver.
 
-    Such numbers are passed on as they are. Whether one has a name is asked where it becomes a member.
+    Such numbers are copied. Whether a number has a name is checked where it becomes a member.
     """
     is_same = isinstance(sender, Enumeration) and set(sender.members) <= set(receiver.members)
     return is_same and receiver.size >= sender.size
@@ -116,7 +116,7 @@ def keeps_numbers(sender: Leaf, receiver: Enumeration) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def new_numbers(sender: Leaf, receiver: Enumeration) -> dict[int, int]:
-    """The receiver's number for each of the sender's: of the same name, or of the same number."""
+    """Maps the sender's numbers to the receiver's: by name between enumerations, else by number."""
     known = dict(receiver.members)
     if isinstance(sender, Scalar):
         low, high = (0, 1) if sender.kind is Kind.BOOL else integer_range(sender.kind, sender.size)

@@ -62,7 +62,7 @@ _NUMPY_CODES: dict[Kind, str] = {
 
 
 def order_char(byte_order: ByteOrder) -> str:
-    """The prefix that struct and numpy use for a byte order."""
+    """The prefix for a byte order in struct and numpy."""
     return "<" if byte_order == "little" else ">"
 
 
@@ -78,7 +78,7 @@ def is_numeric(type_: Type) -> bool:
 
 
 def integer_range(kind: Kind, size: int) -> tuple[int, int]:
-    """The least and the greatest integer that so many bytes hold."""
+    """The smallest and the largest integer of that size."""
     bits = 8 * size
     return (0, 2**bits - 1) if kind is Kind.UINT else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
@@ -88,7 +88,7 @@ def integer_range(kind: Kind, size: int) -> tuple[int, int]:
 
 
 def to_plain(leaf: Leaf, value: object, path: str) -> Any:
-    """The plain value of what a component gave for a field, or EncodeError."""
+    """The plain value of a Python value; EncodeError if the field cannot hold it."""
     match leaf:
         case Scalar():
             return _CHECKS[leaf.kind](leaf, value, path)
@@ -124,7 +124,7 @@ def _integer(scalar: Scalar, value: object, path: str) -> int:
 
 
 def _short(number: int) -> str:
-    """An integer for a message; one of a million digits takes a second to print."""
+    """An integer for a message. Huge ones are not printed: a million digits take a second."""
     return str(number) if number.bit_length() <= 128 else f"an integer of {number.bit_length()} bits"
 
 
@@ -133,7 +133,7 @@ def _float(scalar: Scalar, value: object, path: str) -> float:
         raise mismatch(scalar, value, path)
     try:
         number = float(value)
-        struct.pack(struct_format(scalar, "little"), number)  # native packing checks nothing
+        struct.pack(struct_format(scalar, "little"), number)  # native packing would not check the range
     except OverflowError:
         msg = f"Expected a number within the range of `{scalar}`, got a larger one"
         raise EncodeError(msg, path=path) from None
@@ -172,7 +172,7 @@ def _nanoseconds(scalar: Scalar, value: np.datetime64[Any] | np.timedelta64[Any]
     try:
         exact = value.astype(f"{kind}[ns]")
         is_same = bool(exact.astype(value.dtype) == value)
-    except OverflowError:  # from numpy 2.5 on; before it, another time comes out
+    except OverflowError:  # raised from numpy 2.5 on; earlier ones give a wrong time
         raise EncodeError(msg, path=path) from None
     if np.isnat(value) or not is_same:
         raise EncodeError(msg, path=path)
@@ -272,7 +272,7 @@ def from_plain(leaf: Leaf, plain: Any, path: str) -> Any:
 
 
 def _microseconds(nanoseconds: int) -> dt.timedelta:
-    """What Python can hold of a time: cut towards zero, so that what fitted still fits."""
+    """Nanoseconds as a timedelta, truncated towards zero so that the range still fits."""
     cut = abs(nanoseconds) // 1000
     return dt.timedelta(microseconds=cut if nanoseconds >= 0 else -cut)
 
@@ -296,7 +296,7 @@ def _enum_member(enumeration: Enumeration, number: int, path: str) -> enum.Enum:
 def _numbers(
     enumeration: Enumeration, cls: type[enum.Enum]
 ) -> tuple[dict[enum.Enum, int], dict[int, enum.Enum]]:
-    """Members to numbers and back; the class is named beside, as equality leaves it out."""
+    """Members to numbers and back. `cls` is part of the key because Enumeration's equality ignores it."""
     by_name = cls.__members__
     numbers = {by_name[name]: number for name, number in enumeration.members if name in by_name}
     return numbers, {number: member for member, number in numbers.items()}
@@ -342,7 +342,7 @@ def struct_format(scalar: Scalar | Enumeration, byte_order: ByteOrder) -> str:
 
 
 def decode_text(data: bytes, path: str) -> str:
-    """UTF-8 from a peer."""
+    """Decodes UTF-8 from a peer; WireError for anything else."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Named limits on what a format may be, so that a stranger's metadata costs a bounded amount.
+"""Limits on formats, so that a peer's metadata has a bounded cost.
 
 They hold for declared formats too: what could not be received is refused where it is declared.
 """

@@ -1,10 +1,10 @@
-"""A layout as bytes: what one process sends so that another can read its events.
+"""A layout as bytes, which a process sends so that others can read its events.
 
 `entries.py` describes the bytes. Records and enumerations are numbered in the order in which a walk from the
 outermost record needs them, innermost first. So an entry refers to earlier ones only: there are no cycles.
 
-There is one metadata for a layout. A reader holds the peer to that: it writes again what it has read and
-compares, so that no second spelling, no unused entry and no trailing byte is ever accepted.
+Each layout has exactly one metadata. The reader enforces that: it writes the layout again and compares the
+bytes, so that no other spelling, unused entry or trailing byte is accepted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def to_metadata(layout: Layout) -> bytes:
                 "end": b"",
             }
         )
-    except (ConstructError, struct.error) as error:  # a count that its field cannot hold
+    except (ConstructError, struct.error) as error:  # a count is out of its field's range
         raise _too_large(layout) from error
     if len(data) > limits.MAX_METADATA_BYTES:
         raise _too_large(layout)
@@ -89,7 +89,7 @@ def _too_large(layout: Layout) -> FormatError:
 
 
 class _TableWriter:
-    """The tables of one metadata, filled by a walk that visits what a record needs before the record."""
+    """The tables of one metadata, filled by a walk that visits nested types first."""
 
     def __init__(self) -> None:
         self.records: list[dict[str, int]] = []
@@ -125,7 +125,7 @@ class _TableWriter:
         return index
 
     def _add_inner(self, type_: Type) -> tuple[int, int]:
-        """The code and the argument for the end of a chain."""
+        """The code and the argument of the type inside all wrappers."""
         match type_:
             case Scalar():
                 return type_.kind, type_.size
@@ -193,7 +193,7 @@ _WRAPPER_CODES: dict[type[Wrapper], int] = {
 
 
 def _text(texts: list[bytes], text: str) -> int:
-    """Adds a text; how many bytes it takes."""
+    """Adds a text and returns its size in bytes."""
     data = text.encode()
     texts.append(data)
     return len(data)
@@ -214,11 +214,11 @@ def _dimension(n: int | str | None, places: dict[str, int]) -> int:
 
 
 def from_metadata(data: bytes) -> Layout:
-    """The layout that a stranger's metadata describes, or WireError."""
+    """The layout that a peer's metadata describes, or WireError."""
     if len(data) > limits.MAX_METADATA_BYTES:
         msg = f"Expected metadata of at most {limits.MAX_METADATA_BYTES} bytes, got {len(data)}"
         raise WireError(msg)
-    if data[:4] == MAGIC and data[4:5] != bytes([VERSION]):  # what follows is another version's affair
+    if data[:4] == MAGIC and data[4:5] != bytes([VERSION]):  # the rest may have another structure then
         msg = f"Expected metadata of version {VERSION}, got {data[4] if data[4:] else 'none'}"
         raise WireError(msg)
     entries = _parse(data)
@@ -238,7 +238,7 @@ def _parse(data: bytes) -> Any:
 
 
 class _TableReader:
-    """Takes entries from the tables in order; what a peer may get wrong ends in WireError."""
+    """Takes entries from the tables in order; raises WireError for whatever a peer may get wrong."""
 
     def __init__(self, entries: Any) -> None:
         self._entries = entries
@@ -278,7 +278,7 @@ class _TableReader:
     def _read_record(self, entry: Any) -> None:
         name = self._text(entry.name_size)
         entries = self._take(self._fields, entry.fields)
-        names: list[str] = []  # grows as fields are read; a count may stand after what it counts
+        names: list[str] = []  # complete before types are read, because a count may follow its sequence
         rest: list[tuple[Default | None, tuple[str, ...], str]] = []
         for field in entries:
             names.append(self._text(field.name_size))

@@ -1,4 +1,4 @@
-"""A dataclass for records that no class was declared for.
+"""Dataclasses for records without a declared class.
 
 The class declares what the record is: laid out again for the ABI that the record came from, it gives the
 same fields at the same places.
@@ -53,7 +53,7 @@ def class_of(record: Record) -> type[Any]:
     return record.python or _made_class(record)
 
 
-@functools.lru_cache(maxsize=256)  # bounded: a peer can send formats for ever
+@functools.lru_cache(maxsize=256)  # bounded, because a peer can send any number of formats
 def _made_class(record: Record) -> type[Any]:
     namespace = {
         "__doc__": f"Records of `{record.name}`, a format met at run time.",
@@ -83,7 +83,7 @@ def _member(field: Field) -> tuple[str, Any, dataclasses.Field[Any]]:
 
 
 def blank_value(type_: Type) -> Any:
-    """What stands for a default that only the sender's own class could make: nothing, or zeros."""
+    """An empty or zero value, in place of a default that only the sender's class could make."""
     match type_:
         case Nullable():
             return None
@@ -154,11 +154,11 @@ def annotation_of(type_: Type) -> Any:
 
 
 def sequence_container(type_: StaticArray | Sequence) -> type[Any]:
-    """What holds the elements in Python: as declared, else numpy for numbers and a list for the rest."""
+    """The Python type of a sequence: as declared, else a numpy array for numbers and a list for the rest."""
     return type_.container or (np.ndarray if is_numeric(type_.element) else list)
 
 
 @functools.lru_cache(maxsize=256)
 def _enum_class(enumeration: Enumeration) -> type[enum.Enum]:
-    make: Any = enum.Enum  # type checkers want its arguments spelt out
+    make: Any = enum.Enum  # type checkers accept only literal arguments
     return cast("type[enum.Enum]", make(enumeration.name, list(enumeration.members)))

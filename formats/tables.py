@@ -13,7 +13,7 @@ Row = Sequence[str]
 
 
 def as_lines(header: Row, rows: Sequence[Row], *, right: int = 0) -> list[str]:
-    """Columns as wide as their widest cell, the first `right` flush right; empty columns are left out."""
+    """Aligned columns, the first `right` of them to the right; empty columns are left out."""
     kept = [i for i in range(len(header)) if not rows or any(row[i] for row in rows)]
     widths = {i: max(len(row[i]) for row in [header, *rows]) for i in kept}
     return [
@@ -23,7 +23,7 @@ def as_lines(header: Row, rows: Sequence[Row], *, right: int = 0) -> list[str]:
 
 
 def as_html(header: Row, rows: Sequence[Row], *, caption: str = "") -> str:
-    """An HTML table; what is in it cannot be taken for markup."""
+    """An HTML table; the text of cells is escaped."""
     head = "".join(f"<th>{cell}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     title = f"<caption>{_cell(caption)}</caption>" if caption else ""
@@ -31,7 +31,7 @@ def as_html(header: Row, rows: Sequence[Row], *, caption: str = "") -> str:
 
 
 def _cell(text: str) -> str:
-    """The text with its markup escaped and the indentation that HTML would swallow."""
+    """The text with its markup escaped and its indentation kept."""
     import html  # a large table of entities, for notebooks only
 
     return html.escape(text).replace("  ", "&nbsp;&nbsp;")
@@ -85,7 +85,7 @@ def _rows(record: Record, base: int = 0, indent: str = "") -> Iterator[FieldRow]
         )
         inner, _ = innermost(field.type)
         if isinstance(inner, Record):
-            # Inside a wrapper an offset counts from the element, for the element has no one place.
+            # Elements have no single offset, so those inside a wrapper count from the element.
             yield from _rows(inner, base + field.offset if inner is field.type else 0, indent + "  ")
 
 

@@ -1,4 +1,4 @@
-"""The name of a format: a hash of its metadata, the same wherever the layout was declared."""
+"""The identity of a format: a hash of its metadata, the same wherever the layout was declared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Token(bytes):
 
     @property
     def short(self) -> str:
-        """Enough of it for a message."""
+        """The first digits, for messages."""
         return self.hex()[:8]
 
     def __str__(self) -> str:

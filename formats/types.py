@@ -1,4 +1,4 @@
-"""The closed set of types that an event is made of, each as one machine lays it out.
+"""The types that an event can have, each laid out for one machine.
 
 A type is a value: frozen, comparable, self-contained (its size and alignment need no context). Wrappers
 (StaticArray, Sequence, Nullable) hold exactly one element, so a type is a chain that ends in a scalar, an
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class Kind(enum.IntEnum):
-    """What the bits of a scalar mean. The numbers are those of the wire."""
+    """How the bits of a scalar are interpreted. The numbers are those of the wire format."""
 
     BOOL = 1
     INT = 2
@@ -48,7 +48,7 @@ _UNALIGNED = frozenset({Kind.UUID, Kind.CHARS, Kind.BYTES})
 
 
 def round_up(size: int, alignment: int) -> int:
-    """The first multiple of `alignment` that is not below `size`."""
+    """The smallest multiple of `alignment` that is at least `size`."""
     return -(-size // alignment) * alignment
 
 
@@ -61,7 +61,7 @@ class Scalar:
 
     @property
     def alignment(self) -> int:
-        """Its size; a complex number aligns as its halves, and strings of bytes not at all."""
+        """The size, but that of one part for a complex number, and 1 for text and bytes."""
         if self.kind in _UNALIGNED:
             return 1
         return self.size // 2 if self.kind is Kind.COMPLEX else self.size
@@ -78,7 +78,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Enumeration:
-    """A signed integer with names for some of its values; the names are what counts."""
+    """A signed integer with names for some of its values; conversions go by the names."""
 
     name: str
     size: int
@@ -92,10 +92,10 @@ class Enumeration:
         object.__setattr__(self, "_hash", hash((self.name, self.size, self.members)))
 
     def __hash__(self) -> int:
-        # Kept: a thousand fields may have the type of one enumeration of a thousand members.
+        # Cached: a thousand fields may have the type of one enumeration of a thousand members.
         return self._hash
 
-    def __reduce__(self) -> tuple[Any, ...]:  # the hash of a text differs between processes
+    def __reduce__(self) -> tuple[Any, ...]:  # without the cached hash, which differs between processes
         return Enumeration, (self.name, self.size, self.members, self.python)
 
     @property
@@ -199,7 +199,7 @@ class Nullable:
 
     @property
     def by_reference(self) -> bool:
-        """Whether nothing is an offset of 0, and not a byte of its own."""
+        """Whether an absent value is an offset of 0, instead of a separate byte."""
         return isinstance(self.element, Text | Blob | Sequence)
 
     @property
@@ -218,7 +218,7 @@ class Nullable:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What stands in for a field that a sender does not have.
+    """The value of a field that a sender does not have.
 
     `data` is the value in one byte form that is the same on every machine (see `formats/leaves.py`), and
     None for the value None. `local` marks a default that only the declaring process can make: a factory's.
@@ -251,7 +251,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct: fields at offsets. `depth` and `leaves` count what it nests, itself included."""
+    """A struct: fields at offsets. `depth` is its levels of nesting, `leaves` its fields at all levels."""
 
     name: str
     size: int
@@ -274,7 +274,7 @@ class Record:
         object.__setattr__(self, "_hash", hash((self.name, self.size, self.alignment, self.fields)))
 
     def __hash__(self) -> int:
-        # Kept: else each record would hash again all that it nests.
+        # Cached: else hashing a record would hash all nested records again.
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -289,7 +289,7 @@ Type = Scalar | Enumeration | Text | Blob | StaticArray | Sequence | Nullable | 
 
 
 def innermost(type_: Type) -> tuple[Scalar | Enumeration | Text | Blob | Record, int]:
-    """What a chain of wrappers ends in, and how many wrappers there are."""
+    """The type inside all wrappers, and the number of wrappers."""
     wrappers = 0
     while isinstance(type_, Wrapper):
         type_, wrappers = type_.element, wrappers + 1
@@ -297,12 +297,12 @@ def innermost(type_: Type) -> tuple[Scalar | Enumeration | Text | Blob | Record,
 
 
 def required(type_: Type) -> Type:
-    """The type of a value that is there, whether or not it may be absent."""
+    """The type without Nullable."""
     return type_.element if isinstance(type_, Nullable) else type_
 
 
 def has_parts(type_: Type) -> bool:
-    """Whether a value of this type may reach beyond its own size, into the variable parts."""
+    """Whether a value of this type refers to variable parts of its record."""
     while True:
         match type_:
             case Text() | Blob() | Sequence():

@@ -15,12 +15,12 @@ from echo_core.codegen.plans.plan import Cast
 from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Kind, Scalar
 
-# What a 16-bit float is worked with as, once it is widened.
+# The type in which arithmetic on a 16-bit float is done.
 SINGLE = Scalar(Kind.FLOAT, 4)
 
 
 def ir_type(scalar: Scalar) -> str:
-    """The IR type in which a number is worked with; of 16-bit floats, the bits."""
+    """The IR type of a number; 16-bit floats are handled as their bits."""
     if scalar.kind is Kind.FLOAT and scalar.size > 2:
         return {4: "float", 8: "double"}[scalar.size]
     return f"i{8 * scalar.size}"
@@ -31,14 +31,14 @@ def _is_half(scalar: Scalar) -> bool:
 
 
 def load_number(function: Function, scalar: Scalar, pointer: str, *, is_swapped: bool) -> str:
-    """A number from memory."""
+    """Loads a number from memory."""
     bits = f"i{8 * scalar.size}"
     value = _swapped(function, function.load(bits, pointer), bits, is_swapped=is_swapped)
     return _as(function, value, bits, ir_type(scalar))
 
 
 def store_number(function: Function, scalar: Scalar, value: str, pointer: str, *, is_swapped: bool) -> None:
-    """A number to memory."""
+    """Stores a number to memory."""
     bits = f"i{8 * scalar.size}"
     value = _as(function, value, ir_type(scalar), bits)
     function.store(bits, _swapped(function, value, bits, is_swapped=is_swapped), pointer)
@@ -64,7 +64,7 @@ def cast_values(
     swaps: tuple[bool, bool],
     vector_bytes: int,
 ) -> None:
-    """So many numbers side by side: vectors while there are enough, then one by one."""
+    """Converts `count` adjacent numbers: in vectors while there are enough, then one by one."""
     done = "0"
     lanes = vector_bytes // max(cast.sender.size, cast.receiver.size)
     if lanes > 1 and _is_plain(cast) and not (count.isdigit() and int(count) < lanes):
@@ -143,7 +143,7 @@ def _converted(function: Function, cast: Cast, value: str) -> str:
 
 
 def _halved(function: Function, cast: Cast, value: str) -> str:
-    """A double goes at once: by way of a float it would be rounded twice. Integers in range are floats."""
+    """To a half. A double is converted at once: by way of a float it would be rounded twice."""
     type_ = ir_type(cast.sender)
     if cast.sender.kind is not Kind.FLOAT:
         value = function.value(f"{_instruction(cast)} {type_} {value} to float")
@@ -151,7 +151,7 @@ def _halved(function: Function, cast: Cast, value: str) -> str:
 
 
 def _instruction(cast: Cast) -> str:
-    """The IR instruction; it is only asked for where the types differ."""
+    """The IR instruction for two types that differ."""
     sender, receiver = cast.sender, cast.receiver
     if sender.kind is Kind.FLOAT:
         if receiver.kind is Kind.FLOAT:
@@ -205,7 +205,7 @@ def _check_float(function: Function, cast: Cast, value: str, low: int, high: int
 
 
 def _check_finite(function: Function, cast: Cast, value: str, result: str) -> None:
-    """Fails where rounding has made an infinity of a number."""
+    """Fails if rounding has made a finite number infinite."""
     infinite = [
         _is_infinite(function, scalar, number)
         for scalar, number in ((cast.sender, value), (cast.receiver, result))

@@ -48,7 +48,7 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 LINE = 64
 
-# How far ahead of the loads records are asked for; half and twice as much were no worse by 2 %.
+# How far ahead of the loads records are prefetched. Half and twice as much were within 2 %.
 AHEAD = 4096
 
 # Longer fields are copied by a call.
@@ -76,7 +76,7 @@ def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     with function.loop(rest, []) as loop:
         writer.one(function.add(done, loop.index), list(columns))
     with function.when(writer.is_streamed, []):
-        function.do("fence seq_cst")  # what is streamed is in order with nothing else until then
+        function.do("fence seq_cst")  # streamed stores are unordered until then
     function.do("ret void")
     return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY, STREAMED]) + "\n"
 
@@ -141,7 +141,7 @@ class _ColumnWriter:
             self.one(self._function.add(first, row), others)
 
     def _ask_ahead(self, record: str) -> None:
-        """Asking never fails, beyond the last record either."""
+        """Prefetches; an address beyond the last record does no harm."""
         for at in range(0, ROWS * self._stride, LINE):
             place = self._function.at(record, AHEAD + at)
             self._function.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")

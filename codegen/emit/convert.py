@@ -111,14 +111,14 @@ def measure(plan: Plan, module: Module) -> Function:
     measurer = Measurer(function, plan.sender, module)
     measurer.end = str(plan.receiver.size)
     measurer.run(plan.operations, "%record")
-    if plan.receiver.pointer_size == 4:  # its offsets reach no further
+    if plan.receiver.pointer_size == 4:  # its offsets cannot refer beyond
         function.fail_unless(function.value(f"icmp ult i64 {measurer.end}, {2**32}"))
     function.do(f"ret i64 {measurer.end}")
     return function
 
 
 class Converter(Measurer):
-    """Writes the receiver's record at `%target`; the record's base and an element's go hand in hand."""
+    """Writes the receiver's record at `%target`; source and target bases advance together."""
 
     def __init__(self, function: Function, plan: Plan, module: Module) -> None:
         super().__init__(function, plan.sender, module)
@@ -283,7 +283,7 @@ class Converter(Measurer):
                 self.function.fail_unless(self.function.value(f"icmp eq i32 {failed}, 0"))
 
     def _part(self, slot: Slot, size: str, lengths: list[str], target: str) -> str:
-        """Makes room for a variable part and fills its slot; the address of the part."""
+        """Makes room for a variable part, fills its slot and returns the address of the part."""
         start = self.function.round_up(self.end, slot.alignment)
         if slot.alignment > 1:
             gap = self.function.value(f"sub i64 {start}, {self.end}")

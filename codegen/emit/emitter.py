@@ -1,4 +1,4 @@
-"""Plans as LLVM IR. It knows operations and nothing of formats.
+"""Plans as LLVM IR. This package knows operations and no formats.
 
 A module has up to four functions:
 
@@ -48,7 +48,7 @@ def emit(plan: Plan, verification: Plan, machine: Machine, *, is_many: bool = Tr
         functions = [_many(whole, module)]
     else:
         functions = [verify(verification, module), measure(plan, module), convert(plan, module)]
-    functions += [_many(called, module) for called in module.called]  # which may grow meanwhile
+    functions += [_many(called, module) for called in module.called]  # the list may grow meanwhile
     return "\n\n".join([DECLARATIONS.strip(), *(f.text() for f in functions), LIKELY]) + "\n"
 
 

@@ -18,7 +18,7 @@ from echo_core.codegen.emit.ir import LIKELY, Function
 from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Field, Kind, Scalar, Type
 
-# What every context begins with: functions of native/events, then objects; a class's own come after them.
+# Every context begins with functions of native/events, then objects; those of the class come after them.
 FUNCTIONS = ("WRITE_TEXT", "READ_TEXT", "WRITE_FIELD", "READ_FIELD")
 OBJECTS = ("float", "int", "str", "True", "False")
 _INDEX = {name: i for i, name in enumerate(FUNCTIONS + OBJECTS)}
@@ -39,7 +39,7 @@ declare double @llvm.fabs.f64(double)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field, where an instance keeps it, and what its values need beyond code.
+    """A field, its slot in an instance, and how its values are handled.
 
     `parts` describe the class of a nested record; `tree` is the index of what walks any other value.
     """
@@ -52,7 +52,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A class as code sees it: its reference in the context, its slots, and what else is in its record."""
+    """A class for the emitter: its reference in the context, its slots, and the rest of its record."""
 
     index: int
     slots: tuple[Slot, ...]
@@ -119,7 +119,7 @@ class _Encoder:
         self._target = ""
 
     def load_references(self, shape: Shape) -> None:
-        """Has at hand what every event needs, wherever the code for it stands."""
+        """Loads what every event needs once, at the start of the function."""
         for index in (*_INDEX.values(), *_classes(shape)):
             self._reference(index)
 
@@ -158,7 +158,7 @@ class _Encoder:
         return self._reference(_INDEX[name])
 
     def _reference(self, index: int) -> str:
-        """What stands in the context at an index, loaded once."""
+        """The entry of the context at an index, loaded once."""
         if index not in self._references:
             self._references[index] = _reference(self._function, index)
         return self._references[index]

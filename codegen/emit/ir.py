@@ -1,4 +1,4 @@
-"""LLVM IR as text: functions, values, loops and branches. It knows IR and nothing of what it is for.
+"""LLVM IR as text: functions, values, loops and branches, whatever they are for.
 
 Values are in SSA form from the start, so that code is good without an optimiser's passes: what changes
 round a loop or in a branch is carried, and comes out as a new name.
@@ -55,7 +55,7 @@ class Function:
         self.block = name
 
     # -----------------------------------------------------------------------
-    # Arithmetic on i64 and pointers, with what is known already worked out
+    # Arithmetic on i64 and pointers, with constants folded
 
     def add(self, a: str, b: str | int) -> str:
         if str(b) == "0":
@@ -98,7 +98,7 @@ class Function:
     # Control
 
     def fail_unless(self, condition: str) -> None:
-        """Goes on where the condition holds, and fails elsewhere."""
+        """Continues if the condition holds, else branches to `fail`."""
         self._fails = True
         onward = self.name("on")
         self.do(f"br i1 {condition}, label %{onward}, label %fail, !prof !0")
@@ -157,7 +157,7 @@ def vector(elements: list[int | str], type_: str = "i8") -> str:
 
 
 def splat(element: int | str, type_: str, lanes: int) -> str:
-    """A constant that is the same in every lane; itself where there are no lanes."""
+    """A constant repeated in every lane; a plain constant without lanes."""
     return vector([element] * lanes, type_) if lanes else str(element)
 
 

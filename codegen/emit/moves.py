@@ -1,4 +1,4 @@
-"""What emitted functions do alike: find lengths, slots and presence in a record, and move bytes."""
+"""Shared by the emitted functions: finding lengths, slots and presence in a record, and moving bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Operations = tuple[Operation, ...]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What code is written for: the byte order of this machine, and how wide its shuffles are (0: none)."""
+    """The target of the code: its byte order, and the width of its shuffles (0: none)."""
 
     byte_order: ByteOrder
     vector_bytes: int
 
     def swaps(self, side: Side) -> bool:
-        """Whether numbers of that side have to be turned round before this machine can use them."""
+        """Whether numbers of that side have the other byte order."""
         return side.byte_order != self.byte_order
 
 
@@ -64,7 +64,7 @@ class Module:
 
 
 def move_bytes(function: Function, source: str, target: str, size: str, unit: int, machine: Machine) -> None:
-    """So many bytes, each `unit` of them reversed: whole vectors first, then unit by unit."""
+    """Copies bytes with each group of `unit` reversed: whole vectors first, then unit by unit."""
     if unit == 1:
         function.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
         return
@@ -100,7 +100,7 @@ def zero(function: Function, target: str, size: str) -> None:
 
 
 class SourceReader:
-    """What all three functions do alike: find lengths, slots and presence in a record."""
+    """The base of the emitters: finds lengths, slots and presence in a sender's record."""
 
     def __init__(self, function: Function, side: Side, module: Module) -> None:
         self.function = function

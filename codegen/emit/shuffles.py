@@ -15,7 +15,7 @@ from echo_core.codegen.emit.ir import Function, mask, vector
 from echo_core.codegen.plans.plan import Cast, Each, Fill, Move, Operation, steps
 from echo_core.formats.types import Kind
 
-# Beyond this a record's map is larger than the loops that would do the same.
+# For larger records the code of a map is larger than that of loops.
 MAX_MAPPED_BYTES = 4096
 
 # How many loads may feed one vector; with more, single values are cheaper.
@@ -28,7 +28,7 @@ MAX_UNROLLED = 512
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A signed number that grew: it stands at the top of its `wide` bytes, to be shifted down."""
+    """A signed number to widen: it is put at the top of its `wide` bytes and shifted down."""
 
     target: int
     narrow: int
@@ -203,7 +203,7 @@ class Shuffler:
                 self._function.store(type_, value, place)
 
     def _windows_of(self, chunk: Chunk) -> list[int]:
-        """Where to load from: where others do, as a load serves all, unless its own would be fewer."""
+        """The loads for a chunk: shared ones, unless loads of its own would be fewer."""
         sources = self._sources(chunk)
         own = self._windows_over(sources)
         wanted = (s for s in sources if isinstance(s, int))
@@ -281,7 +281,7 @@ class Shuffler:
         return self._function.value(f"shufflevector {type_} {first}, {type_} {second}, {mask([*indices])}")
 
     def _shifted(self, value: str, chunk: Chunk) -> str:
-        """Signed numbers that grew come down from the top of their lanes, their sign filling it."""
+        """Shifts widened signed numbers down from the top of their lanes, which extends the sign."""
         for wide in (2, 4, 8):
             inside = [
                 sign

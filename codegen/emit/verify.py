@@ -8,7 +8,7 @@ from echo_core.codegen.plans.plan import Each, Offset, Plan, Run, Slot, Text, Wh
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.formats.types import Kind, Scalar
 
-# Longer ones are looked through by a call: that is no slower then, and the code stays small.
+# Longer texts are checked by a call, which is no slower for them and keeps the code small.
 MAX_SCANNED_CHARS = 64
 
 _HIGH_BITS = 0x8080808080808080
@@ -71,7 +71,7 @@ class _Verifier(SourceReader):
         self.end = self.function.add(self.function.add(start, size), 1)
 
     def _pass_chars(self, text: Text, base: str) -> None:
-        """What is ASCII, also behind a NUL, needs no call."""
+        """Checks UTF-8; chars that are all ASCII, also behind a NUL, need no call."""
         start, size = self.function.at(base, text.source), text.source_size
         assert size is not None
         beyond = "true" if size > MAX_SCANNED_CHARS else self._is_beyond_ascii(start, size)
@@ -80,7 +80,7 @@ class _Verifier(SourceReader):
             self.function.fail_unless(self.function.value(f"icmp ne i32 {is_utf8}, 0"))
 
     def _is_beyond_ascii(self, start: str, size: int) -> str:
-        """Whether one of the bytes is, by as many at a time as a word has."""
+        """Whether one of the bytes is not ASCII, a word at a time."""
         words: list[str] = []
         at = 0
         for width in (8, 4, 2, 1):
@@ -110,7 +110,7 @@ class _Verifier(SourceReader):
             self._elements(body, self.function.at("%record", start), count, run.source_stride)
 
     def _bound(self, lengths: list[str]) -> None:
-        """The product of the lengths that are not 0 stays below the bound, so that none overflows."""
+        """Checks that the product of the lengths that are not 0 is within the bound and does not overflow."""
         extent = "1"
         for length in lengths:
             is_none = self.function.value(f"icmp eq i64 {length}, 0")

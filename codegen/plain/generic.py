@@ -1,4 +1,4 @@
-"""The codec that walks layouts: slow, complete, and the last word on every value and every byte."""
+"""The codec that walks layouts: slow but complete. Faster codecs leave to it what they do not handle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Data = bytes | bytearray | memoryview
 
 
 class GenericCodec(Generic[T]):
-    """One class at one end, one sender's format at the other; `format` is what events are encoded to."""
+    """Encodes events of a class to `format`, and decodes a sender's records to events."""
 
     def __init__(self, cls: type[T], format_: Format, sender: Format, *, lossy: bool) -> None:
         self.cls = cls
@@ -53,7 +53,7 @@ class GenericCodec(Generic[T]):
         return cast("T", value_of(receiver, self._plain(_bytes_of(data)), receiver.name))
 
     def _plain(self, data: memoryview) -> dict[str, Plain]:
-        """The receiver's plain value; what only its class can default stays out of it."""
+        """The receiver's plain value, without the fields that only its class can fill."""
         if self.report.is_same:
             return read(data, self.sender.layout)
         check, convert, layout = self._conversion
@@ -79,7 +79,7 @@ class GenericCodec(Generic[T]):
 
 
 def _bytes_of(data: Data) -> memoryview:
-    """The bytes of whatever serves a buffer."""
+    """The bytes of any contiguous buffer."""
     try:
         return memoryview(data).cast("B")
     except TypeError:

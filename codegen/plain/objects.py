@@ -1,4 +1,4 @@
-"""Events to plain values and back: the two ends at which Python types are known.
+"""Events to plain values and back; only here are Python types known.
 
 `plain_of` accepts what a field's declaration allows and refuses the rest with the field's path;
 `value_of` makes instances without calling `__init__`, as pickle does, then calls `__post_init__`.
@@ -46,7 +46,7 @@ from echo_core.formats.types import (
 
 
 def plain_of(type_: Type, value: Any, path: str) -> Plain:
-    """The plain value of what a component submitted, or EncodeError with the field's path."""
+    """The plain value of a Python value; EncodeError with the field's path if its type cannot hold it."""
     match type_:
         case Nullable():
             return None if value is None else plain_of(type_.element, value, path)
@@ -87,7 +87,7 @@ def _check_counts(record: Record, plain: dict[str, Plain], path: str) -> None:
 
 def _plain_elements(type_: StaticArray | Sequence, value: Any, path: str) -> Plain:
     dimensions = len(type_.shape)
-    untyped: Any = value  # a memoryview of nobody knows what
+    untyped: Any = value  # the item type of a memoryview is not known
     array = as_array(np.asarray(untyped) if isinstance(value, memoryview) else value)
     if array is not None:
         if array.ndim != dimensions:
@@ -112,7 +112,7 @@ def _native_dtype(scalar: Scalar) -> np.dtype[Any]:
 
 
 def _flattened(type_: StaticArray | Sequence, value: Any, path: str) -> list[Any]:
-    """The elements of nested sequences; at each level all are sequences of one length."""
+    """The elements of nested sequences, which must have one length at each level."""
     level = [value]
     for _ in type_.shape:
         lengths: set[int] = set()
@@ -130,7 +130,7 @@ def _flattened(type_: StaticArray | Sequence, value: Any, path: str) -> list[Any
 def _check_shape(type_: StaticArray | Sequence, plain: Plain, path: str) -> None:
     shape = shape_of(plain, len(type_.shape))
     fixed = _declared_shape(type_, shape)
-    # Without elements, lists say nothing about the dimensions inside them.
+    # An empty list does not tell its inner dimensions.
     if shape != fixed and (as_array(plain) is not None or all(fixed)):
         msg = f"Expected the dimensions {list(fixed)}, got {list(shape)}"
         raise EncodeError(msg, path=path)
@@ -140,12 +140,12 @@ def _check_shape(type_: StaticArray | Sequence, plain: Plain, path: str) -> None
 
 
 def _declared_shape(type_: StaticArray | Sequence, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The lengths with those that the declaration fixes in their places."""
+    """The lengths, with the declared one where a dimension is fixed."""
     known: tuple[int | str | None, ...] = type_.shape
     return tuple(n if isinstance(n, int) else m for n, m in zip(known, shape, strict=True))
 
 
-# From which kinds of numpy array each kind is taken; as for single values, an integer is a float too.
+# The kinds of numpy arrays that each kind accepts; integers are accepted for floats, as with single values.
 _SOURCES: dict[Kind, str] = {
     Kind.BOOL: "b",
     Kind.INT: "biu",
@@ -173,7 +173,7 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     elif scalar.kind in (Kind.FLOAT, Kind.COMPLEX):
         lost = ~np.isfinite(converted)
     elif scalar.kind in (Kind.TIMESTAMP, Kind.DURATION):
-        # A comparison would wrap both alike. "Not a time" is numpy's own, and stays what it is.
+        # Converted back, because a comparison would wrap both sides. NaT stays NaT.
         lost = (converted.astype(array.dtype) != array) & ~np.isnat(array)
     else:
         lost = converted != array
@@ -212,7 +212,7 @@ def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Pl
     try:
         rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
         for row in rows:
-            value_of(record, row, path)  # numpy knows nothing of the members of an enumeration
+            value_of(record, row, path)  # raises for a number that is no member: numpy does not know
     except WireError as error:  # such as chars that are not UTF-8; here it is the caller's fault
         raise EncodeError(str(error), path=path) from None
     return nested(rows, array.shape)
@@ -226,7 +226,7 @@ def _native_format(record: Record, path: str) -> Format:
 
 
 def value_of(type_: Type, plain: Plain, path: str) -> Any:
-    """What a component sees for a plain value."""
+    """The Python value of a plain value."""
     match type_:
         case Nullable():
             return None if plain is None else value_of(type_.element, plain, path)
@@ -239,7 +239,7 @@ def value_of(type_: Type, plain: Plain, path: str) -> Any:
 
 
 def _instance(record: Record, plain: dict[str, Plain], path: str) -> Any:
-    """An instance of the record's class; what the plain value lacks gets the class's own default."""
+    """An instance of the record's class; fields that the plain value lacks get the class's own default."""
     cls = class_of(record)
     made = {f.name: local_default(cls, f.name) for f in record.fields if f.name not in plain}
     made |= {name: length for name, _, length in counted_lengths(record, made)}
@@ -256,7 +256,7 @@ def _instance(record: Record, plain: dict[str, Plain], path: str) -> Any:
 
 
 def local_default(cls: type[Any], name: str) -> Any:
-    """What the class itself gives a field that nobody gave a value."""
+    """The default that the class itself has for a field."""
     field: dataclasses.Field[Any] = cls.__dataclass_fields__[name]
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -267,7 +267,7 @@ _runs_post_init: WeakKeyDictionary[type[Any], bool] = WeakKeyDictionary()
 
 
 def runs_post_init(cls: type[Any]) -> bool:
-    """Whether `__post_init__` exists and asks for nothing that only a constructor could pass."""
+    """Whether `__post_init__` exists and has no required arguments, which only a constructor could pass."""
     if not hasattr(cls, "__post_init__"):
         return False
     if cls not in _runs_post_init:

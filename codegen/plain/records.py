@@ -129,10 +129,10 @@ def read(data: bytes | memoryview, layout: Layout) -> dict[str, Plain]:
 
 
 def read_field(data: bytes | memoryview, layout: Layout, field: Field) -> Plain:
-    """The plain value of one field of a record that has been verified; its parts alone are looked at."""
+    """The plain value of one field of a verified record; reads no other parts if the field is one slot."""
     if isinstance(required(field.type), Text | Blob | Sequence):
         return _RecordReader(data, layout).alone(field, layout.record)
-    return read(data, layout)[field.name]  # it has several slots, or none: they are found on the way
+    return read(data, layout)[field.name]  # several slots, or none: a walk finds them
 
 
 class _RecordReader:
@@ -246,7 +246,7 @@ class _RecordReader:
 
     def _numbers(self, element: Scalar, count: int, at: int) -> Plain:
         dtype = scalar_dtype(element, self._byte_order)
-        if element.kind is Kind.BOOL:  # a foreign true may be any number but 0
+        if element.kind is Kind.BOOL:  # another machine's true may be any number but 0
             return np.frombuffer(self._data, np.uint8, count, at) != 0
         return np.frombuffer(self._data, dtype, count, at).astype(dtype.newbyteorder("="))
 
@@ -291,7 +291,7 @@ def shape_of(plain: Plain, dimensions: int) -> tuple[int, ...]:
 
 
 def counted_lengths(record: Record, values: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """What fields of the record have to hold: field, the sequence in `values` that it counts, its length."""
+    """For each counted dimension in `values`: the field that counts, the sequence, and its length."""
     for field in record.fields:
         type_ = required(field.type)
         if not isinstance(type_, Sequence) or field.name not in values:

@@ -1,4 +1,4 @@
-"""Plans executed one operation at a time: the first tier, and what compiled routines are held to."""
+"""Executes plans one operation at a time: the first tier, and the reference for compiled code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Source:
     def __init__(self, data: bytes, side: Side) -> None:
         self.data = data
         self._side = side
-        self._indexes: list[int] = []  # of each loop that is being done, the outermost first
+        self._indexes: list[int] = []  # of the current loops, the outermost first
 
     def refuse(self, where: Where, expected: str, got: object, inner: tuple[int, ...] = ()) -> NoReturn:
         """Raises the error; `inner` are the indexes within the loops that one operation stands for."""
@@ -83,7 +83,7 @@ class _Source:
         return re.sub(r"\[\]", lambda _: f"[{next(indexes)}]", where.path)
 
     def elements(self, count: int) -> Iterator[int]:
-        """The indexes of a loop; an error within it names the one that is being done."""
+        """The indexes of a loop; an error inside the loop names the current one."""
         self._indexes.append(0)
         for i in range(count):
             self._indexes[-1] = i
@@ -244,7 +244,7 @@ class _Converter(_Source):
             return
         dtype = scalar_dtype(cast.sender, self._side.byte_order)
         numbers = np.frombuffer(self.data, dtype, cast.count, base + cast.source)
-        if cast.sender.kind is Kind.BOOL:  # a foreign true may be any number but 0
+        if cast.sender.kind is Kind.BOOL:  # another machine's true may be any number but 0
             numbers = numbers.view(np.uint8) != 0
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
             converted = numbers.astype(scalar_dtype(cast.receiver, self._receiver.byte_order))
@@ -362,7 +362,7 @@ class _Converter(_Source):
 
 
 def cast_number(value: float, sender: Scalar, receiver: Scalar) -> float | None:
-    """A number in another type: precision may go, range may not; None where it does not fit."""
+    """A number converted to another type, with rounding; None if it is out of range."""
     match receiver.kind:
         case Kind.FLOAT:
             return _to_float(value, sender, receiver)
@@ -374,7 +374,7 @@ def cast_number(value: float, sender: Scalar, receiver: Scalar) -> float | None:
 
 
 def _to_float(value: float, sender: Scalar, receiver: Scalar) -> float | None:
-    """One rounding, from the sender's own type: by way of float64 an int64 would be rounded twice."""
+    """Rounds once, from the sender's own type: an int64 by way of float64 would be rounded twice."""
     exact = np.array(
         value, f"{'f' if sender.kind is Kind.FLOAT else sender.kind.name[0].lower()}{sender.size}"
     )
@@ -384,7 +384,7 @@ def _to_float(value: float, sender: Scalar, receiver: Scalar) -> float | None:
 
 
 def _range(receiver: Scalar, declared: Type) -> str:
-    """What fits, in words; `declared` is the field's type, which a float may be one half of."""
+    """The accepted range, for a message; `declared` is the field's type, which may be complex."""
     match receiver.kind:
         case Kind.FLOAT:
             return f"a number within the range of `{declared}`"

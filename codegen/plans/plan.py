@@ -1,4 +1,4 @@
-"""What has to be done to turn a sender's record into a receiver's, as data.
+"""The steps that convert a sender's record to a receiver's, as data.
 
 A plan is a flat tuple of frozen operations. Offsets count from the start of the record (or of the element)
 that the operation is in; an operation with a `body` is followed by that many operations, which are done for
@@ -47,7 +47,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Constant bytes: a default, or the mark of a value that is always present."""
+    """Constant bytes: a default, or the flag of a value that is always present."""
 
     target: int
     data: bytes
@@ -99,7 +99,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The slot whose offset is 0 where there is nothing, with the words and counts that are 0 then too."""
+    """The slot whose offset is 0 if the value is absent; then `lengths` must be 0 too."""
 
     offset: int
     lengths: tuple[Length, ...] = ()
@@ -177,7 +177,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The body for each of a number of elements that a record decides, wherever they stand.
+    """The body for each element of a sequence, or of an array that becomes or was a sequence.
 
     A target with fewer or more places than elements fails; it may know a length that differs where it has
     no place either. Without a target the elements are only passed, which is what a verification does.
@@ -218,7 +218,7 @@ Operation = Move | Fill | Cast | Renumber | Each | When | Agree | Run | Text | A
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a plan knows of one of its two layouts."""
+    """The facts about one of the two layouts that a plan needs."""
 
     byte_order: ByteOrder
     pointer_size: int
@@ -266,7 +266,7 @@ def body_of(operation: Operation) -> int:
 
 
 def walk(operations: tuple[Operation, ...], depth: int = 0) -> Iterator[tuple[int, Operation]]:
-    """Each operation with how deep it stands."""
+    """Each operation with its depth."""
     at = 0
     while at < len(operations):
         operation = operations[at]

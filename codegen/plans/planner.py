@@ -61,12 +61,12 @@ def plan(sender: Layout, receiver: Layout) -> Plan:
 
 
 def side_of(layout: Layout) -> Side:
-    """What a plan keeps of a layout."""
+    """The side of a plan for a layout."""
     return Side(layout.byte_order, layout.pointer_size, layout.record.size, layout.record.name)
 
 
 def lengths_of(sequence: Sequence, record: Record, base: int, slot: int) -> tuple[Length, ...]:
-    """Where the lengths of a sequence are, its slot standing at `slot` and its record at `base`."""
+    """Where the lengths of a sequence are; its slot is at `slot` and its record at `base`."""
     lengths: list[Length] = []
     word = slot
     for n in sequence.shape:
@@ -103,7 +103,7 @@ def absence_of(nullable: Nullable, record: Record, base: int, at: int) -> Flag |
 
 @dataclass
 class _Place:
-    """A type where it stands: in which record, at which offset of the operations' base."""
+    """A type at an offset from the operations' base, and the record that it is in."""
 
     type: Type
     at: int
@@ -139,7 +139,7 @@ class _Planner:
     def _agreements(
         self, sender: Record, receiver: Record, matched: dict[str, Field], base: int, path: str
     ) -> list[Operation]:
-        """One for each count of the receiver's that stands for lengths which may differ at the sender."""
+        """An Agree for each count of the receiver's whose sequences may differ in length at the sender."""
         held: dict[str, dict[tuple[Length, Flag | Offset | None], Where]] = {}
         for member in receiver.fields:
             type_ = required(member.type)
@@ -252,7 +252,7 @@ class _Planner:
         return 1 if self.sender.byte_order == self.receiver.byte_order else scalar.alignment
 
     # -----------------------------------------------------------------------
-    # What the sender does not have
+    # Fields that the sender does not have
 
     def default(self, member: Field, place: _Place, path: str) -> list[Operation]:
         """The operations that put a default in its place; the record is zero where none do."""
@@ -279,7 +279,7 @@ class _Planner:
                 return Fill(place.at, pack(leaf, plain, self.receiver.byte_order))
 
     def _blank(self, place: _Place) -> list[Operation]:
-        """What a value without anything in it needs beyond zeros: its slots refer to empty parts."""
+        """The operations for an empty value, beyond zeros: its slots refer to empty parts."""
         match place.type:
             case types.Text() | Blob():
                 return [self._constant(place.type, place, b"")]
@@ -303,7 +303,7 @@ class _Planner:
 
 
 def _held(found: Field, dimension: int, record: Record, base: int) -> tuple[Length, Flag | Offset | None]:
-    """A length of a sender's field, and what says that there is none: a word or a count is 0 then anyway."""
+    """A length of a sender's field, and where a Known one is optional, what says if it is present."""
     at = base + found.offset
     type_, absence = found.type, None
     if isinstance(type_, Nullable):
@@ -332,7 +332,7 @@ def _is_lossy(sender: Leaf, receiver: Leaf) -> bool:
 def _static(
     source: int, target: int, count: int, source_stride: int, target_stride: int, body: list[Operation]
 ) -> list[Operation]:
-    """The body for each element of a static array, or one operation where that comes to the same."""
+    """The body for each element of a static array, as one operation if the elements are contiguous."""
     match body:
         case [Move(0, 0, size, unit)] if size == source_stride == target_stride:
             return [Move(source, target, count * size, unit)]
@@ -346,7 +346,7 @@ def _static(
 
 
 def merged(operations: list[Operation]) -> list[Operation]:
-    """The same with neighbouring moves as one; bodies stay as they are."""
+    """The operations with adjacent moves joined; bodies are left alone."""
     result: list[Operation] = []
     last: Move | None = None
     for operation, body in steps(tuple(operations)):

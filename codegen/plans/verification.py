@@ -1,12 +1,12 @@
-"""What has to hold before the slots of a record may be followed, as a plan.
+"""The checks before the slots of a record may be followed, as a plan.
 
-The plan passes every variable part in the sender's order, the order in which it was written, and leads
-nowhere: its operations have no target. Executing it checks that each part begins where the one before it
-ended, that lengths are lengths, that texts end and are UTF-8, and that the record ends with its last part.
+The plan visits every variable part in the order in which the sender wrote them; its operations have no
+target. Executing it checks that each part begins where the one before it ended, that lengths are in range,
+that texts end and are UTF-8, and that the record ends with its last part.
 
-It passes chars as well, in parts and outside of them: what has been verified may be kept and passed on as it
-is, to others who would refuse it, and the one that passed it on. Records of one size in a row are not
-verified: they are arrays, or somebody's who looks at each.
+It checks chars as well, because a verified record may be kept and passed on, and others would refuse it and
+blame the one that passed it on. Records of fixed size in a row are not verified: whoever reads their chars
+checks them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from echo_core.formats import types
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import Blob, Kind, Nullable, Record, Scalar, Sequence, StaticArray, Type
 
-# The product of the lengths of a sequence, those of 0 apart, stays below this: no count overflows, and an
-# array that is empty in one dimension is not absurd in another.
+# The largest product of a sequence's lengths, without those of 0. So no count overflows, and an array that is
+# empty in one dimension has no absurd length in another.
 MAX_EXTENT = 2**40
 
 

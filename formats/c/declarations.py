@@ -1,8 +1,8 @@
 """From C declarations to a layout: structs as they stand in a header.
 
-A subset of C, and nothing is guessed: what has no layout here (unions, bit-fields, pointers that nobody
-counts) is refused by the name of its member. What `header` writes is read back: slots, and in a packed
-struct `uint8_t padding_N[k]` as the padding that it is.
+This reads a subset of C. What has no layout here (unions, bit-fields, pointers without a count) is refused
+with the member's name. What `header` writes is read back: slots, and in a packed struct `uint8_t
+padding_N[k]` as the padding that it is.
 
 Here are the declarations, the names that they give, and the bodies of structs and enumerations; only their
 braces make the reader call itself. Characters are for `tokens`; scalars, declarators and slots for
@@ -75,7 +75,7 @@ class _Declarations:
         self.cursor.expect(";")
 
     def assertion(self) -> bool:
-        """Steps over a static assertion: it is the compiler's to check."""
+        """Skips a static assertion: the compiler checks it."""
         found = self.cursor.take("_Static_assert")
         if found:
             self.cursor.skip_parentheses()
@@ -94,7 +94,7 @@ class _Declarations:
         return found
 
     def specifiers(self, *, is_typedef: bool = False) -> Declared:
-        """What stands before the declarators: words for a scalar, or one type."""
+        """The part before the declarators: the words of a scalar, or one type."""
         words: list[str] = []
         found: Declared | None = None
         while True:
@@ -140,7 +140,7 @@ class _Declarations:
             self.cursor.refuse("tags that are given once", tag, "rename one of the two")
 
     def name_given(self, tag: str, is_typedef: bool) -> str:
-        """What a body's type is called: by its typedef, its tag, or the member that it is for."""
+        """The name for a body's type: its typedef, its tag, or the member that has it."""
         return tag if tag and not is_typedef else name_ahead(self.cursor) or tag
 
     # Enumerations

@@ -68,7 +68,7 @@ _PROLOGUE = """\
 #endif
 """
 
-# A packed struct that holds an aligned one is what is meant here, and -Wall has a warning against it.
+# A packed struct with an aligned one in it is intended here, but -Wall warns of it.
 _ALLOW_PACKED = """
 #ifndef __clang__
 #pragma GCC diagnostic push
@@ -108,7 +108,7 @@ def _summary(layout: Layout) -> str:
 
 
 def _machine(layout: Layout) -> str:
-    """What no offset shows: a header for the other byte order must not compile either."""
+    """The assertion of the byte order, which no offset shows."""
     order = f"__BYTE_ORDER__ == __ORDER_{layout.byte_order.upper()}_ENDIAN__"
     return "\n" + _assertion(order) + _assertion(f"sizeof(void *) == {layout.pointer_size}")
 
@@ -154,13 +154,13 @@ _RESERVED = frozenset(NAMED_SCALARS).union(_WORDS.split())
 _RESERVED_FORM = re.compile(
     r"padding_[0-9]+|U?INT\w*_(MIN|MAX|C)|(SIZE|PTRDIFF|SIG_ATOMIC|WCHAR|WINT)_(MIN|MAX)"
 )
-# C keeps these for compilers; the last is what no Python enumeration may call a member.
+# Reserved for compilers in C; the last is reserved in Python's Enum.
 _PRIVATE_FORM = re.compile(r"__.*|_[A-Z].*|_.*_")
 _LONGEST = 240  # leaves room for what is put before and after
 
 
 def _c_names(names: Many[str]) -> list[str]:
-    """A C identifier for each name, all different; what is one already stays as it is."""
+    """A different C identifier for each name; a name that is one already is kept."""
     chosen: dict[int, str] = {}
     taken: set[str] = set()
     plain = [_c_name(name) for name in names]
@@ -307,7 +307,7 @@ def _is_array(type_: Type) -> bool:
 
 
 def _type_note(type_: Type) -> str:
-    """What the C type does not say."""
+    """A comment with what the C type does not say."""
     match innermost(type_)[0]:
         case Enumeration() as enumeration:
             return str(enumeration)

@@ -1,4 +1,4 @@
-"""From the words and marks of a C declaration to a type: scalars, pointers, arrays, counts, slots.
+"""From the words of a C declaration to a type: scalars, pointers, arrays, counts, slots.
 
 A pointer is a type only with what counts it, which may stand after it (`__counted_by`) or beside it: in a
 struct without a tag, `{T *items; size_t count;}` is a sequence, `{uint8_t *data; size_t size;}` bytes, and
@@ -24,7 +24,7 @@ CHAR = Scalar(Kind.CHARS, 1)  # compared by identity: `char c[1]` is equal, but 
 BYTE = Scalar(Kind.UINT, 1)
 _LONG, _POINTER = -1, -2  # sizes that the ABI decides
 
-# Every order of the words is allowed, so the key is the words sorted.
+# The words may come in any order, so the key is the sorted words.
 _SCALARS: dict[tuple[str, ...], tuple[Kind, int]] = {
     ("_Bool",): (Kind.BOOL, 1),
     ("char", "signed"): (Kind.INT, 1),
@@ -100,7 +100,7 @@ Members = list[tuple[str, Declared]]
 
 
 class Scalars:
-    """Reads what scalars are called, on a machine that decides how wide some of them are."""
+    """Reads the names of scalars; the ABI decides the size of some."""
 
     def __init__(self, cursor: Cursor, abi: Abi) -> None:
         self._cursor = cursor
@@ -113,7 +113,7 @@ class Scalars:
         return self._sized(*NAMED_SCALARS[self._cursor.advance()])
 
     def spelled(self, words: list[str]) -> Scalar:
-        """The scalar of these words, which have been read; without any, what stands here is refused."""
+        """The scalar of these words, which have been read; without any words the next token is refused."""
         if words == ["char"]:
             return CHAR
         key = tuple(sorted(words))
@@ -141,7 +141,7 @@ def name_ahead(cursor: Cursor, start: int = 0) -> str:
 
 
 class Declarators:
-    """Reads what stands around a name, `*name[n]`, and applies it to the type before it."""
+    """Reads a declarator such as `*name[n]` and applies it to the type before it."""
 
     def __init__(self, cursor: Cursor, abi: Abi) -> None:
         self._cursor = cursor
@@ -154,7 +154,7 @@ class Declarators:
             yield self._declarator(base)
 
     def settled(self, type_: Declared) -> Type:
-        """The type of what can have no more said about it."""
+        """The final type of a declarator, or an error that names the member."""
         if isinstance(type_, Incomplete):
             hint = "define it above; to refer to another record, use an id of your own"
             self._cursor.refuse("a struct defined above", f"struct {type_.tag}", hint)
@@ -250,7 +250,7 @@ class Declarators:
 
 
 def slot_of(members: Members, abi: Abi) -> Type | None:
-    """What a struct without a tag stands for, if it is one of the forms that `header` writes."""
+    """The type of a struct without a tag that has one of the forms that `header` writes."""
     word = Scalar(Kind.UINT, abi.pointer_size)
     match members:
         case [("data", Pointer(shape=()) as data), ("size", size)] if size == word:

@@ -1,11 +1,11 @@
 """C text as tokens, and a cursor that goes over them once, from left to right.
 
-What stands between the tokens ends here: comments, include guards, and integer constants, which are put in
-their places. Any other preprocessor line is refused, for it could change what follows. What a word means
-is not known here: the words of types are given to the cursor, which only guards them from being redefined.
+Comments and include guards are dropped and integer constants are replaced here. Any other preprocessor line
+is refused, because it could change the text after it. The meaning of words is not known here: the cursor is
+given the words of types, and only makes sure that they are not redefined.
 
-The text is taken apart by one regular expression whose repetitions are possessive, and brackets are paired
-and their nesting is counted before anything is read: no text takes more than linear time, or a deep stack.
+One regular expression with possessive repetitions splits the text. Brackets are paired and their nesting is
+limited before anything is read. So every text takes linear time and a bounded stack.
 """
 
 from __future__ import annotations
