@@ -47,7 +47,7 @@ def test_every_order_of_closing_leaves_nothing(number: int, order: tuple[str, ..
     source.submit(Plain(1, 2.0))
     held = {"source": source, "sink": sink, "here": here, "there": there, "node": node}
     for name in order:
-        held[name].close()  # type: ignore[attr-defined]
+        held[name].close()
     other.close()
     del node, other, here, there, source, sink, held
     assert left_behind(before) == ""
