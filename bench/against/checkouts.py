@@ -34,6 +34,7 @@ class Checkout:
         """For processes that import echo_core from here, and `bench` from the tree that compares.
 
         The folder `import` holds a link to echo_core alone, so that the commit's own `bench` is not found.
+        This tree has no such folder, and needs none.
         """
         kept = {name: os.environ[name] for name in ("HOME", "LANG", "PATH") if name in os.environ}
         return kept | {
@@ -51,8 +52,13 @@ class Checkout:
             raise CheckoutError(msg)
 
 
+def this_tree() -> Checkout:
+    """In place, with the C modules as they are: for tests, which are run when these are built."""
+    return Checkout("this tree", ROOT)
+
+
 def working_tree() -> Checkout:
-    """The files as they are now."""
+    """A copy of the files as they are now: they may be edited, or built again, while it runs."""
     return Checkout("working tree", built(working_tree_id()))
 
 

@@ -81,7 +81,7 @@ def per_event(checkout: Checkout, runs: Mapping[str, Counted]) -> dict[str, Coun
 
     bench/against/workloads/counted.py says what a run's function is to return, and has some. A test that
     compares two ways to do something in the tree that it is run from names both here:
-    `per_event(checkouts.working_tree(), {"with": Counted(...), "without": Counted(...)})`.
+    `per_event(checkouts.this_tree(), {"with": Counted(...), "without": Counted(...)})`.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

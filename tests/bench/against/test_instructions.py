@@ -42,10 +42,9 @@ def test_counts_stand_side_by_side() -> None:
 
 @NEEDS_CALLGRIND
 @pytest.mark.slow
-@pytest.mark.skipif(not (checkouts.ROOT / ".git").exists(), reason="this tree is not git's")
 def test_a_submit_takes_as_many_instructions_each_time() -> None:
     """To a handler in process: some hundred, and the same within one in each of several repeats."""
     run = Counted("bench.against.workloads.counted:submit_record_in_process", 1000)
-    count = per_event(checkouts.working_tree(), {"submit": run})["submit"]
+    count = per_event(checkouts.this_tree(), {"submit": run})["submit"]
     assert 100 < count.median < 1000
     assert count.high - count.low < 5
