@@ -5,7 +5,7 @@ A name that is added here is public. Everything that is not here may change with
 
 from echo_core.codegen.batches.arrays import array_decoder as array_decoder
 from echo_core.codegen.batches.arrays import array_encoder as array_encoder
-from echo_core.codegen.batches.arrays import column_decoder as column_decoder
+from echo_core.codegen.batches.column_decoding import column_decoder as column_decoder
 from echo_core.codegen.codecs import Codec as Codec
 from echo_core.codegen.codecs import codec as codec
 from echo_core.codegen.codecs import decoder as decoder

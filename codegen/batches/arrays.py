@@ -1,27 +1,27 @@
-"""Many records at once: as a numpy structured array, and as a column for each field."""
+"""Many records at once as a numpy structured array, and back."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
-from echo_core.codegen.batches.streaming import Stream
-from echo_core.codegen.conversion import Buffer, Conversion, Tier, check_tier, generator_version
-from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
+from echo_core.codegen.conversion import Buffer, Conversion, Tier
+from echo_core.codegen.emit.emitter import emit_streamed
+from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
 from echo_core.codegen.machine.store import use_code
 from echo_core.codegen.plain.records import as_array
-from echo_core.errors import EncodeError, EncodeTypeError, FormatError, WireError
+from echo_core.errors import CompileError, EncodeError, EncodeTypeError, FormatError, WireError
+from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import compare
 from echo_core.formats.declare import format_of
-from echo_core.formats.dtypes import type_dtype
 from echo_core.formats.format import Format
-from echo_core.formats.types import Record, Type, round_up
 
 Array_ = np.ndarray[Any, Any]
 _BYTE = np.dtype("u1")
@@ -57,10 +57,11 @@ def array_decoder(
     >>> float(echo.array_decoder(Point)(data)["x"].sum())
     3.0
     """
-    return _records_decoder(cls, sender, lossy=lossy, tier=tier)
+    return records_decoder(cls, sender, lossy=lossy, tier=tier)
 
 
-def _records_decoder(cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier) -> ArrayDecoder:
+def records_decoder(cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier) -> ArrayDecoder:
+    """The decoder of `array_decoder`."""
     receiver = format_of(cls)
     sender = sender or receiver
     dtype = receiver.dtype  # refuses variable parts, as the receiver's class has them
@@ -94,6 +95,54 @@ class _Converted:
             self.convert(view, room)
         room.flags.writeable = False  # as bytes are
         return room.view(self._dtype)
+
+
+class Stream:
+    """Converts batches larger than the caches past them, by code that the first such batch asks for."""
+
+    def __init__(self, conversion: Conversion, tier: Tier) -> None:
+        self._conversion = conversion
+        self._is_waiting = tier != "interpreted"
+        self._is_urgent = tier == "compiled"
+        self._code: _StreamedCode | None = None
+
+    def into(self, data: Buffer, target: np.ndarray[Any, Any]) -> bool:
+        """Whether it has been done; a target of the right size must begin at a cache line."""
+        if self._is_waiting:
+            self._begin()
+        source = np.frombuffer(data, _BYTE)
+        count, rest = divmod(source.size, self._conversion.sender.size_bytes)
+        code = self._code
+        fits = count * self._conversion.receiver.size_bytes <= target.size
+        if code is None or rest or not fits:  # the conversion has the words for a rest
+            return False
+        code.call(source.ctypes.data, target.ctypes.data, count)
+        return True
+
+    def _begin(self) -> None:
+        if self._is_urgent:
+            self._is_waiting = False
+            self._compile()
+        else:
+            self._is_waiting = not background.submit(self._compile)
+
+    def _compile(self) -> None:
+        with contextlib.suppress(CompileError):
+            machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
+            text = emit_streamed(self._conversion.plan, machine)
+            if text is not None:
+                self._code = _StreamedCode(
+                    use_code("stream", text, lambda: text, lambda code: engine.load(code, ["stream_many"]))
+                )
+
+
+class _StreamedCode:
+    """The function, and what keeps it mapped: whoever calls it holds both."""
+
+    def __init__(self, loaded: engine.Loaded) -> None:
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+        self._loaded = loaded
+        self.call: Any = prototype(loaded.addresses["stream_many"])
 
 
 def _demand_fixed(sender: Format) -> None:
@@ -160,164 +209,3 @@ def _encoded(dtype: np.dtype[Any], path: str, given: Any) -> memoryview:
         msg = "Expected an array in one piece, got one with strides"
         raise EncodeError(msg, path=path, hint="`numpy.ascontiguousarray` makes one")
     return array.reshape(-1).view(_BYTE).data.toreadonly()
-
-
-def column_decoder(
-    cls: type[Any], *, sender: Format | None = None, lossy: bool = False, tier: Tier = "auto"
-) -> ColumnDecoder:
-    """A callable from many records of a sender to columns: a contiguous numpy array for each field, by name.
-
-    A nested record's fields have names of their own (`cell.x`); a static array is a column of rows, and an
-    optional value one of pairs. `pyarrow.table` takes columns of numbers without copying them again.
-    Columns are new at every call. They reuse the memory of columns that are no longer referred to: the
-    decoder keeps up to one batch.
-
-    Arguments:
-        cls: an event class without variable parts.
-        sender: the format of the records; by default the class's own on this machine.
-        lossy: whether to consent to conversions that may lose, as in `codec`.
-        tier: when to compile, as in `codec`.
-
-    Raises:
-        FormatError: the class or the sender's format has variable parts, or `tier` is not known.
-        IncompatibleError: the sender's format cannot be converted.
-
-    The callable raises WireError for bytes that are not whole records, and ConversionError.
-
-    >>> @echo.event
-    ... class Point:
-    ...     x: float
-    ...     n: echo.Int16
-    >>> data = echo.codec(Point).encode_many([Point(1.0, 2), Point(2.0, 3)])
-    >>> echo.column_decoder(Point)(data)["n"].tolist()
-    [2, 3]
-    """
-    check_tier(tier)
-    columns = ColumnDecoder(format_of(cls), _records_decoder(cls, sender, lossy=lossy, tier=tier))
-    if tier == "compiled":
-        columns.compile()
-    elif tier == "auto":
-        background.submit(columns.compile)
-    return columns
-
-
-class ColumnDecoder:
-    """Records to columns: by numpy until code is ready. Call it, or have columns filled that are there."""
-
-    def __init__(self, format_: Format, records_of: ArrayDecoder) -> None:
-        self._format = format_
-        self._records_of = records_of
-        self._leaves = _leaves(format_.record, 0, "")
-        self.dtypes = {
-            name: type_dtype(type_, format_.byte_order, format_.name) for name, type_, _ in self._leaves
-        }
-        self._columns = tuple(Column(at, type_.size) for _, type_, at in self._leaves)
-        self._spare = {name: Spare() for name in self.dtypes}
-        self._code: _Code | None = None
-
-    def __call__(self, data: Buffer) -> dict[str, Array_]:
-        """A new array for each field."""
-        records = self._records_of(data)
-        if records.nbytes < MIN_BYTES:
-            columns, places = self._together(len(records))
-        else:
-            columns = {
-                name: self._spare[name].empty(len(records), dtype) for name, dtype in self.dtypes.items()
-            }
-            places = None
-        self._fill(records, list(columns.values()), places)
-        return columns
-
-    def _together(self, count: int) -> tuple[dict[str, Array_], list[int]]:
-        """Small columns in one piece of memory, and their places; a piece for each would cost more."""
-        offsets: list[int] = []
-        end = 0
-        for dtype in self.dtypes.values():
-            offsets.append(end)
-            end = round_up(end + count * dtype.itemsize, LINE)
-        block = np.empty(max(end, 1), _BYTE)
-        columns = {
-            name: np.ndarray((count, *dtype.shape), dtype.base, block, at)
-            for (name, dtype), at in zip(self.dtypes.items(), offsets, strict=True)
-        }
-        base: int = block.ctypes.data
-        return columns, [base + at for at in offsets]
-
-    def into(self, data: Buffer, columns: Mapping[str, Array_]) -> int:
-        """Fills arrays of `dtypes` from their start, and says how many records there were."""
-        records = self._records_of(data)
-        # Each is asked for once: what is checked is what is filled, and is held until it is.
-        held = [_fitting(columns.get(name), name, dtype, records) for name, dtype in self.dtypes.items()]
-        self._fill(records, held, None)
-        return len(records)
-
-    def _fill(self, records: Array_, columns: list[Array_], places: list[int] | None) -> None:
-        if self._code is None:
-            for name, column in zip(self.dtypes, columns, strict=True):
-                column[: len(records)] = _field(records, name)
-            return
-        if places is None:
-            places = [column.ctypes.data for column in columns]
-        lead = lead_of(self._columns, places) if records.nbytes > cache_bytes() else None
-        first = len(records) if lead is None else min(lead, len(records))
-        self._code(records, places, first, is_streamed=False)
-        if first < len(records):
-            beyond = [place + first * c.size for place, c in zip(places, self._columns, strict=True)]
-            self._code(records[first:], beyond, len(records) - first, is_streamed=True)
-
-    def compile(self) -> None:
-        """Has code do it from now on."""
-        columns, size = self._columns, self._format.size_bytes
-
-        def text() -> str:
-            return emit(columns, size, by_vectors=engine.native_target().vector_bytes >= 32)
-
-        identity = repr((columns, size)).encode() + generator_version()
-        self._code = _Code(use_code("columns", identity, text, lambda code: engine.load(code, ["columns"])))
-
-
-class _Code:
-    """The function of `column_code`."""
-
-    def __init__(self, loaded: engine.Loaded) -> None:
-        numbers = ctypes.c_uint64, ctypes.c_uint64
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)
-        self._loaded = loaded
-        self._call: Any = prototype(loaded.addresses["columns"])
-
-    def __call__(self, records: Array_, places: list[int], count: int, *, is_streamed: bool) -> None:
-        self._call(records.ctypes.data, (ctypes.c_void_p * len(places))(*places), count, is_streamed)
-
-
-def _fitting(column: Array_ | None, name: str, dtype: np.dtype[Any], records: Array_) -> Array_:
-    """A column that may be filled, or FormatError."""
-    if (
-        column is None
-        or column.dtype != dtype.base
-        or column.shape[1:] != dtype.shape
-        or len(column) < len(records)
-        or not (column.flags.c_contiguous and column.flags.writeable)
-    ):
-        msg = f"Expected a contiguous array of at least {len(records)} `{dtype}` as column"
-        raise FormatError(msg, path=name)
-    if np.may_share_memory(column, records):
-        msg = "Expected a column apart from the records, got one that overlaps them"
-        raise FormatError(msg, path=name)
-    return column
-
-
-def _leaves(record: Record, base: int, prefix: str) -> list[tuple[str, Type, int]]:
-    """Each field that is a column, with its type and its place."""
-    found: list[tuple[str, Type, int]] = []
-    for member in record.fields:
-        if isinstance(member.type, Record):
-            found += _leaves(member.type, base + member.offset, f"{prefix}{member.name}.")
-        else:
-            found.append((prefix + member.name, member.type, base + member.offset))
-    return found
-
-
-def _field(records: Array_, path: str) -> Array_:
-    for name in path.split("."):
-        records = records[name]
-    return records

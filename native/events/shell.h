@@ -2,7 +2,7 @@
  * Python callable (the fallback), whose result or exception is the call's. Both kinds of answer are counted.
  *
  * What a type adds is its steps: C functions that are GOOD, or UNUSUAL and have changed nothing. A step is compiled
- * into each of the functions below that is called with it (STEP), as a call of it would show in every event.
+ * into what calls the functions below with it (WITH_STEP), as a call of it would show in every event.
  */
 #ifndef ECHO_SHELL_H
 #define ECHO_SHELL_H
@@ -12,7 +12,7 @@
 
 #include <structmember.h>
 
-#define STEP static inline __attribute__((always_inline)) enum outcome
+#define WITH_STEP __attribute__((flatten))
 
 #pragma GCC visibility push(hidden)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from echo_core.codegen.batches.streaming import Stream
+from echo_core.codegen.batches.arrays import Stream
 from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.emit.emitter import emit_streamed
 from echo_core.codegen.machine import background, engine

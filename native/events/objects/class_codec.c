@@ -59,8 +59,8 @@ static PyObject *codec_encode(PyObject *self, PyObject *event)
     return finish(&codec->shell, outcome, record, codec->shell.fallbacks[0], event);
 }
 
-STEP encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,
-                 PyObject **record, Py_ssize_t *written)
+static inline enum outcome encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,
+                                       PyObject **record, Py_ssize_t *written)
 {
     const struct class_codec *codec = (struct class_codec *)shell;
 
@@ -70,8 +70,8 @@ STEP encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t
     return write_record(codec, event, room);
 }
 
-static int codec_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
-                            Py_ssize_t *written)
+WITH_STEP static int codec_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size,
+                                      PyObject **record, Py_ssize_t *written)
 {
     return encode_raw((struct shell *)self, encode_into, event, room, size, record, written);
 }
@@ -193,8 +193,8 @@ static PyObject *decode_converted(const struct class_codec *codec, const uint8_t
 }
 
 /* The bytes may change under the code, which follows nothing that it finds in them. */
-STEP decode_record(struct shell *shell, const uint8_t *record, Py_ssize_t size, PyObject *held,
-                   PyObject **event)
+static inline enum outcome decode_record(struct shell *shell, const uint8_t *record, Py_ssize_t size, PyObject *held,
+                                         PyObject **event)
 {
     const struct class_codec *codec = (struct class_codec *)shell;
 
@@ -205,14 +205,14 @@ STEP decode_record(struct shell *shell, const uint8_t *record, Py_ssize_t size, 
     return *event != NULL ? GOOD : outcome_of_error();
 }
 
-static PyObject *codec_decode(PyObject *self, PyObject *data)
+WITH_STEP static PyObject *codec_decode(PyObject *self, PyObject *data)
 {
     struct shell *shell = (struct shell *)self;
 
     return decode(shell, decode_record, shell->fallbacks[0], data);
 }
 
-static PyObject *codec_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
+WITH_STEP static PyObject *codec_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
 {
     struct shell *shell = (struct shell *)self;
 

@@ -55,7 +55,8 @@ static inline enum outcome decode_bytes(const struct walker *walker, PyObject *o
 }
 
 /* A sender's record is made ours first, and what others may change is copied. */
-static __attribute__((noinline)) enum outcome decode_other(const struct walker *walker, PyObject *data, PyObject **event)
+static __attribute__((noinline)) enum outcome decode_other(const struct walker *walker, PyObject *data,
+                                                            PyObject **event)
 {
     PyObject *ours = NULL;
     enum outcome outcome = GOOD;

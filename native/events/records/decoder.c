@@ -110,8 +110,8 @@ static inline int is_installed(const struct decoder *decoder)
 }
 
 /* Runs what is installed now, also when it is replaced meanwhile. */
-STEP decode_record(struct shell *shell, const uint8_t *record, Py_ssize_t size, PyObject *held,
-                   PyObject **result)
+static inline enum outcome decode_record(struct shell *shell, const uint8_t *record, Py_ssize_t size, PyObject *held,
+                                         PyObject **result)
 {
     struct decoder *decoder = (struct decoder *)shell;
     struct program *program = decoder->program;
@@ -175,7 +175,7 @@ static enum outcome decode_all(struct shell *shell, const uint8_t *records, Py_s
 /* --- the calls --- */
 
 /* An event of a record that is ours. */
-static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
+WITH_STEP static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
 {
     return decode(&decoder->shell, decode_record, decoder->shell.fallbacks[0], data);
 }
@@ -199,7 +199,7 @@ static PyObject *decoder_decode(PyObject *self, PyObject *data)
     return decoder->convert != NULL ? decode_converted(decoder, data) : decode_ours(decoder, data);
 }
 
-static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
+WITH_STEP static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
 {
     struct decoder *decoder = (struct decoder *)self;
     PyObject *data, *result;
@@ -212,7 +212,7 @@ static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *record, Py_ss
     return result;
 }
 
-static PyObject *decoder_decode_many(PyObject *self, PyObject *data)
+WITH_STEP static PyObject *decoder_decode_many(PyObject *self, PyObject *data)
 {
     struct shell *shell = (struct shell *)self;
 

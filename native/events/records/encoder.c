@@ -126,8 +126,8 @@ static PyObject *encoder_encode(PyObject *self, PyObject *event)
     return finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[0], event);
 }
 
-STEP encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,
-                 PyObject **record, Py_ssize_t *written)
+static inline enum outcome encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,
+                                       PyObject **record, Py_ssize_t *written)
 {
     const struct shape *shape = ((struct encoder *)shell)->shape;
 
@@ -137,8 +137,8 @@ STEP encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t
     return copy_record(shape, event, room) ? GOOD : UNUSUAL;
 }
 
-static int encoder_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size, PyObject **record,
-                              Py_ssize_t *written)
+WITH_STEP static int encoder_encode_raw(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_t size,
+                                        PyObject **record, Py_ssize_t *written)
 {
     return encode_raw((struct shell *)self, encode_into, event, room, size, record, written);
 }
