@@ -6,7 +6,8 @@
  *
  * Three rooms, each of which includes only those below it:
  *
- *   streams/  a source's way to its sinks: where events leave (outlets.c), each way out (outgoing.c) and in
+ *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c,
+ *             submissions.c), each way out (outgoing.c) and in
  *             (incoming.c), the sinks' deliveries (deliveries.c) and queues (queues.c). Types are in *_type.c
  *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c),
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)

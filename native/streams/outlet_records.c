@@ -1,0 +1,150 @@
+/* Records side by side, and arrays of them, as an outlet takes them: no Python object is made for any. */
+#include "streams/submissions.h"
+
+#include "links/errors.h"
+#include "links/state.h"
+
+#include "core/forks.h"
+
+/* --- submit_records --- */
+
+/* They share one copy: the caller may write to the buffer again. */
+static int hand_buffer(const struct outlet *outlet, PyObject *records, struct submission *submission)
+{
+    struct record *record = &submission->record;
+
+    if (PyTuple_Size(outlet->direct) + PyTuple_Size(outlet->converting) == 0)
+        return 0;
+    submission->owner = PyBytes_CheckExact(records)
+                            ? Py_NewRef(records)
+                            : PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
+    if (submission->owner == NULL)
+        return -1;
+    record->bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
+    return echo_submission_hand(outlet->direct, submission) != 0 ? -1 : echo_submission_hand(outlet->converting, submission);
+}
+
+static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer *view, struct submission *submission)
+{
+    if (view->len == 0)
+        return 0;
+    submission->record = (struct record){.bytes = view->buf, .size = view->len};
+    submission->events = (uint64_t)(view->len / outlet->record_size);
+    outlet->sequence += submission->events;
+    outlet->bytes += (uint64_t)view->len;
+    return echo_submission_send(outlet, submission) != 0 ? -1 : hand_buffer(outlet, records, submission);
+}
+
+/* 0: the view is open. 1: the records do not lie side by side. -1 with an exception. */
+static int open_view(PyObject *records, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(records, view, PyBUF_SIMPLE) == 0)
+        return 0;
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyErr_Clear(); /* TypeError, BufferError, and numpy's ValueError */
+    return 1;
+}
+
+static int is_whole(const struct outlet *outlet, const Py_buffer *view)
+{
+    if (outlet->record_size != 0 && view->len % outlet->record_size == 0)
+        return 1;
+    if (outlet->record_size == 0)
+        echo_raise("FormatError", "Expected events, got records side by side: those of this source vary in size");
+    else
+        echo_raise("FormatError", "Expected records of %zd bytes each, got %zd bytes", outlet->record_size, view->len);
+    return 0;
+}
+
+/* Closes the view. Opening it may have run any code. */
+static PyObject *submit_and_close(struct outlet *outlet, PyObject *records, Py_buffer *view)
+{
+    struct submission submission = {.forks = echo_forks};
+    int status = is_outlet_open(outlet) && is_whole(outlet, view) ? enter_submission() : -1;
+
+    if (status == 0) {
+        status = submit_view(outlet, records, view, &submission);
+        leave_submission();
+    }
+    PyBuffer_Release(view);
+    return conclude(&submission, status);
+}
+
+PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    Py_buffer view;
+    int status;
+
+    if (!is_outlet_open(outlet))
+        return NULL;
+    status = open_view(records, &view);
+    if (status == 0)
+        return submit_and_close(outlet, records, &view);
+    if (status > 0)
+        echo_raise("FormatError", "Expected a contiguous buffer of records, got %R", Py_TYPE(records));
+    return NULL;
+}
+
+/* --- submit_array --- */
+
+static void refuse_dtype(const struct outlet *outlet, PyObject *dtype)
+{
+    PyObject *name;
+
+    if (outlet->dtype == NULL) {
+        echo_raise("FormatError", "Expected events, got an array: the records of this source vary in size");
+        return;
+    }
+    name = outlet->event_class != NULL ? PyType_GetName(outlet->event_class) : PyUnicode_FromString("records");
+    if (name != NULL)
+        echo_raise("FormatError", "Expected an array of %S, got one of %S - at `%S`", outlet->dtype, dtype, name);
+    Py_XDECREF(name);
+}
+
+static int has_dtype(const struct outlet *outlet, PyObject *array)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE((PyObject *)outlet));
+    PyObject *dtype = PyObject_GetAttr(array, state->dtype_word);
+    int is_it = dtype == outlet->dtype;
+
+    if (dtype == NULL) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError)) { /* a list, say */
+            PyErr_Clear();
+            echo_raise("FormatError", "Expected a numpy array of records, got %R", Py_TYPE(array));
+        }
+        return 0;
+    }
+    if (!is_it && outlet->dtype != NULL)
+        is_it = PyObject_RichCompareBool(dtype, outlet->dtype, Py_EQ);
+    if (is_it == 0)
+        refuse_dtype(outlet, dtype);
+    Py_DECREF(dtype);
+    return is_it > 0;
+}
+
+static PyObject *submit_copy(PyObject *self, PyObject *array)
+{
+    PyObject *copy = PyObject_CallMethod(array, "copy", NULL), *result;
+
+    if (copy == NULL)
+        return NULL;
+    result = echo_outlet_submit_records(self, copy);
+    Py_DECREF(copy);
+    return result;
+}
+
+PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    Py_buffer view;
+    int status;
+
+    if (!is_outlet_open(outlet) || !has_dtype(outlet, array))
+        return NULL;
+    status = open_view(array, &view);
+    if (status > 0)
+        return submit_copy(self, array);
+    return status == 0 ? submit_and_close(outlet, array, &view) : NULL;
+}

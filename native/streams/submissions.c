@@ -1,0 +1,154 @@
+/* How what is submitted leaves an outlet.
+ *
+ * An event is encoded at most once, whoever takes it, and before anybody gets anything: what cannot be encoded
+ * goes nowhere. Then it leaves for other processes, and only then do the sinks in this one get it: what their
+ * handlers submit follows it on every link, and remote sinks do not wait for local handlers.
+ *
+ * One full backlog keeps an event from no one else: all others are served, then its error is raised. What is no
+ * Exception (KeyboardInterrupt) ends the way to other processes, which are told how many events they did not get;
+ * the sinks in this one are served before it is raised, unless there is a second one.
+ */
+#include "streams/submissions.h"
+
+#include "streams/outgoing.h"
+
+#include "links/pool.h"
+
+#include "core/forks.h"
+#include "core/staging.h"
+
+/* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
+#define LOAN_BYTES (32 * 1024)
+
+_Thread_local int echo_submission_depth __attribute__((tls_model("initial-exec")));
+
+/* --- errors --- */
+
+/* Keeps the exception that is set until everybody is served. -1: it is no Exception and stays set. */
+static int keep_error(struct submission *submission)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    if (submission->type == NULL)
+        PyErr_Fetch(&submission->type, &submission->value, &submission->traceback);
+    else
+        PyErr_Clear();
+    return 0;
+}
+
+PyObject *echo_submission_raise(struct submission *submission, int status)
+{
+    if (submission->interrupt != NULL)
+        status = echo_raise_interrupt(submission->interrupt);
+    if (status == 0) {
+        PyErr_Restore(submission->type, submission->value, submission->traceback);
+        return NULL;
+    }
+    Py_XDECREF(submission->type);
+    Py_XDECREF(submission->value);
+    Py_XDECREF(submission->traceback);
+    return NULL;
+}
+
+/* --- to other processes --- */
+
+static int put(PyObject *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events, struct submission *submission)
+{
+    return echo_outgoing_stream_put(stream, bytes, size, events) != 0 ? keep_error(submission) : 0;
+}
+
+/* Routes that it was not the turn of. */
+static void skip_from(PyObject *streams, Py_ssize_t first, uint64_t events)
+{
+    for (Py_ssize_t i = first; i < PyTuple_Size(streams); i++)
+        echo_outgoing_stream_skip(PyTuple_GetItem(streams, i), events);
+}
+
+/* Bytes of records in a frame: as many whole ones as this side wants and the peer takes, but at least one. */
+static Py_ssize_t most_in_frame(const struct outlet *outlet, PyObject *stream)
+{
+    Py_ssize_t taken = echo_outgoing_stream_max_payload(stream);
+    Py_ssize_t most = taken < outlet->max_payload ? taken : outlet->max_payload;
+
+    return most > outlet->record_size ? most - most % outlet->record_size : outlet->record_size;
+}
+
+/* Frame by frame, each with whole records; where one record is more than the peer takes, all are refused at once. */
+static int put_records(const struct outlet *outlet, PyObject *stream, struct submission *submission)
+{
+    const struct record *record = &submission->record;
+    Py_ssize_t at, size, most = most_in_frame(outlet, stream);
+
+    if (outlet->record_size > echo_outgoing_stream_max_payload(stream))
+        return put(stream, record->bytes, outlet->record_size, submission->events, submission);
+    for (at = 0; at < record->size; at += most) {
+        size = record->size - at < most ? record->size - at : most;
+        if (put(stream, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {
+            echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / outlet->record_size));
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* block: where the records lie in the pool; NULL: they do not. */
+static int send(const struct outlet *outlet, PyObject *stream, PyObject *block, struct submission *submission)
+{
+    const struct record *record = &submission->record;
+    int status = 1;
+
+    if (block != NULL)
+        status = echo_outgoing_stream_lend(stream, block, record->size, submission->events);
+    if (status < 0)
+        return keep_error(submission);
+    if (status == 0)
+        return 0;
+    return submission->events == 1 ? put(stream, record->bytes, record->size, 1, submission)
+                                   : put_records(outlet, stream, submission);
+}
+
+/* The block of the pool that large records lie in, if a stream lends what is in it. */
+static PyObject *place(const struct outlet *outlet, PyObject *streams, const struct record *record)
+{
+    if (outlet->pool == NULL || record->size < LOAN_BYTES)
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(streams); i++)
+        if (echo_outgoing_stream_lends(PyTuple_GetItem(streams, i)))
+            return echo_pool_place(outlet->pool, record->bytes, record->size);
+    return NULL;
+}
+
+int echo_submission_send(const struct outlet *outlet, struct submission *submission)
+{
+    PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
+    PyObject *block = place(outlet, streams, &submission->record);
+    Py_ssize_t i, count = PyTuple_Size(streams);
+    int status = 0;
+
+    echo_submission_begin();
+    for (i = 0; status == 0 && i < count; i++)
+        status = send(outlet, PyTuple_GetItem(streams, i), block, submission);
+    skip_from(streams, i, submission->events);
+    Py_XDECREF(block);
+    Py_DECREF(streams);
+    return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
+}
+
+/* --- to sinks in this process --- */
+
+/* What goes wrong there is reported there; an Exception that comes back all the same ends the submission. A child
+ * that a handler has forked hands on nothing: the sinks are the parent's. */
+int echo_submission_hand(PyObject *deliveries, struct submission *submission)
+{
+    Py_ssize_t i, count;
+    int status = 0;
+
+    Py_INCREF(deliveries); /* they may be replaced meanwhile */
+    count = PyTuple_Size(deliveries);
+    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
+        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner, 0) != 0)
+            status = echo_keep_interrupt(&submission->interrupt);
+    }
+    Py_DECREF(deliveries);
+    return status;
+}
