@@ -12,11 +12,15 @@ from echo_core.transports.threads import is_failure
 
 log = logging.getLogger("echo_core")
 
-FailureHook = Callable[[BaseException], object]
+FailureHook = Callable[[Any, BaseException], object]
 
 
 class Handler:
-    """What a sink's events are given to. Its failures are logged, counted and told to `on_failure`."""
+    """What a sink's events are given to. Its failures are logged, counted and told to `on_failure`.
+
+    `target` is the sink's working part. It is passed along, not kept here: it refers to this object, and the
+    two would wait for the garbage collector.
+    """
 
     __slots__ = ("_channel", "_expected", "_on_failure", "failures", "function")
 
@@ -35,7 +39,7 @@ class Handler:
         self._expected = expected
         self._on_failure = on_failure
 
-    def run(self, queue: links.Queue) -> None:
+    def run(self, target: object, queue: links.Queue) -> None:
         """Handles what is queued until the queue is closed: the main function of a sink's own thread."""
         assert self.function is not None
         try:
@@ -44,35 +48,40 @@ class Handler:
                     self.function(event)
                 except BaseException as error:
                     self.failures += 1
-                    if not self.failed(error):
+                    if not self.failed(target, error):
                         raise
         except BacklogError as error:  # the policy "error"
-            self._report(error, "a sink of channel `%s` has ended: %s", self._channel(), error)
+            self._report(target, error, "a sink of channel `%s` has ended: %s", self._channel(), error)
 
-    def failed(self, error: BaseException) -> bool:
+    def failed(self, target: object, error: BaseException) -> bool:
         """Reports what the function has raised. False: it was not, the error is for the calling thread."""
         if not is_failure(error):
             return False
-        self._report(error, "a handler of channel `%s` failed", self._channel(), trace=error)
+        self._report(target, error, "a handler of channel `%s` failed", self._channel(), trace=error)
         return True
 
-    def refused(self, sent: str, error: BaseException) -> bool:
+    def refused(self, target: object, sent: str, error: BaseException) -> bool:
         """Likewise, where a record of format `sent` could not become an event: own errors need no trace."""
         if not is_failure(error):
             return False
         trace = None if isinstance(error, EchoError) else error
         said = "channel `%s`: what a source of `%s` has sent cannot become %s: %s"
-        self._report(error, said, self._channel(), sent, self._expected, error, trace=trace)
+        self._report(target, error, said, self._channel(), sent, self._expected, error, trace=trace)
         return True
 
     def _report(
-        self, error: BaseException, said: str, *words: object, trace: BaseException | None = None
+        self,
+        target: object,
+        error: BaseException,
+        said: str,
+        *words: object,
+        trace: BaseException | None = None,
     ) -> None:
         log.error(said, *words, exc_info=trace)
         if self._on_failure is None:
             return
         try:
-            self._on_failure(error)
+            self._on_failure(target, error)
         except BaseException as failure:
             if not is_failure(failure):
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 from echo_core._c import links
 from echo_core.dispatch.asynchronous import events_of
@@ -140,9 +141,9 @@ def make_sink(
         raise ChannelError(msg, hint="without a handler, iterate the sink in a thread of yours")
     home = membership.home
 
-    def failed(error: BaseException) -> None:
+    def failed(target: Target, error: BaseException) -> None:
         if home.on_failure is not None:
-            home.on_failure(sink, error)
+            home.on_failure(known() or Sink[Any](membership, target), error)
 
     handler = Handler(
         function,
@@ -153,6 +154,7 @@ def make_sink(
     has_queue = own_thread or function is None
     target = Target(wanted, handler, home.receptions, backlog if has_queue else None)
     sink = Sink[Any](membership, target)
+    known = ref(sink)  # weak, as the sink refers to `failed`; a component that has dropped it takes any
     if own_thread:
         thread = OwnThread(partial(_handle_all, membership, target), f"echo-sink-{membership.name}")
         thread.start()
@@ -164,6 +166,6 @@ def _handle_all(membership: Membership, target: Target) -> None:
     """The main function of a sink's own thread."""
     assert target.queue is not None
     try:
-        target.handler.run(target.queue)
+        target.handler.run(target, target.queue)
     finally:  # nobody else takes what the queue would hold
         membership.stop(target)

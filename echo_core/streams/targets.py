@@ -86,12 +86,12 @@ class Target:
         delivery = links.Delivery(
             self.queue or self.handler.function,  # type: ignore[arg-type]
             reception.decode if reception else _no_records,
-            self.handler.failed,
+            partial(self.handler.failed, self),
             record_size=feed.format.size_bytes if feed.format.is_fixed else 0,
             is_array=self.wanted.is_array,
             dtype=reception.dtype if reception else None,
             convert=reception.convert if reception else None,
-            on_refusal=partial(self.handler.refused, feed.format.name),
+            on_refusal=partial(self.handler.refused, self, feed.format.name),
         )
         self._feeds[feed] = delivery, feed.lost
         self._feeds_by_link[feed.link] += 1
