@@ -291,7 +291,7 @@ class Membership:
         for stream in streams:
             left_s = None if limit is None else max(0.0, limit - time.monotonic())
             if stream is not None:
-                _flush(stream, left_s, asked_s=timeout_s)
+                _flush(origin, stream, left_s, asked_s=timeout_s)
 
     # -----------------------------------------------------------------------
     # Other processes
@@ -436,10 +436,12 @@ class Membership:
 
     def let_go(self, linger_s: float) -> None:
         """One handle less; the last one closes the channel here."""
-        with books.changing():
-            self.handles -= 1
-        if self.handles == 0:
-            self.close(linger_s)
+        try:
+            with books.changing():
+                self.handles -= 1
+        finally:  # else nobody in this process could open the channel any more
+            if self.handles == 0:
+                self.close(linger_s)
 
     def close(self, linger_s: float) -> None:
         """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
@@ -480,11 +482,11 @@ class Membership:
             origin.abandon()
 
 
-def _flush(stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | None) -> None:
+def _flush(origin: Origin, stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | None) -> None:
     """Whoever leaves the channel meanwhile needs no more. `asked_s`: the time given to all peers together."""
     conversation = stream.conversation
     with books.changing():
-        sequence = stream.origin.outlet.sequence
+        sequence = origin.outlet.sequence
         number = stream.ask_flush()
     if number is None:
         return

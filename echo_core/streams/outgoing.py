@@ -84,7 +84,7 @@ class OutgoingStream(links.OutgoingStream):
 
     def ask_flush(self) -> int | None:
         """The number of a flush that the peer has been asked for; None: there is nothing to wait for."""
-        if not self.is_flowing or self.conversation.is_over:
+        if self.has_ended or not self.is_flowing or self.conversation.is_over:
             return None
         number = self.conversation.protocol.flush()
         self.conversation.unanswered.add(number)
@@ -109,6 +109,9 @@ class OutgoingStream(links.OutgoingStream):
             self.origin.loss = self.conversation.farewell
         self.close()
         self.origin.remove(self)
+        # The origin keeps the stream while events are queued. Nobody looks after that of a closed channel, so
+        # that the two would refer to each other, and keep the link.
+        del self.origin
 
 
 def outgoing_stream(value: OwnStream) -> OutgoingStream | None:

@@ -8,6 +8,7 @@ import secrets
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster.ids import ChannelId
-from tests.echo_core.census import left_behind, settled_census, until
+from tests.echo_core.census import left_behind, settled_census, target_of, until
 from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import Actor
@@ -243,6 +244,46 @@ def test_a_closed_source_that_is_kept_keeps_no_link(type_: type[Any]) -> None:
     del here, there, channel
     assert left_behind(before) == ""
     assert source.is_closed
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("type_", [Plain, Other], ids=["taken", "refused"])
+def test_a_closed_sink_that_is_dropped_keeps_no_link(type_: type[Any]) -> None:
+    """Nor what is queued there."""
+    before = settled_census()
+    here, there = _pair_in_memory()
+    channel = here.create_channel("x")
+    sink = there.open_channel(channel.id).sink(type_)
+    source = channel.source(Plain)
+    with contextlib.suppress(echo.IncompatibleError):
+        source.wait_matched()
+    source.submit(Plain(1, 1.0))
+    kept = weakref.ref(target_of(sink))
+    sink.close()
+    here.close()
+    there.close()
+    del here, there, channel, source, sink
+    until(lambda: kept() is None)
+    assert left_behind(before) == ""
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_a_source_that_was_closed_with_events_queued_keeps_no_link(stuck: _Stuck) -> None:
+    """Its link is over before they could be sent."""
+    before = settled_census()
+    here, there = _pair_in_memory()
+    channel = here.create_channel("x", Plain)
+    there.open_channel(channel.id).sink(Plain, stuck)
+    source = channel.source(backlog=echo.Backlog(when_full="drop_newest"))
+    source.wait_matched()
+    _fill(source)
+    channel.close(0.0)
+    assert source.statistics().queued_events
+    here.close(0.0)
+    stuck.may_end.set()
+    there.close()
+    del here, there, channel, source
+    assert left_behind(before) == ""
 
 
 def _submit(source: echo.Source[Plain], count: int) -> threading.Thread:
