@@ -49,8 +49,9 @@ class Peer:
         """Asks the peer to share a channel; `has_answered` and `demand_joined` say what came of it."""
         try:
             channel = self.conversation.protocol.join(uid)
-        except LinkError as error:
-            raise RefusedError(str(error), code=word_of(Refusal.BUSY)) from error
+        except RefusedError:
+            self.release_if_unused()
+            raise
         self._channels.add(channel)
         self.conversation.send()
         return channel
@@ -63,6 +64,8 @@ class Peer:
         """RefusedError: the peer has said no, or has left the channel. LinkError: the link has ended."""
         if _is_joined(channel):
             return
+        if channel.state is ChannelState.GONE:  # else another thread has asked anew
+            self.forget(channel)
         self.release_if_unused()
         if channel.refusal is not None:
             msg = f"{self} refused the channel: {channel.refusal.text}"

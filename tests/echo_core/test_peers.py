@@ -16,6 +16,7 @@ from echo_core._c import links
 from echo_core.roster import hearing, peers
 from echo_core.roster.ids import ChannelId
 from echo_core.transports import limits
+from echo_core.transports.handshake.exchange import Responder
 from echo_core.transports.handshake.proofs import Purpose, prove
 from echo_core.transports.handshake.words import Feature
 from echo_core.transports.protocol import messages
@@ -128,6 +129,48 @@ def test_a_member_that_does_not_say_all_is_given_up(
         next(said for said in silent.messages() if isinstance(said, messages.Leave))
         until(lambda: second.statistics().peers == 1)
         second.source()
+
+
+def test_a_member_that_is_asked_for_a_channel_that_is_closed_meanwhile_keeps_no_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is not lost either: who has left need not be told of who stays."""
+    node = make_node(transports=["tcp"], limits=echo.Limits(connect_s=LIMIT_S))
+    first, second = node.create_channel("first", Plain), node.create_channel("second", Plain)
+    id_, uid = secrets.token_bytes(16), ChannelId.parse(second.id)
+    member = HostilePeer.linked(first.id, "tcp", id_)
+    with member, HostilePeer.linked(second.id, "tcp") as other:
+        member.say(member.join(), messages.Declared(0, "", ()))
+        told = messages.Member(0, id_, ("tcp://127.0.0.1:1",))
+        other.say(other.join(), messages.Declared(0, "", ()), told)
+        asked = next(said for said in member.messages() if isinstance(said, messages.Join))
+        second.close()
+        alias = asked.alias.to_bytes(4, "little")
+        proof = prove(Purpose.JOINED, uid.key, member.secret, asked.channel_id, alias)
+        member.say(messages.Joined(asked.alias, proof), messages.Leave(asked.alias), messages.Flush(1))
+        next(said for said in member.messages() if isinstance(said, messages.Flushed))
+        first.close()
+        assert [said for said in member.messages() if isinstance(said, messages.Bye)]
+    assert "cannot be reached" not in caplog.text
+
+
+def test_a_member_of_a_channel_that_is_closed_during_the_handshake_keeps_no_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = make_node(transports=["tcp"]).create_channel("test", Plain)
+    id_, own = ChannelId.parse(channel.id), identity()
+    with socket.create_server(("127.0.0.1", 0)) as listener, HostilePeer.linked(channel.id, "tcp") as peer:
+        member = messages.Member(0, own.node_id, (f"tcp://127.0.0.1:{listener.getsockname()[1]}",))
+        peer.say(peer.join(), messages.Declared(0, "", ()), member)
+        connection, _ = listener.accept()
+        channel.close()
+        with HostilePeer(connection, id_) as met:
+            responder = Responder(own, lambda _: id_.key, admit=lambda _: None)
+            while responder.established is None:
+                responder.receive(connection.recv(responder.wanted_bytes))
+                connection.sendall(responder.bytes_to_send())
+            assert [said for said in met.messages() if isinstance(said, messages.Bye)]
+    assert "cannot be reached" not in caplog.text
 
 
 def test_a_link_that_carries_nothing_ends_with_that_reason(

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from echo_core.errors import LinkError
+from echo_core.errors import RefusedError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, is_proven, prove
 from echo_core.transports.protocol.formats import Declaration
@@ -24,6 +24,7 @@ from echo_core.transports.protocol.messages import (
     Message,
     Refusal,
     Refused,
+    word_of,
 )
 from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState
 
@@ -219,7 +220,7 @@ def _declaration(link: LinkState, channel: ChannelOnLink) -> Declaration:
     declaration = link.declaration_of(channel.channel_id)
     if declaration is None:
         msg = f"Expected the id of a channel that this node knows, got {channel.channel_id.hex()}"
-        raise LinkError(msg)
+        raise RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL))
     return declaration
 
 

@@ -58,7 +58,10 @@ class LinkProtocol:
         return None if channel.state is ChannelState.GONE else channel
 
     def join(self, channel_id: bytes) -> ChannelOnLink:
-        """Ends in Join or Joined, or in Refused, if the channel is not shared already."""
+        """Ends in Join or Joined, or in Refused, if the channel is not shared already.
+
+        RefusedError: the node does not know the channel, or the link carries too many.
+        """
         self._require_open()
         return joining.join(self._state, channel_id)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from echo_core.errors import LinkError, WireError
+from echo_core.errors import LinkError, RefusedError, WireError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.protocol.frames import FIRST_STREAM
-from echo_core.transports.protocol.messages import Refused
+from echo_core.transports.protocol.messages import Refusal, Refused, word_of
 
 
 class ChannelState(enum.Enum):
@@ -145,7 +145,7 @@ class ChannelTable:
         """Gives a channel the next alias of this side."""
         if len(self) >= limits.MAX_CHANNELS:
             msg = f"A link carries at most {limits.MAX_CHANNELS} channels"
-            raise LinkError(msg)
+            raise RefusedError(msg, code=word_of(Refusal.BUSY))
         self.add(channel, self._next_alias)
         self._next_alias += 2
 
