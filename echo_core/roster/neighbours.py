@@ -188,8 +188,15 @@ class Neighbours:
         self._meeting.add((node_id, membership.id.uid))
         self._to_meet.append((membership, node_id, addresses))
         if self._meeting_threads < _MAX_MEETINGS:
+            self._start_meeting()
+
+    def _start_meeting(self) -> None:
+        """Without another thread, members wait for one that is there, or for the next one."""
+        try:
             OwnThread(self._meet_all, f"echo-meet-{self._home.name}").start()
             self._meeting_threads += 1
+        except RuntimeError as error:
+            log.error("node `%s`: no thread to link to members of channels: %s", self._home.name, error)
 
     def _meet_all(self) -> None:
         while True:
@@ -328,7 +335,9 @@ class Neighbours:
         described = f"{established.peer.name or 'a node'} ({connection.peer_name})"
 
         def control(kind: int, payload: bytes) -> None:
-            self.meet(hear(self._home, peer, kind, payload))
+            told = hear(self._home, peer, kind, payload)
+            if told:
+                self.meet(told)
 
         link = self._make_link(connection, control)
         peer = Peer(Conversation(described, protocol, link, established.peer.max_payload), connection)

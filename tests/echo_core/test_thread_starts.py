@@ -123,6 +123,22 @@ def test_a_link_whose_start_is_interrupted_is_not_kept(
     assert len(there.statistics().links) == 1
 
 
+def test_a_link_outlives_a_member_that_no_thread_can_link_to(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture, starting: Callable[[str, Start], None]
+) -> None:
+    """The member that was told of waits for the next thread."""
+    here, there, third = (make_node(transports=["tcp"], name=name) for name in ("here", "there", "third"))
+    channel, other = here.create_channel("test", Plain), here.create_channel("other", Plain)
+    second = there.open_channel(channel.id)
+    there.open_channel(other.id)
+    starting("echo-meet-third", _fail)
+    member = third.open_channel(channel.id)
+    until(lambda: "can't start new thread" in caplog.text)
+    assert (third.statistics().links_lost, member.statistics().peers) == (0, 1)
+    third.open_channel(other.id)
+    until(lambda: member.statistics().peers == second.statistics().peers == 2)
+
+
 @pytest.mark.parametrize("when", ["never", "before", "behind", "late"])
 def test_a_door_whose_start_fails_is_not_kept(
     make_node: MakeNode, starting: Callable[[str, Start], None], late: _Late, when: str
