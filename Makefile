@@ -16,7 +16,7 @@ FUZZ        ?= frames ring intake
 FUZZ_SECONDS ?= 60
 
 BIN    := $(VENV)/bin
-NATIVE := $(patsubst %,echo_core/_c/%.abi3.so,native code links locks objects records routines)
+NATIVE := $(patsubst %,echo_core/_c/%.abi3.so,native code events links locks)
 
 # The package, and the groups that are named: $(call needs,test lint). VENV/.has-X says that X is installed.
 needs = $(NATIVE) $(1:%=$(VENV)/.has-%)
@@ -148,4 +148,4 @@ $(VENV)/.has-bench: pyproject.toml bench/install.py | $(VENV)/.has-pip $(VENV)/.
 # all Pythons (abi3). One command builds all, which is what &: says (GNU make 4.3).
 $(NATIVE) &: setup.py $(wildcard native/* native/*/* native/*/*/*) | $(VENV)/.has-package
 	@$(BIN)/python -W ignore setup.py -q build_ext --inplace
-	@touch $(NATIVE)
+	@touch --no-create $(NATIVE)
