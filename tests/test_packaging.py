@@ -6,6 +6,7 @@ these tests notice when one of them appears under a second name.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,35 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path) -> None:
 def test_import_of_echo_core_leaves_a_heavy_package_alone(heavy: str, tmp_path: Path) -> None:
     """What only some programs need is imported when it is first needed."""
     assert heavy not in json.loads(python_prints(IMPORT_FRONT_DOOR, cwd=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("target", "groups"),
+    [
+        ("demo", set[str]()),
+        ("test", {"test"}),
+        ("bench", {"bench"}),
+        ("wheel", {"wheel"}),
+        ("ruff", {"lint"}),
+    ],
+)
+def test_make_installs_what_the_target_needs_and_no_more(
+    target: str, groups: set[str], tmp_path: Path
+) -> None:
+    """In an environment that is to be made; a demo that installs Spark is a minute away."""
+    environment = {
+        name: value for name, value in os.environ.items() if "MAKE" not in name and name != "MFLAGS"
+    }
+    planned = subprocess.run(
+        ["make", "--dry-run", target, f"VENV={tmp_path}/new"],
+        cwd=ROOT,
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    assert planned.count("--editable .") == 1
+    assert set(re.findall(r"installing what (\w+) needs", planned)) == groups
 
 
 def test_nothing_that_git_ignores_is_tracked() -> None:

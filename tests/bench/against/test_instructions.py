@@ -42,6 +42,7 @@ def test_counts_stand_side_by_side() -> None:
 
 @NEEDS_CALLGRIND
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_submit_takes_as_many_instructions_each_time() -> None:
     """To a handler in process: some hundred, and the same within one in each of several repeats."""
     run = Counted("bench.against.workloads.counted:submit_record_in_process", 1000)

@@ -77,6 +77,7 @@ def test_what_a_child_cannot_do_is_told_with_its_traceback(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("suite", "row"),
     [
@@ -102,6 +103,7 @@ def test_a_row_of_each_suite_is_measured_over_and_over(suite: str, row: str, tmp
 
 @NEEDS_GIT
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_tree_is_no_worse_than_itself() -> None:
     """By a few rounds of the real thing, in processes of its own."""
     tree = checkouts.working_tree()
