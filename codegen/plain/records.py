@@ -210,12 +210,11 @@ class _RecordReader:
 
     def _text(self, at: int, path: str) -> str:
         start = self._word(at)
-        length = self._data.find(b"\0", start) + 1 - start if start == self._end else 0
-        part = self._part(start, max(length, 1), 1, path)
-        if part[-1]:
-            msg = "Expected text that a NUL ends within the record, got none"
+        end = self._data.find(b"\0", start) if start == self._end else start  # _part refuses another offset
+        if end < 0:
+            msg = "Expected a text that a NUL ends within the record, got none"
             raise WireError(msg, path=path)
-        return decode_text(part[:-1], path)
+        return decode_text(self._part(start, end + 1 - start, 1, path)[:-1], path)
 
     def _sequence(self, type_: Sequence, at: int, path: str, counts: dict[str, int]) -> Plain:
         shape: list[int] = []
@@ -230,7 +229,7 @@ class _RecordReader:
             msg = f"Expected a count of elements, got {min(shape)}"
             raise WireError(msg, path=path)
         start = self._word(at)
-        self._part(start, type_.element.size * prod(shape), type_.element.alignment, path)
+        self._part(start, prod(shape), type_.element.alignment, path, type_.element.size)
         if extent(shape) > MAX_EXTENT:
             msg = f"Expected dimensions of at most {MAX_EXTENT} elements, got {shape}"
             raise WireError(msg, path=path)
@@ -250,14 +249,19 @@ class _RecordReader:
             return np.frombuffer(self._data, np.uint8, count, at) != 0
         return np.frombuffer(self._data, dtype, count, at).astype(dtype.newbyteorder("="))
 
-    def _part(self, start: int, size: int, alignment: int, path: str) -> bytes:
+    def _part(self, start: int, count: int, alignment: int, path: str, stride: int = 0) -> bytes:
+        """A variable part of `count` bytes, or of that many elements of `stride` bytes each."""
+        size = count * (stride or 1)
         expected = round_up(self._end, alignment)
         if start != expected:
             msg = f"Expected the offset {expected}, where the next part begins, got {start}"
             raise WireError(msg, path=path)
+        if start > len(self._data):
+            msg = f"Expected a part within {len(self._data)} bytes, got the offset {start}"
+            raise WireError(msg, path=path)
         if start + size > len(self._data):
-            left = len(self._data) - start
-            msg = f"Expected a part of {size} bytes within the record, got {left} bytes"
+            left, what = (len(self._data) - start) // (stride or 1), "elements" if stride else "bytes"
+            msg = f"Expected {count} {what} within the record, got {left}"
             raise WireError(msg, path=path)
         self._end = start + size
         return self._data[start : self._end]

@@ -164,13 +164,13 @@ class _Verifier(_Source):
         lengths = self.lengths(slot, base)
         if min(lengths) < 0:
             self.refuse(run.where, "a count of elements", min(lengths))
-        if prod(n for n in lengths if n) > MAX_EXTENT:
-            self.refuse(run.where, f"dimensions of at most {MAX_EXTENT} elements", lengths)
         count, stride = prod(lengths), run.source_stride
         start = self._begin(run.where, base + slot.offset, slot.alignment)
         if count * stride > len(self.data) - start:
             what = "bytes" if isinstance(run.where.type, Blob) else "elements"
             self.refuse(run.where, f"{count} {what} within the record", (len(self.data) - start) // stride)
+        if prod(n for n in lengths if n) > MAX_EXTENT:
+            self.refuse(run.where, f"dimensions of at most {MAX_EXTENT} elements", lengths)
         self.end = start + count * stride
         if body:
             for i in self.elements(count):
@@ -179,8 +179,10 @@ class _Verifier(_Source):
     def _begin(self, where: Where, at: int, alignment: int) -> int:
         expected = round_up(self.end, alignment)
         start = self.word(at)
-        if start != expected or start > len(self.data):
+        if start != expected:
             self.refuse(where, f"the offset {expected}, where the next part begins", start)
+        if start > len(self.data):
+            self.refuse(where, f"a part within {len(self.data)} bytes", f"the offset {start}")
         return start
 
     def _pass_when(self, when: When, body: Operations, base: int) -> None:

@@ -169,8 +169,9 @@ def assert_accepted_alike(pair: Pair, code: Code, message: bytes) -> None:
     plain = plain_of(message, pair.sender.layout)
     accepted = code.verify(message, shift=1)
     if not code.is_many:
-        assert accepted is interpreted(pair, message)
-        assert accepted is not isinstance(plain, WireError)
+        refused = refusal(pair, message)
+        assert accepted is (refused is None)
+        assert (str(plain) if isinstance(plain, WireError) else None) == refused
     if not accepted:
         return
     try:
@@ -184,13 +185,13 @@ def assert_accepted_alike(pair: Pair, code: Code, message: bytes) -> None:
         assert_same_record(pair, converted, expected, plain)
 
 
-def interpreted(pair: Pair, message: bytes) -> bool:
-    """Whether the interpreter accepts a message."""
+def refusal(pair: Pair, message: bytes) -> str | None:
+    """What the interpreter says of a message that it refuses."""
     try:
         interpreter.verify(pair.verification, message)
-    except WireError:
-        return False
-    return True
+    except WireError as fault:
+        return str(fault)
+    return None
 
 
 def assert_same_record(pair: Pair, converted: bytes, expected: bytes, plain: dict[str, Any]) -> None:
