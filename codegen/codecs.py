@@ -38,8 +38,9 @@ class Codec(Generic[T]):
         lossy: bool,
         tier: Tier,
         ways: Ways = Ways.BOTH,
+        report: Report | None = None,
     ) -> None:
-        self.generic = GenericCodec(cls, format_, sender, lossy=lossy)
+        self.generic = GenericCodec(cls, format_, sender, lossy=lossy, report=report)
         functions = functions_of(self.generic, tier, ways)
         self.encode: Callable[[T], bytes] = functions.encode
         self.encode_many: Callable[[Iterable[T]], bytes] = functions.encode_many

@@ -23,7 +23,7 @@ from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import compare
+from echo_core.formats.compare import Report, compare
 from echo_core.formats.format import Format
 
 Tier = Literal["auto", "compiled", "interpreted"]
@@ -61,8 +61,17 @@ class Conversion:
     its padding with it, once it is verified; bytes are not copied.
     """
 
-    def __init__(self, sender: Format, receiver: Format, *, lossy: bool = False, keeps: bool = False) -> None:
-        report = compare(sender, receiver, lossy=lossy)
+    def __init__(
+        self,
+        sender: Format,
+        receiver: Format,
+        *,
+        lossy: bool = False,
+        keeps: bool = False,
+        report: Report | None = None,
+    ) -> None:
+        """`report`: the comparison of the two, where it is known already."""
+        report = report or compare(sender, receiver, lossy=lossy)
         report.raise_if_refused()
         if keeps and not report.is_same:
             msg = f"Expected records of `{receiver.name}`'s own layout to keep, got others of `{sender.name}`"

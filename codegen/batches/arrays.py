@@ -19,7 +19,7 @@ from echo_core.codegen.machine.store import use_code
 from echo_core.codegen.plain.records import as_array
 from echo_core.errors import CompileError, EncodeError, EncodeTypeError, FormatError, WireError
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import compare
+from echo_core.formats.compare import Report, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 
@@ -60,15 +60,18 @@ def array_decoder(
     return records_decoder(cls, sender, lossy=lossy, tier=tier)
 
 
-def records_decoder(cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier) -> ArrayDecoder:
-    """The decoder of `array_decoder`."""
+def records_decoder(
+    cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier, report: Report | None = None
+) -> ArrayDecoder:
+    """The decoder of `array_decoder`. `report`: the comparison of the two, where it is known already."""
     receiver = format_of(cls)
     sender = sender or receiver
     dtype = receiver.dtype  # refuses variable parts, as the receiver's class has them
     _demand_fixed(sender)
-    if compare(sender, receiver, lossy=lossy).is_same:
+    report = report or compare(sender, receiver, lossy=lossy)
+    if report.is_same:
         return lambda data: _view(data, dtype, sender)
-    conversion = Conversion(sender, receiver, lossy=lossy)
+    conversion = Conversion(sender, receiver, lossy=lossy, report=report)
     conversion.begin(tier)
     return _Converted(conversion, dtype, tier)
 

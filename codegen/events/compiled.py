@@ -71,7 +71,9 @@ def _no_code(generic: GenericCodec[Any], reason: str) -> CompileError:
 def _conversion(generic: GenericCodec[Any], *, keeps: bool = False) -> Conversion:
     """What verifies a sender's records and makes them ours."""
     try:
-        return Conversion(generic.sender, generic.receiver, lossy=generic.lossy, keeps=keeps)
+        return Conversion(
+            generic.sender, generic.receiver, lossy=generic.lossy, keeps=keeps, report=generic.report
+        )
     except IncompatibleError as error:  # a default that only the class can make
         raise _no_code(generic, str(error)) from None
 

@@ -28,13 +28,16 @@ Data = bytes | bytearray | memoryview
 class GenericCodec(Generic[T]):
     """Encodes events of a class to `format`, and decodes a sender's records to events."""
 
-    def __init__(self, cls: type[T], format_: Format, sender: Format, *, lossy: bool) -> None:
+    def __init__(
+        self, cls: type[T], format_: Format, sender: Format, *, lossy: bool, report: Report | None = None
+    ) -> None:
+        """`report`: the comparison of the sender with the class, where it is known already."""
         self.cls = cls
         self.format = format_
         self.sender = sender
         self.receiver = format_of(cls)
         self.lossy = lossy
-        self.report: Report = compare(sender, self.receiver, lossy=lossy)
+        self.report: Report = report or compare(sender, self.receiver, lossy=lossy)
         self.report.raise_if_refused()
 
     def encode(self, event: T) -> bytes:

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from echo_core.codegen.batches.arrays import array_decoder
-from echo_core.codegen.codecs import decoder
+from echo_core.codegen.batches.arrays import records_decoder
+from echo_core.codegen.codecs import Codec
+from echo_core.codegen.events.compiled import Ways
 from echo_core.formats.compare import Entry, Report, Verdict, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
@@ -37,10 +38,11 @@ class Wanted:
             return sender.record_class()
         return Format.from_metadata(sender.metadata).record_class()
 
-    def compare(self, sender: Format) -> Report:
+    def compare(self, sender: Format, cls: type[Any]) -> Report:
+        """Whether a sender's events can become those of a class, which is that of `class_for`."""
         if self.is_array and not sender.is_fixed:
             return self._no_array(sender)
-        return compare(sender, format_of(self.class_for(sender)), lossy=self.is_lossy)
+        return compare(sender, format_of(cls), lossy=self.is_lossy)
 
     def _no_array(self, sender: Format) -> Report:
         """Records of different sizes, also where only fields differ that nobody here asks for."""
@@ -102,16 +104,21 @@ class Receptions:
         found = self._known.get(key) or self._refused.get(key)
         if found is not None:
             return found
-        report = wanted.compare(sender)
+        cls = wanted.class_for(sender)
+        report = wanted.compare(sender, cls)
         if not report.is_accepted:
             return _keep(self._refused, _MAX_REFUSED, key, report)
-        return _keep(self._known, _MAX_KNOWN, key, self._make(wanted, sender, report))
+        return _keep(self._known, _MAX_KNOWN, key, self._make(wanted, cls, sender, report))
 
     @staticmethod
-    def _make(wanted: Wanted, sender: Format, report: Report) -> Reception:
-        cls = wanted.class_for(sender)
+    def _make(wanted: Wanted, cls: type[Any], sender: Format, report: Report) -> Reception:
+        """The comparison is made once: the decoder gets its report."""
         if wanted.is_array and report.is_same:  # whole records are all that a Delivery hands over
             # The class's own dtype, as its sources have it: comparing two that are equal takes long.
             return Reception(np.frombuffer, report, format_of(cls).dtype)
-        make = array_decoder if wanted.is_array else decoder
-        return Reception(make(cls, sender=sender, lossy=wanted.is_lossy), report)
+        lossy = wanted.is_lossy
+        if wanted.is_array:
+            return Reception(records_decoder(cls, sender, lossy=lossy, tier="auto", report=report), report)
+        ways = Ways.DECODE
+        codec = Codec(cls, format_of(cls), sender, lossy=lossy, tier="auto", ways=ways, report=report)
+        return Reception(codec.decode, report)

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core.codegen import conversion
+from echo_core.codegen.batches import arrays
+from echo_core.codegen.plain import generic
 from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
 from echo_core.streams import receptions
@@ -33,6 +36,24 @@ def test_a_reception_is_made_once() -> None:
     made = known.of(wanted, format_of(Reading2))
     assert isinstance(made, receptions.Reception)
     assert known.of(wanted, format_of(Reading2)) is made
+
+
+@pytest.mark.parametrize("wanted", [Wanted(Reading1, False, False), Wanted(Reading1, True, False)], ids=str)
+@pytest.mark.parametrize("sent", [Reading1, Reading2])
+def test_a_reception_takes_one_comparison(
+    wanted: Wanted, sent: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing two formats of many fields takes longer than all else that a reception needs."""
+    compared: list[tuple[Any, ...]] = []
+
+    def counting(*formats: Any, lossy: bool = False) -> Report:
+        compared.append(formats)
+        return echo.compare(*formats, lossy=lossy)
+
+    for module in (receptions, arrays, conversion, generic):
+        monkeypatch.setattr(module, "compare", counting)
+    assert isinstance(Receptions().of(wanted, format_of(sent)), receptions.Reception)
+    assert len(compared) == 1
 
 
 def test_refusals_are_bounded_and_cost_no_receptions() -> None:
