@@ -3,7 +3,7 @@
  *
  * Python's own checks are the truth. What is written here takes the common values as they would and leaves
  * all others to them: exactly the common types are taken, no value is refused, no exception is left set.
- * Nothing here runs Python code.
+ * Only what says so runs Python code.
  */
 #ifndef ECHO_LEAVES_H
 #define ECHO_LEAVES_H
@@ -223,6 +223,29 @@ static inline enum outcome write_chars(PyObject *value, uint8_t *bytes, Py_ssize
 static inline PyObject **slot_at(PyObject *object, Py_ssize_t offset)
 {
     return (PyObject **)(void *)((uint8_t *)object + offset);
+}
+
+/* A number of bytes that a type tells, such as __basicsize__. -1 can be an answer too: see PyErr_Occurred. A metaclass
+ * may run any code. */
+static inline Py_ssize_t size_attribute(PyObject *type, const char *name)
+{
+    PyObject *value = PyObject_GetAttrString(type, name);
+    Py_ssize_t size = value != NULL ? PyLong_AsSsize_t(value) : -1;
+
+    Py_XDECREF(value);
+    return size;
+}
+
+/* What a Python function makes of a copy of bytes: a new reference. May run any code. */
+static inline PyObject *read_by_python(PyObject *function, const uint8_t *bytes, Py_ssize_t size)
+{
+    PyObject *result, *data = PyBytes_FromStringAndSize((const char *)bytes, size);
+
+    if (data == NULL)
+        return NULL;
+    result = PyObject_CallFunctionObjArgs(function, data, NULL);
+    Py_DECREF(data);
+    return result;
 }
 
 #endif

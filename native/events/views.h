@@ -31,12 +31,10 @@ static inline enum outcome open_buffer(struct view *view, PyObject *object, int 
 /* Exact bytes need no export: the caller's reference keeps them, and they neither move nor change. */
 static inline enum outcome open_view(struct view *view, PyObject *object)
 {
-    char *bytes;
-
     if (!PyBytes_CheckExact(object))
         return open_buffer(view, object, PyBUF_SIMPLE);
-    PyBytes_AsStringAndSize(object, &bytes, &view->size); /* cannot fail on bytes */
-    view->bytes = (uint8_t *)bytes;
+    view->bytes = (uint8_t *)PyBytes_AsString(object); /* neither can fail on bytes */
+    view->size = PyBytes_Size(object);
     view->is_exported = 0;
     return GOOD;
 }

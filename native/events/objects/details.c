@@ -177,16 +177,6 @@ static int set_elements(struct value *value, PyObject *details)
 
 /* --- records --- */
 
-/* An instance's size. A metaclass may run any code. */
-static Py_ssize_t size_of_instance(PyTypeObject *cls)
-{
-    PyObject *size = PyObject_GetAttrString((PyObject *)cls, "__basicsize__");
-    Py_ssize_t basicsize = size != NULL ? PyLong_AsSsize_t(size) : -1;
-
-    Py_XDECREF(size);
-    return basicsize;
-}
-
 /* Whether object.__new__ makes instances of a class; -1 with an exception. It does not where they are more
  * than Python's own, such as a deque's. May run any code. */
 static int can_be_made(PyObject *cls)
@@ -315,7 +305,7 @@ static int set_record(struct value *value, PyObject *details)
     if (!PyArg_ParseTuple(details, "O!O!O!O!nO:Value", &PyType_Type, &cls, &PyTuple_Type, &fields,
                           &PyTuple_Type, &ties, &PyTuple_Type, &gaps, &value->inlined, &after))
         return -1;
-    basicsize = size_of_instance((PyTypeObject *)cls);
+    basicsize = size_attribute(cls, "__basicsize__");
     if (basicsize < 0 || !is_place(value->inlined, value->size, basicsize))
         return refuse("a class with room for the record", cls);
     value->cls = (PyTypeObject *)Py_NewRef(cls);

@@ -325,17 +325,6 @@ static PyObject *read_member(const struct value *value, const uint8_t *bytes)
     return value->numbers[low] == number ? Py_NewRef(value->members[low]) : NULL;
 }
 
-static PyObject *read_by_python(const struct value *value, const uint8_t *bytes)
-{
-    PyObject *result, *data = PyBytes_FromStringAndSize((const char *)bytes, value->size);
-
-    if (data == NULL)
-        return NULL;
-    result = PyObject_CallFunctionObjArgs(value->read, data, NULL);
-    Py_DECREF(data);
-    return result;
-}
-
 /* A value at its place, as a new reference; NULL, with or without an exception, where there is none. lengths:
  * those that the record holds that it is a field of. */
 static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
@@ -351,7 +340,7 @@ static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t
     case FORM_MEMBER:
         return read_member(value, bytes);
     case FORM_PYTHON:
-        return read_by_python(value, bytes);
+        return read_by_python(value->read, bytes, value->size);
     case FORM_TEXT:
         return read_text(in, at);
     case FORM_BLOB:

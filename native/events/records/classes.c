@@ -29,7 +29,7 @@ PyObject *echo_record_base_type(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!n:base_type", &PyType_Type, &base, &basicsize))
         return NULL;
     if (!is_offset(basicsize, 0) || basicsize % 8 != 0 ||
-        basicsize < echo_record_size_attribute(base, "__basicsize__"))
+        basicsize < size_attribute(base, "__basicsize__"))
         return PyErr_Format(PyExc_ValueError, "Expected a size with room for %R, got %zd", base, basicsize);
     spec.basicsize = (int)basicsize;
     return PyType_FromSpecWithBases(&spec, base);
@@ -60,7 +60,7 @@ PyObject *echo_record_holds_at(PyObject *module, PyObject *args)
         return NULL;
     type = (PyObject *)Py_TYPE(object);
     if (!is_offset(offset, 0) ||
-        offset + (Py_ssize_t)sizeof value > echo_record_size_attribute(type, "__basicsize__"))
+        offset + (Py_ssize_t)sizeof value > size_attribute(type, "__basicsize__"))
         return PyErr_Format(PyExc_ValueError, "Expected an offset within the object, got %zd", offset);
     return PyBool_FromLong(*slot_at(object, offset) == value);
 }

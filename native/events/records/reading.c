@@ -23,11 +23,6 @@ static PyObject *read_window(const struct field *field, PyObject *object)
     return call_and_release(field->read, echo_record_window_new(field, object));
 }
 
-static PyObject *read_by_python(const struct field *field, const uint8_t *bytes)
-{
-    return call_and_release(field->read, PyBytes_FromStringAndSize((const char *)bytes, field->size));
-}
-
 /* --- kept values, which are made when they are first read --- */
 
 /* The bytes behind the source slot; 0 when it is empty, which means that the field was never set. */
@@ -101,7 +96,7 @@ static PyObject *make_kept(const struct field *field, PyObject *object)
     case FORM_PART:
         return part_from_source(field, object);
     default:
-        return read_by_python(field, (uint8_t *)object + field->at);
+        return read_by_python(field->read, (uint8_t *)object + field->at, field->size);
     }
 }
 
@@ -136,7 +131,7 @@ static PyObject *read_value(const struct field *field, PyObject *object)
     case FORM_CHARS:
         return read_chars(bytes, field->size);
     case FORM_PYTHON:
-        return read_by_python(field, bytes);
+        return read_by_python(field->read, bytes, field->size);
     case FORM_WINDOW:
         return read_window(field, object);
     case FORM_KEPT:

@@ -120,9 +120,6 @@ int echo_record_demand_bound(PyObject *shape);
  * reference to *out, or leaves it as it is for None. -1 with an exception. Runs no Python code. */
 int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out);
 
-/* An attribute that is a size. -1 is an answer too: see PyErr_Occurred. A metaclass may run any code. */
-Py_ssize_t echo_record_size_attribute(PyObject *type, const char *name);
-
 /* fields.c */
 
 /* field_in for objects that are not exactly of the field's own class. A metaclass may run any code. */

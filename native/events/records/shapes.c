@@ -192,15 +192,6 @@ int echo_record_demand_bound(PyObject *shape)
     return -1;
 }
 
-Py_ssize_t echo_record_size_attribute(PyObject *type, const char *name)
-{
-    PyObject *value = PyObject_GetAttrString(type, name);
-    Py_ssize_t size = value != NULL ? PyLong_AsSsize_t(value) : -1;
-
-    Py_XDECREF(value);
-    return size;
-}
-
 /* Whether every place that the shape names lies in instances of the type. */
 static int fits(const struct shape *shape, Py_ssize_t basicsize)
 {
@@ -243,9 +234,9 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "O!O!:bind", &PyType_Type, &owner, &PyDict_Type, &fields))
         return NULL;
-    basicsize = echo_record_size_attribute(owner, "__basicsize__");
-    dict = echo_record_size_attribute(owner, "__dictoffset__");
-    weak = echo_record_size_attribute(owner, "__weakrefoffset__");
+    basicsize = size_attribute(owner, "__basicsize__");
+    dict = size_attribute(owner, "__dictoffset__");
+    weak = size_attribute(owner, "__weakrefoffset__");
     if (PyErr_Occurred() != NULL)
         return NULL;
     if (shape->owner != NULL || !fits(shape, basicsize) ||
