@@ -253,7 +253,7 @@ int echo_link_run(struct link *link)
         return -1;
     }
     link->is_running = 1;
-    while (!link->is_ended && !is_inherited(link) && step != STEP_RAISED && step != STEP_ENDED)
+    while (!link->is_ended && !has_forked_since(link->forks) && step != STEP_RAISED && step != STEP_ENDED)
         step = run_once(link);
     link->is_running = 0;
     return finish(link, step);

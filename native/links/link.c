@@ -1,6 +1,7 @@
 /* What a Link does: its methods, and how it ends. link_type.c has the type. */
 #include "links/link.h"
 
+#include "links/entries.h"
 #include "links/errors.h"
 #include "links/state.h"
 
@@ -16,9 +17,9 @@
 
 int echo_link_check(const struct link *link)
 {
-    if (!is_inherited(link) && link->wire != NULL)
+    if (!has_forked_since(link->forks) && link->wire != NULL)
         return 0;
-    if (is_inherited(link))
+    if (has_forked_since(link->forks))
         echo_raise("ClosedError", "The link belongs to the parent process: open channels anew after a fork");
     else
         echo_raise("ClosedError", "The link was abandoned");
@@ -64,7 +65,7 @@ void echo_link_raise_end(struct link *link)
 
 void echo_link_end_outbox(struct link *link, enum end end)
 {
-    if (is_inherited(link))
+    if (has_forked_since(link->forks))
         return;
     outbox_lock(&link->outbox);
     echo_outbox_end(&link->outbox, end, 0);
@@ -105,7 +106,7 @@ static PyObject *link_send(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
         return NULL;
-    if (echo_link_check(link) != 0 || echo_frame_check(kind, payload.len) != 0) {
+    if (echo_frame_check(kind, payload.len) != 0) {
         PyBuffer_Release(&payload);
         return NULL;
     }
@@ -121,16 +122,24 @@ static PyObject *link_send(PyObject *self, PyObject *args)
     }
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_ACTS(link_send, link_of(self))
+
+struct draining {
+    struct outbox *outbox;
+    int64_t until_ns; /* negative: for ever */
+};
 
 /* Until all is written or time is up. 1: it is; 0: not; -EINTR: a signal may have come. No GIL. */
-static int drain(struct outbox *outbox, int64_t until_ns)
+static int drain(void *subject)
 {
+    const struct draining *draining = subject;
+    struct outbox *outbox = draining->outbox;
     int64_t left_ns = INT64_MAX, look_ns = monotonic_ns() + SLICE_NS;
     int status = 0, is_done;
 
     outbox_lock(outbox);
     while (status == 0 && outbox->end == END_NOT && (has_work(outbox) || outbox->is_writing)) {
-        if (until_ns >= 0 && (left_ns = until_ns - monotonic_ns()) <= 0)
+        if (draining->until_ns >= 0 && (left_ns = draining->until_ns - monotonic_ns()) <= 0)
             break;
         status = echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS);
         if (status == 0 && monotonic_ns() >= look_ns)
@@ -143,21 +152,17 @@ static int drain(struct outbox *outbox, int64_t until_ns)
 
 static PyObject *link_drain(PyObject *self, PyObject *argument)
 {
-    struct link *link = link_of(self);
-    int64_t timeout_ns = PyLong_AsLongLong(argument), until_ns;
-    PyThreadState *state;
+    struct draining draining = {.outbox = &link_of(self)->outbox};
+    int64_t timeout_ns = PyLong_AsLongLong(argument);
     int status;
 
-    if ((timeout_ns == -1 && PyErr_Occurred() != NULL) || echo_link_check(link) != 0)
+    if (timeout_ns == -1 && PyErr_Occurred() != NULL)
         return NULL;
-    until_ns = timeout_ns < 0 ? -1 : monotonic_ns() + timeout_ns;
-    do {
-        state = PyEval_SaveThread();
-        status = drain(&link->outbox, until_ns);
-        PyEval_RestoreThread(state);
-    } while (status == -EINTR && PyErr_CheckSignals() == 0);
+    draining.until_ns = timeout_ns < 0 ? -1 : monotonic_ns() + timeout_ns;
+    status = echo_wait(drain, &draining);
     return status == -EINTR ? NULL : PyBool_FromLong(status);
 }
+DEFINE_ENTRY_THAT_ACTS(link_drain, link_of(self))
 
 /* --- receiving --- */
 
@@ -168,13 +173,12 @@ static PyObject *link_run(PyObject *self, PyObject *ignored)
     int status;
 
     (void)ignored;
-    if (echo_link_check(link) != 0)
-        return NULL;
     status = echo_link_run(link);
     if (link->is_ended)
         Py_CLEAR(link->control);
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
+DEFINE_ENTRY_THAT_ACTS(link_run, link_of(self))
 
 static int make_room_for(struct link *link, size_t index)
 {
@@ -250,11 +254,12 @@ static int check_queue(PyObject *self, PyObject *queue)
 
 static PyObject *link_follow(PyObject *self, PyObject *queue)
 {
-    if (check_queue(self, queue) != 0 || echo_link_check(link_of(self)) != 0 ||
+    if (check_queue(self, queue) != 0 ||
         echo_link_follow(link_of(self), queue) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_ACTS(link_follow, link_of(self))
 
 static PyObject *link_unfollow(PyObject *self, PyObject *queue)
 {
@@ -267,12 +272,11 @@ static PyObject *link_rouse(PyObject *self, PyObject *ignored)
     struct link *link = link_of(self);
 
     (void)ignored;
-    if (echo_link_check(link) != 0)
-        return NULL;
     if (link->wire->operations->rouse != NULL)
         link->wire->operations->rouse(link->wire);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_ACTS(link_rouse, link_of(self))
 
 /* Another thread may be handing out a batch, or a handler that is given an event of one calls this. */
 static PyObject *link_shut(PyObject *self, PyObject *ignored)
@@ -281,8 +285,6 @@ static PyObject *link_shut(PyObject *self, PyObject *ignored)
     PyObject *incoming;
 
     (void)ignored;
-    if (echo_link_check(link) != 0)
-        return NULL;
     for (size_t i = 0; i < link->incoming_count; i++) {
         incoming = link->incoming[i];
         if (incoming != NULL && incoming != Py_None)
@@ -291,16 +293,16 @@ static PyObject *link_shut(PyObject *self, PyObject *ignored)
     echo_link_end(link, END_SHUT);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_ACTS(link_shut, link_of(self))
 
 /* The end of the outbox shuts the wire, which still gives what came before; the reader ends the link behind that. */
 static PyObject *link_conclude(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    if (echo_link_check(link_of(self)) != 0)
-        return NULL;
     echo_link_end_outbox(link_of(self), END_PEER);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_ACTS(link_conclude, link_of(self))
 
 static PyObject *link_abandon(PyObject *self, PyObject *ignored)
 {
@@ -308,7 +310,7 @@ static PyObject *link_abandon(PyObject *self, PyObject *ignored)
     struct wire *wire = link->wire;
 
     (void)ignored;
-    if (!is_inherited(link)) {
+    if (!has_forked_since(link->forks)) {
         PyErr_SetString(PyExc_RuntimeError, "Only a forked child abandons a link; this process made it");
         return NULL;
     }
@@ -322,26 +324,26 @@ static PyObject *link_abandon(PyObject *self, PyObject *ignored)
 /* --- for the type --- */
 
 PyMethodDef echo_link_methods[] = {
-    {"run", link_run, METH_NOARGS,
+    {"run", link_run_entry, METH_NOARGS,
      PyDoc_STR("run($self, /)\n--\n\nReads and delivers until the end of the link.")},
-    {"send", link_send, METH_VARARGS,
+    {"send", link_send_entry, METH_VARARGS,
      PyDoc_STR("send($self, kind, payload, /)\n--\n\n"
                "A control frame, in order with the events that were submitted before.")},
     {"bind", link_bind, METH_VARARGS,
      PyDoc_STR("bind($self, stream, incoming, /)\n--\n\nWhere the records of a stream go.")},
     {"unbind", link_unbind, METH_O,
      PyDoc_STR("unbind($self, stream, /)\n--\n\nWhat still comes of the stream is skipped.")},
-    {"follow", link_follow, METH_O,
+    {"follow", link_follow_entry, METH_O,
      PyDoc_STR("follow($self, queue, /)\n--\n\nWho waits for this queue may read the link.")},
     {"unfollow", link_unfollow, METH_O, PyDoc_STR("unfollow($self, queue, /)\n--\n\nUndoes follow.")},
-    {"drain", link_drain, METH_O,
+    {"drain", link_drain_entry, METH_O,
      PyDoc_STR(
          "drain($self, timeout_ns, /)\n--\n\nWhether all that was sent was given to the system in time.")},
-    {"rouse", link_rouse, METH_NOARGS,
+    {"rouse", link_rouse_entry, METH_NOARGS,
      PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again; to be called from time to time.")},
-    {"shut", link_shut, METH_NOARGS,
+    {"shut", link_shut_entry, METH_NOARGS,
      PyDoc_STR("shut($self, /)\n--\n\nEnds it in both directions, at once; `run` returns.")},
-    {"conclude", link_conclude, METH_NOARGS,
+    {"conclude", link_conclude_entry, METH_NOARGS,
      PyDoc_STR("conclude($self, /)\n--\n\nThe peer is gone: nothing more is sent, and what it has written is still "
                "delivered.")},
     {"abandon", link_abandon, METH_NOARGS,

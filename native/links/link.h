@@ -58,13 +58,6 @@ static inline struct link *link_of(PyObject *object)
     return (struct link *)(void *)object;
 }
 
-/* 1: this process is a forked child. A thread that forked in a handler may come back to the link all the
- * same. */
-static inline int is_inherited(const struct link *link)
-{
-    return has_forked_since(link->forks);
-}
-
 /* --- link.c --- */
 
 /* 0; -1 with ClosedError: it belongs to the parent process, or was abandoned. */

@@ -1,6 +1,7 @@
 /* The type Link: one connection to another process, shared by all that the two have to say to each other. */
 #include "links/link.h"
 
+#include "links/entries.h"
 #include "links/pool.h"
 #include "links/state.h"
 #include "links/wires.h"
@@ -13,28 +14,12 @@
 
 /* --- statistics --- */
 
-/* What the outbox says; its mutex is held for a moment. In a forked child: nothing. */
-#define DEFINE_OUTBOX_GETTER(name, expression)                                                               \
-    static PyObject *link_get_##name(PyObject *self, void *ignored)                                          \
-    {                                                                                                        \
-        struct outbox *outbox = &link_of(self)->outbox;                                                      \
-        unsigned long long value = 0;                                                                        \
-                                                                                                             \
-        (void)ignored;                                                                                       \
-        if (!is_inherited(link_of(self))) {                                                                  \
-            outbox_lock(outbox);                                                                             \
-            value = expression;                                                                              \
-            echo_outbox_unlock(outbox);                                                                      \
-        }                                                                                                    \
-        return PyLong_FromUnsignedLongLong(value);                                                           \
-    }
-DEFINE_OUTBOX_GETTER(sent_bytes, outbox->sent_bytes)
-DEFINE_OUTBOX_GETTER(sent_frames, outbox->sent_frames)
-DEFINE_OUTBOX_GETTER(queued_bytes, echo_outbox_queued(outbox))
-DEFINE_OUTBOX_GETTER(queued_events, echo_outbox_queued_events(outbox))
-DEFINE_OUTBOX_GETTER(dropped, outbox->dropped)
-DEFINE_OUTBOX_GETTER(writes, outbox->writes)
-#undef DEFINE_OUTBOX_GETTER
+DEFINE_ENTRY_THAT_TELLS(link_sent_bytes, link_of(self), link->outbox.sent_bytes)
+DEFINE_ENTRY_THAT_TELLS(link_sent_frames, link_of(self), link->outbox.sent_frames)
+DEFINE_ENTRY_THAT_TELLS(link_queued_bytes, link_of(self), echo_outbox_queued(&link->outbox))
+DEFINE_ENTRY_THAT_TELLS(link_queued_events, link_of(self), echo_outbox_queued_events(&link->outbox))
+DEFINE_ENTRY_THAT_TELLS(link_dropped, link_of(self), link->outbox.dropped)
+DEFINE_ENTRY_THAT_TELLS(link_writes, link_of(self), link->outbox.writes)
 
 static PyObject *link_get_is_open(PyObject *self, void *ignored)
 {
@@ -42,7 +27,7 @@ static PyObject *link_get_is_open(PyObject *self, void *ignored)
     int is_open = 0;
 
     (void)ignored;
-    if (!is_inherited(link) && !link->is_ended) {
+    if (!has_forked_since(link->forks) && !link->is_ended) {
         outbox_lock(&link->outbox);
         is_open = link->outbox.end == END_NOT;
         echo_outbox_unlock(&link->outbox);
@@ -196,7 +181,7 @@ static void free_sending(struct link *link)
 {
     struct wire *wire = link->wire;
 
-    if (is_inherited(link)) {
+    if (has_forked_since(link->forks)) {
         if (wire != NULL)
             wire->operations->abandon(wire);
         return;
@@ -226,12 +211,12 @@ static void link_dealloc(PyObject *self)
 
 static PyGetSetDef link_getters[] = {
     {"is_open", link_get_is_open, NULL, PyDoc_STR("Whether neither side has ended it."), NULL},
-    {"sent_bytes", link_get_sent_bytes, NULL, PyDoc_STR("Bytes given to the system."), NULL},
-    {"sent_frames", link_get_sent_frames, NULL, PyDoc_STR("Frames that will not be dropped any more."), NULL},
-    {"queued_bytes", link_get_queued_bytes, NULL, PyDoc_STR("Bytes that wait for the system."), NULL},
-    {"queued_events", link_get_queued_events, NULL, PyDoc_STR("Events in the backlogs of its streams."), NULL},
-    {"dropped", link_get_dropped, NULL, PyDoc_STR("Events that were not sent."), NULL},
-    {"writes", link_get_writes, NULL, PyDoc_STR("Writes to the wire."), NULL},
+    {"sent_bytes", link_sent_bytes_entry, NULL, PyDoc_STR("Bytes given to the system."), NULL},
+    {"sent_frames", link_sent_frames_entry, NULL, PyDoc_STR("Frames that will not be dropped any more."), NULL},
+    {"queued_bytes", link_queued_bytes_entry, NULL, PyDoc_STR("Bytes that wait for the system."), NULL},
+    {"queued_events", link_queued_events_entry, NULL, PyDoc_STR("Events in the backlogs of its streams."), NULL},
+    {"dropped", link_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
+    {"writes", link_writes_entry, NULL, PyDoc_STR("Writes to the wire."), NULL},
     {"reads", link_get_reads, NULL, PyDoc_STR("Reads of the wire that brought something."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

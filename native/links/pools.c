@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "links/pool.h"
 
+#include "links/entries.h"
 #include "links/errors.h"
 #include "links/state.h"
 
@@ -185,13 +186,12 @@ static PyObject *pool_detach(PyObject *self, PyObject *argument)
 
     if (holder < 0)
         return NULL;
-    if (has_forked_since(pool->forks))
-        Py_RETURN_NONE;
     pool->attached &= ~(UINT64_C(1) << holder);
     pool->retired |= UINT64_C(1) << holder;
     echo_pool_sweep(pool);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_LETS_GO(pool_detach, ((struct pool *)self)->forks)
 
 static PyObject *pool_take_back(PyObject *self, PyObject *args)
 {
@@ -202,13 +202,14 @@ static PyObject *pool_take_back(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Iy*:take_back", &holder, &payload))
         return NULL;
     size = payload.len;
-    if (size == LOAN_PAYLOAD_BYTES && !has_forked_since(((struct pool *)self)->forks))
+    if (size == LOAN_PAYLOAD_BYTES)
         echo_loan_take_back(&((struct pool *)self)->memory, holder, payload.buf);
     PyBuffer_Release(&payload);
     if (size != LOAN_PAYLOAD_BYTES)
         return PyErr_Format(PyExc_ValueError, "Expected %d bytes, got %zd", LOAN_PAYLOAD_BYTES, size);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_LETS_GO(pool_take_back, ((struct pool *)self)->forks)
 
 static PyObject *pool_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
@@ -261,9 +262,9 @@ static PyMethodDef pool_methods[] = {
      PyDoc_STR("place($self, data, /)\n--\n\nThe Block that the bytes are in, or one with a copy, or None.")},
     {"attach", pool_attach, METH_VARARGS,
      PyDoc_STR("attach($self, process_fd=-1, /)\n--\n\nA holder for one more link; -1: there are no more.")},
-    {"detach", pool_detach, METH_O,
+    {"detach", pool_detach_entry, METH_O,
      PyDoc_STR("detach($self, holder, /)\n--\n\nThat link has ended; who still reads keeps what it has.")},
-    {"take_back", pool_take_back, METH_VARARGS,
+    {"take_back", pool_take_back_entry, METH_VARARGS,
      PyDoc_STR("take_back($self, holder, payload, /)\n--\n\nUndoes Block.lend for a frame that is not sent.")},
     {"close", pool_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nLends no more; the memory goes with the last Block.")},

@@ -269,7 +269,7 @@ static Py_ssize_t hand_out(struct link *link)
     int status = 0;
 
     echo_gathering_begin(&gathering, &link->ob_base);
-    while (status == 0 && !link->is_ended && !is_inherited(link) &&
+    while (status == 0 && !link->is_ended && !has_forked_since(link->forks) &&
            (size = next_frame(link, &frame, &need)) != 0) {
         if (size < 0)
             status = refuse(link, &frame);
@@ -367,7 +367,7 @@ enum step echo_link_read(struct link *link, int64_t timeout_ns)
     size_t need, size;
     ssize_t count;
 
-    if (link->is_ended || is_inherited(link))
+    if (link->is_ended || has_forked_since(link->forks))
         return STEP_ENDED;
     if (next_frame(link, &frame, &need) != 0)
         return hand_out_or_fail(link);

@@ -1,6 +1,7 @@
 /* Records into a stream, and what becomes of them when the link is full. outgoing_type.c has the type. */
 #include "streams/outgoing.h"
 
+#include "links/entries.h"
 #include "links/errors.h"
 #include "links/pool.h"
 
@@ -15,7 +16,7 @@
 /* As echo_link_check, which is called to say why only. */
 static inline int check(const struct outgoing_stream *stream)
 {
-    return is_inherited(stream->link) || stream->link->wire == NULL ? echo_link_check(stream->link) : 0;
+    return has_forked_since(stream->link->forks) || stream->link->wire == NULL ? echo_link_check(stream->link) : 0;
 }
 
 /* --- a full link --- */
@@ -94,48 +95,52 @@ static int has_room(const struct put *put)
            echo_outgoing_fits(outgoing, put->events, put->bytes);
 }
 
-/* No GIL, locked. AGAIN: also when the stream was closed, or the link has ended. INTERRUPTED: a signal may have
- * come. */
-static enum done work_until_room(struct put *put)
+/* No GIL, locked. 0: there is room, or the stream was closed, or the link has ended. -ETIMEDOUT. -EINTR: a signal may
+ * have come. */
+static int work_until_room(const struct put *put)
 {
     struct outbox *outbox = put->outgoing->outbox;
     int64_t left_ns = INT64_MAX, look_ns = monotonic_ns() + SLICE_NS;
 
     while (is_open(put->outgoing) && !has_room(put)) {
         if (put->until_ns >= 0 && (left_ns = put->until_ns - monotonic_ns()) <= 0)
-            return echo_outgoing_fits(put->outgoing, put->events, put->bytes) ? AGAIN : REFUSED;
+            return echo_outgoing_fits(put->outgoing, put->events, put->bytes) ? 0 : -ETIMEDOUT;
         if (echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS) == -EINTR ||
             monotonic_ns() >= look_ns)
-            return INTERRUPTED;
+            return -EINTR;
     }
-    return AGAIN;
+    return 0;
 }
 
-/* Locked before and after; unlocked and without the GIL meanwhile, in the order that forbids a deadlock. */
+/* As work_until_room, but not locked. */
+static int await_room(void *subject)
+{
+    const struct put *put = subject;
+    int status;
+
+    outbox_lock(put->outgoing->outbox);
+    status = work_until_room(put);
+    echo_outbox_unlock(put->outgoing->outbox);
+    return status;
+}
+
+/* Locked before and after; unlocked and without the GIL meanwhile, in the order that forbids a deadlock. A signal that
+ * came before is not noticed by waiting. */
 static enum done wait_for_room(struct put *put)
 {
     struct outbox *outbox = put->outgoing->outbox;
-    PyThreadState *state;
-    enum done done;
+    int status;
 
     if (!put->is_waiting) {
         put->is_waiting = 1;
         put->until_ns = put->outgoing->timeout_ns < 0 ? -1 : monotonic_ns() + put->outgoing->timeout_ns;
     }
     echo_outbox_unlock(outbox);
-    if (PyErr_CheckSignals() != 0) { /* one that came before is not noticed by waiting */
-        outbox_lock(outbox);
-        return INTERRUPTED;
-    }
-    do {
-        state = PyEval_SaveThread();
-        outbox_lock(outbox);
-        done = work_until_room(put);
-        echo_outbox_unlock(outbox);
-        PyEval_RestoreThread(state);
-    } while (done == INTERRUPTED && PyErr_CheckSignals() == 0);
+    status = PyErr_CheckSignals() != 0 ? -EINTR : echo_wait(await_room, put);
     outbox_lock(outbox);
-    return done;
+    if (status == -EINTR)
+        return INTERRUPTED;
+    return status == -ETIMEDOUT ? REFUSED : AGAIN;
 }
 
 static enum done drop_oldest(struct put *put)
@@ -278,7 +283,7 @@ void echo_outgoing_stream_skip(PyObject *object, uint64_t events)
 {
     struct outgoing_stream *stream = stream_of(object);
 
-    if (is_inherited(stream->link) || stream->link->wire == NULL || events == 0)
+    if (has_forked_since(stream->link->forks) || stream->link->wire == NULL || events == 0)
         return;
     outbox_lock(stream->outgoing->outbox);
     echo_outgoing_drop_newest(stream->outgoing, events, NULL);

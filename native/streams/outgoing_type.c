@@ -2,6 +2,8 @@
 #include "streams/outgoing.h"
 #include "streams/outlets.h"
 
+#include "links/entries.h"
+
 #include "core/staging.h"
 
 #include <structmember.h>
@@ -18,7 +20,7 @@ static PyObject *outgoing_send(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
         return NULL;
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
-    if (echo_link_check(stream->link) == 0 && echo_frame_check(kind, payload.len) == 0) {
+    if (echo_frame_check(kind, payload.len) == 0) {
         echo_submission_begin();
         outbox_lock(outbox);
         status = echo_outgoing_control(stream->outgoing, &frame);
@@ -29,19 +31,19 @@ static PyObject *outgoing_send(PyObject *self, PyObject *args)
     PyBuffer_Release(&payload);
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
+DEFINE_ENTRY_THAT_ACTS(outgoing_send, stream_of(self)->link)
 
 static PyObject *outgoing_close(PyObject *self, PyObject *ignored)
 {
     struct outbox *outbox = stream_of(self)->outgoing->outbox;
 
     (void)ignored;
-    if (!is_inherited(stream_of(self)->link)) {
-        outbox_lock(outbox);
-        echo_outgoing_close(stream_of(self)->outgoing);
-        echo_outbox_unlock(outbox);
-    }
+    outbox_lock(outbox);
+    echo_outgoing_close(stream_of(self)->outgoing);
+    echo_outbox_unlock(outbox);
     Py_RETURN_NONE;
 }
+DEFINE_ENTRY_THAT_LETS_GO(outgoing_close, stream_of(self)->link->forks)
 
 static PyObject *outgoing_get_link(PyObject *self, void *ignored)
 {
@@ -55,26 +57,15 @@ static PyObject *outgoing_get_stream(PyObject *self, void *ignored)
     return PyLong_FromUnsignedLong(stream_of(self)->outgoing->stream);
 }
 
-/* In a forked child: nothing. */
-#define DEFINE_GETTER(name, expression)                                                                 \
-    static PyObject *outgoing_get_##name(PyObject *self, void *ignored)                                         \
-    {                                                                                                        \
-        struct outgoing *outgoing = stream_of(self)->outgoing;                                                            \
-        unsigned long long value = 0;                                                                        \
-                                                                                                             \
-        (void)ignored;                                                                                       \
-        if (!is_inherited(stream_of(self)->link)) {                                                           \
-            outbox_lock(outgoing->outbox);                                                                       \
-            value = expression;                                                                              \
-            echo_outbox_unlock(outgoing->outbox);                                                                \
-        }                                                                                                    \
-        return PyLong_FromUnsignedLongLong(value);                                                           \
-    }
-DEFINE_GETTER(events, outgoing->events)
-DEFINE_GETTER(dropped, outgoing->dropped)
-DEFINE_GETTER(queued_events, outgoing->backlog.events)
-DEFINE_GETTER(queued_bytes, outgoing->ahead.bytes + outgoing->backlog.bytes)
-#undef DEFINE_GETTER
+static size_t waiting_bytes(const struct outgoing *outgoing)
+{
+    return outgoing->ahead.bytes + outgoing->backlog.bytes;
+}
+
+DEFINE_ENTRY_THAT_TELLS(outgoing_events, stream_of(self)->link, stream_of(self)->outgoing->events)
+DEFINE_ENTRY_THAT_TELLS(outgoing_dropped, stream_of(self)->link, stream_of(self)->outgoing->dropped)
+DEFINE_ENTRY_THAT_TELLS(outgoing_queued_events, stream_of(self)->link, stream_of(self)->outgoing->backlog.events)
+DEFINE_ENTRY_THAT_TELLS(outgoing_queued_bytes, stream_of(self)->link, waiting_bytes(stream_of(self)->outgoing))
 
 /* Of an Outlet or None: its tally, or NULL. -1 with TypeError. */
 static int find_tally(const struct module_state *state, PyObject *outlet, struct tally **tally)
@@ -162,7 +153,7 @@ static void outgoing_dealloc(PyObject *self)
     struct outbox *outbox = &stream->link->outbox;
 
     PyObject_GC_UnTrack(self);
-    if (!is_inherited(stream->link)) {
+    if (!has_forked_since(stream->link->forks)) {
         outbox_lock(outbox);
         echo_outgoing_release(stream->outgoing);
         echo_outbox_unlock(outbox);
@@ -173,20 +164,20 @@ static void outgoing_dealloc(PyObject *self)
 }
 
 static PyMethodDef outgoing_methods[] = {
-    {"send", outgoing_send, METH_VARARGS,
+    {"send", outgoing_send_entry, METH_VARARGS,
      PyDoc_STR("send($self, kind, payload, /)\n--\n\nA control frame behind the stream's events.")},
-    {"close", outgoing_close, METH_NOARGS,
+    {"close", outgoing_close_entry, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nDrops further events; what waits is still sent, and control frames are.")},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef outgoing_getters[] = {
     {"link", outgoing_get_link, NULL, PyDoc_STR("What it leads over."), NULL},
     {"stream", outgoing_get_stream, NULL, PyDoc_STR("The number in its frames."), NULL},
-    {"events", outgoing_get_events, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."),
+    {"events", outgoing_events_entry, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."),
      NULL},
-    {"dropped", outgoing_get_dropped, NULL, PyDoc_STR("Events that were not sent."), NULL},
-    {"queued_events", outgoing_get_queued_events, NULL, PyDoc_STR("Events in its backlog."), NULL},
-    {"queued_bytes", outgoing_get_queued_bytes, NULL, PyDoc_STR("Bytes in its backlog."), NULL},
+    {"dropped", outgoing_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
+    {"queued_events", outgoing_queued_events_entry, NULL, PyDoc_STR("Events in its backlog."), NULL},
+    {"queued_bytes", outgoing_queued_bytes_entry, NULL, PyDoc_STR("Bytes in its backlog."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot outgoing_slots[] = {
