@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--with", dest="other", metavar="REV2", help="instead of the working tree")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"new processes so often; {_ROUNDS}")
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows with this text in their names")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_ROUNDS} rounds, and nothing counted")
     parser.add_argument(
         "--tolerance",
@@ -78,7 +79,7 @@ def _compare(given: argparse.Namespace, suites: Sequence[str], rounds: int, coun
         old = checkouts.of_revision(given.revision)
         new = checkouts.of_revision(given.other) if given.other else checkouts.working_tree()
         if suites:
-            rows = compared(old, new, suites, rounds, tolerance=given.tolerance, told=_told)
+            rows = compared(old, new, suites, rounds, tolerance=given.tolerance, told=_told, only=given.only)
             print(f"{times_table(old.name, new.name, rows, given.tolerance)}\n", flush=True)
             found["rows"] = [row.as_dict() for row in rows]
         if "instructions" in counts:

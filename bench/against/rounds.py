@@ -42,11 +42,13 @@ def compared(
     *,
     tolerance: float,
     told: Callable[[str], None],
+    only: str = "",
 ) -> list[Row]:
-    """Every row of these suites."""
+    """Every row of these suites, or those with a text in their names."""
 
     def all_keys(side: Side) -> list[Key]:
-        return [(suite, name) for suite in suites for name in side.ask("names", suite)]
+        names = ((suite, name) for suite in suites for name in side.ask("names", suite))
+        return [key for key in names if only in key[1]]
 
     def again(keys: Sequence[Key]) -> list[Row]:
         told(f"measuring again what seems slower: {', '.join(name for _, name in keys)}")

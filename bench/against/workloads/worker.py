@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import random
 from collections.abc import Callable, Mapping
 
 from bench.against.children import modules_of, serve
@@ -39,6 +40,9 @@ class Worker:
         return list(_cases(suite))
 
     def open(self, suite: str, name: str) -> None:
+        # Where memory lies within a page makes a few per cent. It would be the same in each round and another
+        # for each commit, did not something of a random size come first.
+        self._shift = bytearray(random.randrange(1 << 16))
         self._measure = self._opened.enter_context(_cases(suite)[name]())
 
     def measure(self, budget_s: float) -> float:
