@@ -31,6 +31,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL: # one pip at a time in an environment
 .PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize fuzz bench wheel clean
 
 help:
