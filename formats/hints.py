@@ -16,6 +16,23 @@ from typing import Any
 
 from echo_core.errors import FormatError
 
+if sys.version_info >= (3, 14):
+    from annotationlib import Format, get_annotations
+
+    def _annotations_of(cls: type[Any]) -> dict[str, Any]:
+        """The annotations of one class: as they are, or as text where they cannot be evaluated yet.
+
+        Python evaluates them here, and before 3.14 in the class body. As text they may also name what else an
+        annotation may, such as a field for a dimension, and the error says what is missing.
+        """
+        try:
+            return get_annotations(cls)
+        except (NameError, AttributeError, TypeError):
+            return dict(get_annotations(cls, format=Format.STRING))
+
+else:
+    _annotations_of = inspect.get_annotations
+
 _HINTS = "__echo_hints__"
 _LOCALS = ".<locals>."
 
@@ -43,7 +60,7 @@ def evaluated(text: str, cls: type[Any], path: str) -> Any:
 def _resolved(cls: type[Any]) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for parent in reversed(cls.__mro__):
-        annotations = inspect.get_annotations(parent)
+        annotations = _annotations_of(parent)
         if annotations:
             hints.update(_resolved_alone(parent, annotations))
     return hints

@@ -44,6 +44,47 @@ class Child(Base):
 """
 
 
+LAZY = """
+from dataclasses import dataclass
+import echo_core as echo
+
+@echo.event
+class Early:
+    later: Later
+    many: list[Later]
+
+@dataclass
+class Measured:
+    count: echo.UInt32
+    values: echo.Array[float, count]
+
+
+@dataclass
+class Told:
+    count: echo.UInt32
+    values: "echo.Array[float, count]"
+
+@dataclass
+class Lost:
+    it: list[Nowhere]
+
+def inner():
+    @dataclass
+    class Outer:
+        it: Inner
+
+    @dataclass
+    class Inner:
+        n: int
+
+    return Outer
+
+@echo.event
+class Later:
+    n: int
+"""
+
+
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Two modules in which one name means different things."""
@@ -140,3 +181,27 @@ def test_a_class_made_from_a_used_one_is_a_class_of_its_own() -> None:
     slotted = dataclasses.dataclass(slots=True)(Event)
     assert slotted is not Event
     assert echo.decoder(slotted)(echo.encoder(slotted)(slotted(7))).x == 7
+
+
+@pytest.fixture
+def lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module whose annotations are no text, and are not evaluated before they are asked for."""
+    (tmp_path / "hints_lazy.py").write_text(LAZY)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield importlib.import_module("hints_lazy")
+    sys.modules.pop("hints_lazy", None)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated in the class body")
+def test_an_annotation_without_text_may_name_a_later_class(lazy: Any) -> None:
+    """Or a field, for a dimension; the class of a function may be used when the function has returned."""
+    event = lazy.Early(lazy.Later(1), [lazy.Later(2)])
+    assert echo.decoder(lazy.Early)(echo.encoder(lazy.Early)(event)) == event
+    assert hints_of(lazy.Measured) == hints_of(lazy.Told)
+    assert hints_of(lazy.inner())["it"].__name__ == "Inner"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated in the class body")
+def test_a_name_that_an_annotation_without_text_lacks_is_told(lazy: Any) -> None:
+    with pytest.raises(UnknownNameError, match="`Nowhere` in an annotation - at `Lost`"):
+        hints_of(lazy.Lost)
