@@ -74,7 +74,7 @@ run_tests() {
 
 run_ring_threads() {
     gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative \
-        tests/native/ring_threads.c native/core/{memory,ring,signals}.c \
+        tests/native/ring_threads.c native/core/wires/{memory,ring,signals}.c \
         -Wl,--wrap=echo_memory_map -o ring_threads
     TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
         run_unrandomised timeout "$SECONDS_AT_MOST" ./ring_threads

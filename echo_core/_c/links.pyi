@@ -1,7 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Self, final
 
-# How a full backlog is treated; the numbers of enum policy in native/core/policy.h.
+# How a full backlog is treated; the numbers of enum policy in native/core/outbox/policy.h.
 BLOCK: int
 DROP_OLDEST: int
 DROP_NEWEST: int

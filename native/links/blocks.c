@@ -1,4 +1,4 @@
-/* The type Block: loans in a Pool, as its owner writes and lends them. core/pool.h draws the memory.
+/* The type Block: loans in a Pool, as its owner writes and lends them. core/wires/pool.h draws the memory.
  *
  * A block is free when no Block object of this process lives and no holder has it. Loans go round in the first
  * CYCLE_BYTES as long as these are free. A block that has just been given back is still in its reader's cache,

@@ -5,7 +5,7 @@
 #include "links/errors.h"
 #include "links/state.h"
 
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "types.h"
 
 #include "core/forks.h"
-#include "core/outbox.h"
+#include "core/outbox/outbox.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,4 +1,4 @@
-/* The types Mapping and Loan: a peer's Pool, as this process reads it. core/pool.h draws it.
+/* The types Mapping and Loan: a peer's Pool, as this process reads it. core/wires/pool.h draws it.
  *
  * The blocks are mapped read-only, the holders of blocks are not. The header is read once and checked; after
  * that nothing that the peer could change decides where this process reads, and `max_bytes` bounds how much.

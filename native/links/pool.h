@@ -5,7 +5,7 @@
 #include "links/incoming.h"
 #include "types.h"
 
-#include "core/pool.h"
+#include "core/wires/pool.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,4 +1,4 @@
-/* The type Pool: memory of this process that others read in place, and who they are. core/pool.h draws it.
+/* The type Pool: memory of this process that others read in place, and who they are. core/wires/pool.h draws it.
  *
  * A holder is one link. When the link has ended its process may still read what it was lent. So the holder is
  * retired: its blocks are free when it has said that it looks at none any more, or has died.

@@ -1,9 +1,9 @@
-/* The type RingWire, and the memory for it. What they do: core/ring.c. */
+/* The type RingWire, and the memory for it. What they do: core/wires/ring.c. */
 #include "links/errors.h"
 #include "links/state.h"
 #include "links/wires.h"
 
-#include "core/ring.h"
+#include "core/wires/ring.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
-/* The type SocketWire. What it does: core/socket.c. */
+/* The type SocketWire. What it does: core/wires/socket.c. */
 #include "links/state.h"
 #include "links/wires.h"
 
-#include "core/socket.h"
+#include "core/wires/socket.h"
 
 #include <errno.h>
 

@@ -4,7 +4,7 @@
 
 #include "types.h"
 
-#include "core/wire.h"
+#include "core/wires/wire.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -30,8 +30,8 @@
 
 #include "core/clock.h"
 #include "core/forks.h"
-#include "core/policy.h"
-#include "core/staging.h"
+#include "core/outbox/policy.h"
+#include "core/outbox/staging.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #include "links/errors.h"
 #include "links/pool.h"
 
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 #include <errno.h>
 

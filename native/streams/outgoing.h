@@ -4,7 +4,7 @@
 
 #include "links/link.h"
 
-#include "core/outgoing.h"
+#include "core/outbox/outgoing.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -4,7 +4,7 @@
 
 #include "links/entries.h"
 
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 #include <structmember.h>
 

@@ -6,7 +6,7 @@
 #include "links/state.h"
 #include "types.h"
 
-#include "core/outgoing.h"
+#include "core/outbox/outgoing.h"
 #include "raw_codec.h"
 
 #pragma GCC visibility push(hidden)

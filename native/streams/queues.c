@@ -12,7 +12,7 @@
 #include "links/link.h"
 
 #include "core/forks.h"
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

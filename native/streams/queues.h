@@ -6,7 +6,7 @@
 #include "types.h"
 
 #include "core/clock.h"
-#include "core/policy.h"
+#include "core/outbox/policy.h"
 
 #pragma GCC visibility push(hidden)
 

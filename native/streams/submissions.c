@@ -15,7 +15,7 @@
 #include "links/pool.h"
 
 #include "core/forks.h"
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 /* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
 #define LOAN_BYTES (32 * 1024)

@@ -12,7 +12,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 
-# As native/core/ring.c has it: two directions, each with the signal on which its reader sleeps.
+# As native/core/wires/ring.c has it: two directions, each with the signal on which its reader sleeps.
 SIGNALS = (256 + 256, 256 + 512 + 256)
 SLEEPING = 1
 

@@ -8,7 +8,7 @@
  */
 #define munmap keep_mapped
 static int keep_mapped(void *memory, unsigned long size);
-#include "../../native/core/ring.c" /* to know the memory, and to leave it where it is */
+#include "../../native/core/wires/ring.c" /* to know the memory, and to leave it where it is */
 #undef munmap
 
 #define RING_BYTES MIN_RING_BYTES
@@ -18,7 +18,7 @@ static int keep_mapped(void *memory, unsigned long size);
 
 static struct shared *memory; /* of all runs */
 
-/* --- in place of core/memory.c --- */
+/* --- in place of core/wires/memory.c --- */
 
 static int keep_mapped(void *address, unsigned long size)
 {

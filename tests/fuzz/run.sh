@@ -37,7 +37,7 @@ CODE
 build() {
     case $1 in
     frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c native/core/frames.c -o fuzz_frames ;;
-    ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/signals.c -o fuzz_ring ;;
+    ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/wires/signals.c -o fuzz_ring ;;
     intake)
         CC=$CLANG LDSHARED="$CLANG -shared" ECHO_SANITIZE=fuzzer \
             "$PYTHON" -W ignore setup.py -q build_ext --inplace --force

@@ -5,11 +5,11 @@
  */
 #define _GNU_SOURCE
 #include "core/clock.h"
-#include "core/outbox.h"
-#include "core/outgoing.h"
-#include "core/ring.h"
-#include "core/socket.h"
-#include "core/staging.h"
+#include "core/outbox/outbox.h"
+#include "core/outbox/outgoing.h"
+#include "core/wires/ring.h"
+#include "core/wires/socket.h"
+#include "core/outbox/staging.h"
 
 #include <pthread.h>
 #include <stdio.h>

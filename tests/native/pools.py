@@ -15,7 +15,7 @@ BLOCKS = 8
 STREAM = 64
 HOLDERS = 63
 
-# Where native/core/pool.h has what a peer could change.
+# Where native/core/wires/pool.h has what a peer could change.
 HOLDERS_AT = 128
 DATA_AT = 65536
 

@@ -5,7 +5,7 @@
  * is a short one, so that the sleeping and the waking are gone through often.
  */
 #define _GNU_SOURCE
-#include "core/ring.h"
+#include "core/wires/ring.h"
 
 #include <errno.h>
 #include <pthread.h>

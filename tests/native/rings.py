@@ -11,7 +11,7 @@ from echo_core._c.links import RingWire, ring_memory
 
 RING_BYTES = 4096
 
-# Where native/core/ring.c has what a peer could change.
+# Where native/core/wires/ring.c has what a peer could change.
 SHUT = 128
 DIRECTIONS = 256
 DIRECTION_BYTES = 512

@@ -2,7 +2,7 @@
 #ifndef ECHO_CORE_STAGING_H
 #define ECHO_CORE_STAGING_H
 
-#include "core/outbox.h"
+#include "core/outbox/outbox.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -16,7 +16,7 @@
  * time to time by who owns the wire (`rouse`): a sleep that the kernel has to time costs 0.2 us more.
  */
 #define _GNU_SOURCE
-#include "core/signals.h"
+#include "core/wires/signals.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -4,7 +4,7 @@
  * wait says MSG_DONTWAIT.
  */
 #define _GNU_SOURCE
-#include "core/socket.h"
+#include "core/wires/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 #ifndef ECHO_CORE_RING_H
 #define ECHO_CORE_RING_H
 
-#include "core/memory.h"
-#include "core/wire.h"
+#include "core/wires/memory.h"
+#include "core/wires/wire.h"
 
 #pragma GCC visibility push(hidden)
 

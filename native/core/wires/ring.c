@@ -9,8 +9,8 @@
  * hold. Waiting: signals.c.
  */
 #define _GNU_SOURCE
-#include "core/ring.h"
-#include "core/signals.h"
+#include "core/wires/ring.h"
+#include "core/wires/signals.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* Sealed memory for two processes. No Python; memory.h says what is trusted. */
 #define _GNU_SOURCE
-#include "core/memory.h"
+#include "core/wires/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

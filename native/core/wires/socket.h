@@ -2,7 +2,7 @@
 #ifndef ECHO_CORE_SOCKET_H
 #define ECHO_CORE_SOCKET_H
 
-#include "core/wire.h"
+#include "core/wires/wire.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,9 +1,9 @@
 /* Writing what waits; outbox.h draws the order. */
 #define _GNU_SOURCE
-#include "core/outbox.h"
-#include "core/outgoing.h"
-#include "core/staging.h"
-#include "core/writer.h"
+#include "core/outbox/outbox.h"
+#include "core/outbox/outgoing.h"
+#include "core/outbox/staging.h"
+#include "core/outbox/writer.h"
 
 #include <errno.h>
 #include <stdlib.h>

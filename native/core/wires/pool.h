@@ -13,7 +13,7 @@
 #define ECHO_CORE_POOL_H
 
 #include "core/frames.h"
-#include "core/memory.h"
+#include "core/wires/memory.h"
 
 #include <stdatomic.h>
 

@@ -1,6 +1,6 @@
 /* The memory of pools, as its owner makes it and as a reader maps and checks it; pool.h draws it. */
 #define _GNU_SOURCE
-#include "core/pool.h"
+#include "core/wires/pool.h"
 
 #include <errno.h>
 #include <sys/mman.h>

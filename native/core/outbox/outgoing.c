@@ -5,9 +5,9 @@
  * before.
  */
 #define _GNU_SOURCE
-#include "core/outbox.h"
-#include "core/outgoing.h"
-#include "core/staging.h"
+#include "core/outbox/outbox.h"
+#include "core/outbox/outgoing.h"
+#include "core/outbox/staging.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,8 @@
 #ifndef ECHO_CORE_OUTGOING_H
 #define ECHO_CORE_OUTGOING_H
 
-#include "core/backlog.h"
-#include "core/policy.h"
+#include "core/outbox/backlog.h"
+#include "core/outbox/policy.h"
 
 #include <stdatomic.h>
 

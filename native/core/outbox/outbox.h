@@ -16,10 +16,10 @@
 #ifndef ECHO_CORE_OUTBOX_H
 #define ECHO_CORE_OUTBOX_H
 
-#include "core/backlog.h"
+#include "core/outbox/backlog.h"
 #include "core/clock.h"
-#include "core/pool.h"
-#include "core/wire.h"
+#include "core/wires/pool.h"
+#include "core/wires/wire.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* Frames into the staging buffer, and the choice between writing at once and gathering. */
 #define _GNU_SOURCE
-#include "core/staging.h"
+#include "core/outbox/staging.h"
 
 #include "core/forks.h"
-#include "core/writer.h"
+#include "core/outbox/writer.h"
 
 /* --- gathering while a batch is handed out --- */
 

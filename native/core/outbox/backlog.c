@@ -1,7 +1,7 @@
 /* Frames that wait for room on the wire: a list of pieces, so that dropping the oldest costs as little as
  * adding one, and a large frame goes to the wire from where it waited. */
 #define _GNU_SOURCE
-#include "core/backlog.h"
+#include "core/outbox/backlog.h"
 
 #include <stdlib.h>
 
