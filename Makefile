@@ -32,7 +32,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # one pip at a time in an environment
-.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter sanitize fuzz bench wheel clean
+.PHONY: help setup demo test check coverage lint ruff mypy pyright import-linter clang-format sanitize fuzz bench wheel clean
 
 help:
 	@echo "make setup     everything that the other targets install in $(VENV), at once"
@@ -40,7 +40,7 @@ help:
 	@echo "make test      the quick tests, in five minutes;  PYTEST_ARGS=... goes to pytest"
 	@echo "make check     lint, and all tests under branch coverage"
 	@echo "make coverage  all tests under branch coverage; formats/ must reach $(FORMATS_COVERAGE) %"
-	@echo "make lint      ruff, mypy, pyright, import-linter"
+	@echo "make lint      ruff, mypy, pyright, import-linter, clang-format"
 	@echo "make sanitize  tests of C code with gcc's sanitizers;  SANITIZERS=\"$(SANITIZERS)\" names them"
 	@echo "make fuzz      hostile bytes for C code (clang);  FUZZ=\"$(FUZZ)\" FUZZ_SECONDS=$(FUZZ_SECONDS) each"
 	@echo "make bench     benchmarks;              BENCH=$(BENCH) names the suite"
@@ -67,7 +67,7 @@ coverage: $(call needs,$(ALL))
 	@echo "--- branch coverage of formats/"
 	@$(BIN)/coverage report --include='formats/*' --fail-under=$(FORMATS_COVERAGE)
 
-lint: ruff mypy pyright import-linter
+lint: ruff mypy pyright import-linter clang-format
 
 ruff: $(call needs,lint)
 	@echo "--- ruff"
@@ -86,6 +86,11 @@ pyright: $(call needs,$(ALL))
 import-linter: $(call needs,lint)
 	@echo "--- import-linter"
 	@$(BIN)/lint-imports --no-logo
+
+# The rooms of C that are written as it writes them.
+clang-format: $(call needs,lint)
+	@echo "--- clang-format"
+	@$(BIN)/clang-format --dry-run -Werror $(wildcard native/types.h $(patsubst %,native/%/*.[ch],core core/* links streams))
 
 sanitize: $(call needs,test)
 	@tests/sanitize.sh "$(abspath $(BIN))/python" $(TEST_JOBS) $(SANITIZERS)

@@ -118,8 +118,7 @@ static void forget_large_chunks(struct intake *intake)
 
     for (int i = 0; i < CHUNKS; i++) {
         chunk = intake->chunks[i];
-        if (chunk == NULL || chunk->capacity <= CHUNK_BYTES ||
-            (i == intake->current && intake->end > intake->begin))
+        if (chunk == NULL || chunk->capacity <= CHUNK_BYTES || (i == intake->current && intake->end > intake->begin))
             continue;
         intake->chunks[i] = NULL;
         Py_DECREF(chunk);

@@ -26,12 +26,11 @@ struct chunk {
 
 /* What has been read and not handed out. Only the thread that has the reader's role. */
 struct intake {
-    PyTypeObject *chunk_type; /* borrowed from the module */
-    struct chunk
-        *chunks[CHUNKS];  /* owned; NULL: not yet needed. To be used again when nobody refers to them */
-    int current;          /* the one that is read into */
-    size_t begin, end;    /* of what is in it */
-    unsigned small_reads; /* since the last large frame */
+    PyTypeObject *chunk_type;     /* borrowed from the module */
+    struct chunk *chunks[CHUNKS]; /* owned; NULL: not yet needed. To be used again when nobody refers to them */
+    int current;                  /* the one that is read into */
+    size_t begin, end;            /* of what is in it */
+    unsigned small_reads;         /* since the last large frame */
 };
 
 static inline struct chunk *current_chunk(const struct intake *intake)

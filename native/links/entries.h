@@ -19,32 +19,32 @@
 
 #include <errno.h>
 
-#define DEFINE_ENTRY_THAT_ACTS(name, link)                                                                   \
-    static PyObject *name##_entry(PyObject *self, PyObject *argument)                                        \
-    {                                                                                                        \
-        return echo_link_check(link) == 0 ? name(self, argument) : NULL;                                     \
+#define DEFINE_ENTRY_THAT_ACTS(name, link)                                                                             \
+    static PyObject *name##_entry(PyObject *self, PyObject *argument)                                                  \
+    {                                                                                                                  \
+        return echo_link_check(link) == 0 ? name(self, argument) : NULL;                                               \
     }
 
-#define DEFINE_ENTRY_THAT_LETS_GO(name, forks)                                                               \
-    static PyObject *name##_entry(PyObject *self, PyObject *argument)                                        \
-    {                                                                                                        \
-        return has_forked_since(forks) ? Py_NewRef(Py_None) : name(self, argument);                          \
+#define DEFINE_ENTRY_THAT_LETS_GO(name, forks)                                                                         \
+    static PyObject *name##_entry(PyObject *self, PyObject *argument)                                                  \
+    {                                                                                                                  \
+        return has_forked_since(forks) ? Py_NewRef(Py_None) : name(self, argument);                                    \
     }
 
 /* `expression` is read with the mutex of the link's outbox. */
-#define DEFINE_ENTRY_THAT_TELLS(name, link_of_self, expression)                                              \
-    static PyObject *name##_entry(PyObject *self, void *unused)                                              \
-    {                                                                                                        \
-        struct link *link = link_of_self;                                                                    \
-        unsigned long long value = 0;                                                                        \
-                                                                                                             \
-        (void)unused;                                                                                        \
-        if (!has_forked_since(link->forks)) {                                                                \
-            outbox_lock(&link->outbox);                                                                      \
-            value = expression;                                                                              \
-            echo_outbox_unlock(&link->outbox);                                                               \
-        }                                                                                                    \
-        return PyLong_FromUnsignedLongLong(value);                                                           \
+#define DEFINE_ENTRY_THAT_TELLS(name, link_of_self, expression)                                                        \
+    static PyObject *name##_entry(PyObject *self, void *unused)                                                        \
+    {                                                                                                                  \
+        struct link *link = link_of_self;                                                                              \
+        unsigned long long value = 0;                                                                                  \
+                                                                                                                       \
+        (void)unused;                                                                                                  \
+        if (!has_forked_since(link->forks)) {                                                                          \
+            outbox_lock(&link->outbox);                                                                                \
+            value = expression;                                                                                        \
+            echo_outbox_unlock(&link->outbox);                                                                         \
+        }                                                                                                              \
+        return PyLong_FromUnsignedLongLong(value);                                                                     \
     }
 
 /* Calls `wait` without the GIL, and again while a signal has ended it (-EINTR) whose handlers have raised nothing. What

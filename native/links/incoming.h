@@ -23,16 +23,17 @@ struct space {
 
 /* What a link needs of the receiving end of a stream; the Python object IncomingStream. GIL guards it. */
 struct incoming_stream {
-    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
-    PyObject *deliveries;    /* owned tuple of Delivery; replaced as a whole */
-    Py_ssize_t record_size;  /* of one record; 0: records vary, and a frame holds one */
-    uint64_t sequence;       /* events and gaps since the stream began */
-    uint64_t events, bytes;  /* received */
-    uint64_t lost;           /* in gaps */
+    PyObject ob_base;       /* spelled out: PyObject_HEAD hides it */
+    PyObject *deliveries;   /* owned tuple of Delivery; replaced as a whole */
+    Py_ssize_t record_size; /* of one record; 0: records vary, and a frame holds one */
+    uint64_t sequence;      /* events and gaps since the stream began */
+    uint64_t events, bytes; /* received */
+    uint64_t lost;          /* in gaps */
 };
 
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
-int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
+int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count,
+                       PyObject *owner, int is_led);
 
 /* Closes its deliveries. GIL; runs no Python code. */
 void echo_incoming_close(const struct incoming_stream *incoming);

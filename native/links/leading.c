@@ -110,10 +110,8 @@ static void leave_role_to_run(struct link *link)
 
 enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
 {
-    static const enum led led_by_step[] = {[STEP_READ] = LED_READ,
-                                           [STEP_NOTHING] = LED_TIMEOUT,
-                                           [STEP_ENDED] = LED_ENDED,
-                                           [STEP_RAISED] = LED_RAISED};
+    static const enum led led_by_step[] = {
+        [STEP_READ] = LED_READ, [STEP_NOTHING] = LED_TIMEOUT, [STEP_ENDED] = LED_ENDED, [STEP_RAISED] = LED_RAISED};
     struct link *link = link_of(object);
     enum step step;
     enum led led;

@@ -204,8 +204,8 @@ static int check_stream(unsigned int stream)
 {
     if (stream >= FIRST_STREAM && stream - FIRST_STREAM < MAX_STREAMS)
         return 0;
-    echo_raise("WireError", "Expected a stream from %d to %d, got %u", FIRST_STREAM,
-               FIRST_STREAM + MAX_STREAMS - 1, stream);
+    echo_raise("WireError", "Expected a stream from %d to %d, got %u", FIRST_STREAM, FIRST_STREAM + MAX_STREAMS - 1,
+               stream);
     return -1;
 }
 
@@ -216,8 +216,8 @@ static PyObject *link_bind(PyObject *self, PyObject *args)
     PyObject *incoming, *before;
     unsigned int stream;
 
-    if (!PyArg_ParseTuple(args, "IO!:bind", &stream, state->incoming_type, &incoming) ||
-        check_stream(stream) != 0 || make_room_for(link, stream - FIRST_STREAM) != 0)
+    if (!PyArg_ParseTuple(args, "IO!:bind", &stream, state->incoming_type, &incoming) || check_stream(stream) != 0 ||
+        make_room_for(link, stream - FIRST_STREAM) != 0)
         return NULL;
     before = link->incoming[stream - FIRST_STREAM];
     link->incoming[stream - FIRST_STREAM] = Py_NewRef(incoming);
@@ -254,8 +254,7 @@ static int check_queue(PyObject *self, PyObject *queue)
 
 static PyObject *link_follow(PyObject *self, PyObject *queue)
 {
-    if (check_queue(self, queue) != 0 ||
-        echo_link_follow(link_of(self), queue) != 0)
+    if (check_queue(self, queue) != 0 || echo_link_follow(link_of(self), queue) != 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -337,8 +336,7 @@ PyMethodDef echo_link_methods[] = {
      PyDoc_STR("follow($self, queue, /)\n--\n\nWho waits for this queue may read the link.")},
     {"unfollow", link_unfollow, METH_O, PyDoc_STR("unfollow($self, queue, /)\n--\n\nUndoes follow.")},
     {"drain", link_drain_entry, METH_O,
-     PyDoc_STR(
-         "drain($self, timeout_ns, /)\n--\n\nWhether all that was sent was given to the system in time.")},
+     PyDoc_STR("drain($self, timeout_ns, /)\n--\n\nWhether all that was sent was given to the system in time.")},
     {"rouse", link_rouse_entry, METH_NOARGS,
      PyDoc_STR("rouse($self, /)\n--\n\nHas all that wait look again; to be called from time to time.")},
     {"shut", link_shut_entry, METH_NOARGS,

@@ -84,15 +84,14 @@ static void set_up(struct link *link, struct wire *wire, int64_t delay_ns, int64
     link->outbox.reads_seen = UINT64_MAX; /* the first frame is written at once */
 }
 
-static int check_settings(long long max_payload, Py_ssize_t control_bytes, long long delay_ns,
-                          long long stall_ns, unsigned holder)
+static int check_settings(long long max_payload, Py_ssize_t control_bytes, long long delay_ns, long long stall_ns,
+                          unsigned holder)
 {
     if (max_payload >= 0 && max_payload <= INT32_MAX && control_bytes >= 0 && delay_ns >= 0 && stall_ns > 0 &&
         holder < 64)
         return 0;
-    PyErr_SetString(PyExc_ValueError,
-                    "Expected max_payload below 2**31, control_bytes and delay_ns from 0 on, "
-                    "stall_ns above 0, holder from 0 to 63");
+    PyErr_SetString(PyExc_ValueError, "Expected max_payload below 2**31, control_bytes and delay_ns from 0 on, "
+                                      "stall_ns above 0, holder from 0 to 63");
     return -1;
 }
 
@@ -119,9 +118,8 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct wire *taken = NULL;
     struct link *link;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$LnLLOIO:Link", names, state->wire_type, &wire,
-                                     &control, &max_payload, &control_bytes, &delay_ns, &stall_ns, &pool,
-                                     &holder, &mapping) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$LnLLOIO:Link", names, state->wire_type, &wire, &control,
+                                     &max_payload, &control_bytes, &delay_ns, &stall_ns, &pool, &holder, &mapping) ||
         check_settings(max_payload, control_bytes, delay_ns, stall_ns, holder) != 0)
         return NULL;
     link = (struct link *)(void *)PyType_GenericAlloc(type, 0);
@@ -220,11 +218,10 @@ static PyGetSetDef link_getters[] = {
     {"reads", link_get_reads, NULL, PyDoc_STR("Reads of the wire that brought something."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyMemberDef link_members[] = {{"received_bytes", T_ULONGLONG, offsetof(struct link, received_bytes),
-                                      READONLY, PyDoc_STR("Bytes read.")},
-                                     {"received_frames", T_ULONGLONG, offsetof(struct link, received_frames),
-                                      READONLY, PyDoc_STR("Frames handed out.")},
-                                     {NULL, 0, 0, 0, NULL}};
+static PyMemberDef link_members[] = {
+    {"received_bytes", T_ULONGLONG, offsetof(struct link, received_bytes), READONLY, PyDoc_STR("Bytes read.")},
+    {"received_frames", T_ULONGLONG, offsetof(struct link, received_frames), READONLY, PyDoc_STR("Frames handed out.")},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot link_slots[] = {
     {Py_tp_doc, PyDoc_STR("Link(wire, control, *, max_payload, control_bytes, delay_ns, stall_ns, pool=None, "

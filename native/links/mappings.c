@@ -80,7 +80,8 @@ static void loan_dealloc(PyObject *self)
     const struct loan *loan = (struct loan *)self;
     struct mapping *mapping = loan->mapping;
 
-    if (!has_forked_since(mapping->forks)) /* the reads of this thread come before, as do those that the GIL has ordered */
+    /* The reads of this thread come before, as do those that the GIL has ordered. */
+    if (!has_forked_since(mapping->forks))
         atomic_fetch_and(holder_bits(&mapping->memory, loan->first), ~(UINT64_C(1) << mapping->holder));
     Py_DECREF((PyObject *)mapping);
     free_instance(self);
@@ -176,7 +177,8 @@ static PyMethodDef mapping_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyType_Slot mapping_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Mapping(memory_fd, holder, max_bytes=1099511627776)\n--\n\nA peer's Pool, as this process reads it.")},
+    {Py_tp_doc,
+     PyDoc_STR("Mapping(memory_fd, holder, max_bytes=1099511627776)\n--\n\nA peer's Pool, as this process reads it.")},
     {Py_tp_new, mapping_new},
     {Py_tp_dealloc, mapping_dealloc},
     {Py_tp_methods, mapping_methods},

@@ -32,10 +32,10 @@ struct pool {
 
 /* The Python object. */
 struct block {
-    PyObject ob_base;   /* spelled out: PyObject_HEAD hides it */
-    struct pool *pool;  /* owned reference */
-    uint32_t first;     /* block of the pool */
-    Py_ssize_t size;    /* bytes that were asked for */
+    PyObject ob_base;  /* spelled out: PyObject_HEAD hides it */
+    struct pool *pool; /* owned reference */
+    uint32_t first;    /* block of the pool */
+    Py_ssize_t size;   /* bytes that were asked for */
 };
 
 /* Nobody writes or reads the blocks of the loan that begins, or began, here. */

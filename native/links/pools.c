@@ -95,9 +95,8 @@ static PyObject *pool_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$LL:Pool", names, &block_bytes, &blocks))
         return NULL;
     if (block_bytes < 0 || blocks < 0 || !echo_pool_is_shape((uint64_t)block_bytes, (uint64_t)blocks))
-        return PyErr_Format(PyExc_ValueError,
-                            "Expected at most %d blocks of a multiple of %d bytes, got %lld of %lld", MAX_BLOCKS,
-                            MIN_BLOCK_BYTES, blocks, block_bytes);
+        return PyErr_Format(PyExc_ValueError, "Expected at most %d blocks of a multiple of %d bytes, got %lld of %lld",
+                            MAX_BLOCKS, MIN_BLOCK_BYTES, blocks, block_bytes);
     pool = (struct pool *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (pool == NULL)
         return NULL;
@@ -256,8 +255,7 @@ static void pool_dealloc(PyObject *self)
 
 static PyMethodDef pool_methods[] = {
     {"fileno", pool_fileno, METH_NOARGS, PyDoc_STR("fileno($self, /)\n--\n\nThe memory, for a Mapping.")},
-    {"loan", pool_loan, METH_O,
-     PyDoc_STR("loan($self, size, /)\n--\n\nA writable buffer in free blocks, or None.")},
+    {"loan", pool_loan, METH_O, PyDoc_STR("loan($self, size, /)\n--\n\nA writable buffer in free blocks, or None.")},
     {"place", pool_place, METH_O,
      PyDoc_STR("place($self, data, /)\n--\n\nThe Block that the bytes are in, or one with a copy, or None.")},
     {"attach", pool_attach, METH_VARARGS,
@@ -270,19 +268,17 @@ static PyMethodDef pool_methods[] = {
      PyDoc_STR("close($self, /)\n--\n\nLends no more; the memory goes with the last Block.")},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef pool_attributes[] = {
-    {"blocks", pool_blocks, NULL, PyDoc_STR("How many there are."), NULL},
-    {"used", pool_used, NULL, PyDoc_STR("How many of them are not free."), NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef pool_attributes[] = {{"blocks", pool_blocks, NULL, PyDoc_STR("How many there are."), NULL},
+                                        {"used", pool_used, NULL, PyDoc_STR("How many of them are not free."), NULL},
+                                        {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot pool_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, blocks)\n--\n\n"
-                          "Memory of this process that others read in place.")},
-    {Py_tp_new, pool_new},
-    {Py_tp_dealloc, pool_dealloc},
-    {Py_tp_methods, pool_methods},
-    {Py_tp_getset, pool_attributes},
-    {0, NULL}};
+static PyType_Slot pool_slots[] = {{Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, blocks)\n--\n\n"
+                                                         "Memory of this process that others read in place.")},
+                                   {Py_tp_new, pool_new},
+                                   {Py_tp_dealloc, pool_dealloc},
+                                   {Py_tp_methods, pool_methods},
+                                   {Py_tp_getset, pool_attributes},
+                                   {0, NULL}};
 
 PyType_Spec echo_link_pool_spec = {
     .name = "echo_core._c.links.Pool",

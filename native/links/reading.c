@@ -43,7 +43,9 @@ static int hand(const struct link *link, uint32_t stream, const struct record *r
 
     if (incoming == NULL)
         return -1;
-    status = incoming == Py_None ? 0 : echo_incoming_hand((struct incoming_stream *)(void *)incoming, records, count, owner, is_led(link));
+    status = incoming == Py_None
+                 ? 0
+                 : echo_incoming_hand((struct incoming_stream *)(void *)incoming, records, count, owner, is_led(link));
     Py_DECREF(incoming);
     return status;
 }
@@ -151,9 +153,7 @@ static int take_message(struct link *link, const struct frame *frame)
     Py_XDECREF(kind);
     Py_XDECREF(payload);
     Py_XDECREF(result);
-    return result != NULL || PyErr_Occurred() == NULL
-               ? 0
-               : -1; /* cleared by the garbage collector: no callable */
+    return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
 }
 
 static int take_control(struct link *link, const struct frame *frame)
@@ -179,8 +179,7 @@ static int64_t next_frame(const struct link *link, struct frame *frame, size_t *
     *need = FRAME_HEADER_BYTES;
     if (chunk == NULL)
         return 0;
-    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload,
-                           frame, need);
+    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload, frame, need);
 }
 
 static int refuse(const struct link *link, const struct frame *frame)
@@ -189,8 +188,7 @@ static int refuse(const struct link *link, const struct frame *frame)
         echo_raise("WireError", "Expected a frame, got one of stream 0");
     else
         echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
-                   (unsigned long)link->max_payload, (unsigned long)frame->size,
-                   (unsigned long)frame->stream);
+                   (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
     return -1;
 }
 
@@ -224,8 +222,7 @@ static int hand_out_run(struct link *link, const struct frame *first, int64_t si
     return hand(link, first->stream, records, count, chunk);
 }
 
-static int hand_out_control(struct link *link, const struct frame *frame, int64_t size,
-                            struct gathering *gathering)
+static int hand_out_control(struct link *link, const struct frame *frame, int64_t size, struct gathering *gathering)
 {
     struct frame next;
     size_t need;

@@ -53,11 +53,10 @@ static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     return wire != NULL ? echo_wire_object(type, wire) : NULL;
 }
 
-static PyType_Slot ring_wire_slots[] = {
-    {Py_tp_doc, PyDoc_STR("RingWire(memory_fd, side, *, spin_ns=0)\n--\n\n"
-                          "Two rings in shared memory, one for each direction.")},
-    {Py_tp_new, ring_wire_new},
-    {0, NULL}};
+static PyType_Slot ring_wire_slots[] = {{Py_tp_doc, PyDoc_STR("RingWire(memory_fd, side, *, spin_ns=0)\n--\n\n"
+                                                              "Two rings in shared memory, one for each direction.")},
+                                        {Py_tp_new, ring_wire_new},
+                                        {0, NULL}};
 
 PyType_Spec echo_link_ring_wire_spec = {
     .name = "echo_core._c.links.RingWire",

@@ -8,14 +8,14 @@
 
 /* The types that links are made of, each in its own file; the other ones' are in the headers of streams/. Read once
  * per module, and never changed; not const only because Python's API wants it so. */
-extern PyType_Spec echo_link_wire_spec;  /* wires.c */
-extern PyType_Spec echo_link_socket_wire_spec;  /* socket_wires.c */
-extern PyType_Spec echo_link_ring_wire_spec;  /* ring_wires.c */
-extern PyType_Spec echo_link_link_spec;  /* link_type.c */
-extern PyType_Spec echo_link_chunk_spec;  /* chunks.c */
-extern PyType_Spec echo_link_pool_spec;  /* pools.c */
-extern PyType_Spec echo_link_block_spec;  /* blocks.c */
-extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec;  /* mappings.c */
+extern PyType_Spec echo_link_wire_spec;                         /* wires.c */
+extern PyType_Spec echo_link_socket_wire_spec;                  /* socket_wires.c */
+extern PyType_Spec echo_link_ring_wire_spec;                    /* ring_wires.c */
+extern PyType_Spec echo_link_link_spec;                         /* link_type.c */
+extern PyType_Spec echo_link_chunk_spec;                        /* chunks.c */
+extern PyType_Spec echo_link_pool_spec;                         /* pools.c */
+extern PyType_Spec echo_link_block_spec;                        /* blocks.c */
+extern PyType_Spec echo_link_mapping_spec, echo_link_loan_spec; /* mappings.c */
 
 /* scan of the module; scan.c. GIL. */
 PyObject *echo_scan(PyObject *module, PyObject *args);
@@ -23,8 +23,8 @@ PyObject *echo_scan(PyObject *module, PyObject *args);
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *outgoing_type, *incoming_type,
-        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type,
-        *mapping_type, *loan_type;
+        *delivery_type, *span_type, *chunk_type, *queue_type, *outlet_type, *pool_type, *block_type, *mapping_type,
+        *loan_type;
     PyObject *dtype_word; /* "dtype", interned */
 };
 

@@ -223,17 +223,15 @@ static PyMemberDef wire_members[] = {
     {"name", T_STRING, offsetof(struct wire_object, name), READONLY, PyDoc_STR("What kind of wire it is.")},
     {NULL, 0, 0, 0, NULL}};
 
-static PyType_Slot wire_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Bytes from process to process. A Link takes it over.")},
-    {Py_tp_dealloc, wire_dealloc},
-    {Py_tp_methods, wire_methods},
-    {Py_tp_members, wire_members},
-    {0, NULL}};
+static PyType_Slot wire_slots[] = {{Py_tp_doc, PyDoc_STR("Bytes from process to process. A Link takes it over.")},
+                                   {Py_tp_dealloc, wire_dealloc},
+                                   {Py_tp_methods, wire_methods},
+                                   {Py_tp_members, wire_members},
+                                   {0, NULL}};
 
 PyType_Spec echo_link_wire_spec = {
     .name = "echo_core._c.links.Wire",
     .basicsize = sizeof(struct wire_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = wire_slots,
 };

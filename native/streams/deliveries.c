@@ -247,8 +247,7 @@ static int hand_current(struct delivery *delivery, struct batch *batch)
 /* Whether nothing is left behind the first event. */
 static inline int is_single(const struct delivery *delivery, const struct record *records, Py_ssize_t count)
 {
-    return count == 1 && !records->is_shared &&
-           (delivery->record_size == 0 || records->size == delivery->record_size);
+    return count == 1 && !records->is_shared && (delivery->record_size == 0 || records->size == delivery->record_size);
 }
 
 static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)

@@ -78,8 +78,8 @@ static int take_counts(struct delivery *delivery, PyObject *convert)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target", "decode", "on_error", "record_size", "is_array", "dtype",
-                            "convert", "on_refusal", NULL};
+    static char *names[] = {"target", "decode",  "on_error",   "record_size", "is_array",
+                            "dtype",  "convert", "on_refusal", NULL};
     PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOO:Delivery", names, &target, &decode, &on_error,

@@ -52,7 +52,8 @@ static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ss
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
-int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led)
+int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count,
+                       PyObject *owner, int is_led)
 {
     Py_ssize_t events = count_records(incoming, records, count);
     PyObject *deliveries = incoming->deliveries;
@@ -171,9 +172,9 @@ static PyMemberDef incoming_members[] = {
     {"lost", T_ULONGLONG, offsetof(struct incoming_stream, lost), READONLY, PyDoc_STR("Events in gaps.")},
     {NULL, 0, 0, 0, NULL}};
 
-static PyGetSetDef incoming_properties[] = {
-    {"deliveries", incoming_get_deliveries, incoming_set_deliveries, PyDoc_STR("The sinks; replaced as a whole."), NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef incoming_properties[] = {{"deliveries", incoming_get_deliveries, incoming_set_deliveries,
+                                             PyDoc_STR("The sinks; replaced as a whole."), NULL},
+                                            {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot incoming_slots[] = {
     {Py_tp_doc, PyDoc_STR("IncomingStream(*, record_size=0, sequence=0)\n--\n\nThe receiving end of one stream.")},

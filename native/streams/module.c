@@ -50,14 +50,11 @@ struct type_entry {
     size_t place;
 };
 
-#define ENTRY(name)                                                                                          \
-    {                                                                                                        \
-        &echo_link_##name##_spec, offsetof(struct module_state, name##_type)                                 \
-    }
+#define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
 
-static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(outgoing),   ENTRY(incoming),
-                                            ENTRY(delivery), ENTRY(span),  ENTRY(queue),   ENTRY(outlet),
-                                            ENTRY(pool),     ENTRY(block), ENTRY(mapping), ENTRY(loan)};
+static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(outgoing), ENTRY(incoming),
+                                            ENTRY(delivery), ENTRY(span),  ENTRY(queue),    ENTRY(outlet),
+                                            ENTRY(pool),     ENTRY(block), ENTRY(mapping),  ENTRY(loan)};
 
 /* These have Wire as their base. */
 static const struct type_entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};

@@ -51,7 +51,7 @@ static int64_t large_patience(const struct outgoing *outgoing)
     if (outgoing->policy != POLICY_BLOCK)
         return 0;
     return outgoing->timeout_ns < 0 || outgoing->timeout_ns > LARGE_PATIENCE_NS ? LARGE_PATIENCE_NS
-                                                                        : outgoing->timeout_ns;
+                                                                                : outgoing->timeout_ns;
 }
 
 /* Past the backlogs, where that keeps the order. Locked. REFUSED: it must wait behind others. */
@@ -105,8 +105,7 @@ static int work_until_room(const struct put *put)
     while (is_open(put->outgoing) && !has_room(put)) {
         if (put->until_ns >= 0 && (left_ns = put->until_ns - monotonic_ns()) <= 0)
             return echo_outgoing_fits(put->outgoing, put->events, put->bytes) ? 0 : -ETIMEDOUT;
-        if (echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS) == -EINTR ||
-            monotonic_ns() >= look_ns)
+        if (echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS) == -EINTR || monotonic_ns() >= look_ns)
             return -EINTR;
     }
     return 0;
@@ -209,7 +208,8 @@ static int put_and_unlock(struct put *put)
 /* --- putting --- */
 
 /* What the peer would end the link for is the caller's to know of; for others it is a gap. */
-static int refuse_size(const struct outgoing_stream *stream, const struct frame *frame, Py_ssize_t size, uint64_t events)
+static int refuse_size(const struct outgoing_stream *stream, const struct frame *frame, Py_ssize_t size,
+                       uint64_t events)
 {
     struct outgoing *outgoing = stream->outgoing;
 

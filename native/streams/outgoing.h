@@ -11,9 +11,9 @@
 /* The Python object. The outgoing outlives it while frames of it wait. */
 struct outgoing_stream {
     PyObject ob_base;
-    struct link *link; /* owned */
+    struct link *link;         /* owned */
     struct outgoing *outgoing; /* owned, or orphaned */
-    PyObject *name;    /* owned str; whose events go where, for errors */
+    PyObject *name;            /* owned str; whose events go where, for errors */
 };
 
 static inline struct outgoing_stream *stream_of(PyObject *object)

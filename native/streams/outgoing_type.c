@@ -87,10 +87,9 @@ static int check_settings(unsigned int stream, long long max_events, Py_ssize_t 
     if (stream >= FIRST_STREAM && max_events >= 0 && max_bytes >= 0 && policy >= POLICY_BLOCK &&
         policy <= POLICY_ERROR && delay_ns >= 0)
         return 0;
-    PyErr_Format(
-        PyExc_ValueError,
-        "Expected stream from %d on, max_events, max_bytes and delay_ns from 0 on, policy from %d to %d",
-        FIRST_STREAM, POLICY_BLOCK, POLICY_ERROR);
+    PyErr_Format(PyExc_ValueError,
+                 "Expected stream from %d on, max_events, max_bytes and delay_ns from 0 on, policy from %d to %d",
+                 FIRST_STREAM, POLICY_BLOCK, POLICY_ERROR);
     return -1;
 }
 
@@ -111,8 +110,8 @@ static PyObject *outgoing_over(PyTypeObject *type, PyObject *link, struct outgoi
 
 static PyObject *outgoing_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"",       "",           "",         "",            "max_events", "max_bytes",
-                            "policy", "timeout_ns", "delay_ns", "max_payload", NULL};
+    static char *names[] = {
+        "", "", "", "", "max_events", "max_bytes", "policy", "timeout_ns", "delay_ns", "max_payload", NULL};
     const struct module_state *state = echo_state_of(type);
     long long max_events = -1, timeout_ns = -1, delay_ns = 0;
     unsigned int stream, max_payload = UINT32_MAX;
@@ -123,20 +122,20 @@ static PyObject *outgoing_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     int policy = -1;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!IU|O$LniLLI:OutgoingStream", names, state->link_type, &link,
-                                     &stream, &name, &outlet, &max_events, &max_bytes, &policy, &timeout_ns,
-                                     &delay_ns, &max_payload) ||
+                                     &stream, &name, &outlet, &max_events, &max_bytes, &policy, &timeout_ns, &delay_ns,
+                                     &max_payload) ||
         check_settings(stream, max_events, max_bytes, policy, delay_ns) != 0 ||
-        find_tally(state, outlet, &tally) != 0 ||
-        echo_link_check(link_of(link)) != 0)
+        find_tally(state, outlet, &tally) != 0 || echo_link_check(link_of(link)) != 0)
         return NULL;
-    outgoing = echo_outgoing_new(&link_of(link)->outbox, &(struct outgoing){.stream = stream,
-                                                           .policy = (enum policy)policy,
-                                                           .max_events = (uint64_t)max_events,
-                                                           .max_bytes = (size_t)max_bytes,
-                                                           .timeout_ns = timeout_ns,
-                                                           .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
-                                                           .delay = echo_ticks_of(delay_ns),
-                                                           .tally = tally});
+    outgoing = echo_outgoing_new(&link_of(link)->outbox,
+                                 &(struct outgoing){.stream = stream,
+                                                    .policy = (enum policy)policy,
+                                                    .max_events = (uint64_t)max_events,
+                                                    .max_bytes = (size_t)max_bytes,
+                                                    .timeout_ns = timeout_ns,
+                                                    .max_payload = max_payload < INT32_MAX ? max_payload : INT32_MAX,
+                                                    .delay = echo_ticks_of(delay_ns),
+                                                    .tally = tally});
     return outgoing != NULL ? outgoing_over(type, link, outgoing, name) : PyErr_NoMemory();
 }
 
@@ -173,8 +172,7 @@ static PyMethodDef outgoing_methods[] = {
 static PyGetSetDef outgoing_getters[] = {
     {"link", outgoing_get_link, NULL, PyDoc_STR("What it leads over."), NULL},
     {"stream", outgoing_get_stream, NULL, PyDoc_STR("The number in its frames."), NULL},
-    {"events", outgoing_events_entry, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."),
-     NULL},
+    {"events", outgoing_events_entry, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."), NULL},
     {"dropped", outgoing_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
     {"queued_events", outgoing_queued_events_entry, NULL, PyDoc_STR("Events in its backlog."), NULL},
     {"queued_bytes", outgoing_queued_bytes_entry, NULL, PyDoc_STR("Bytes in its backlog."), NULL},

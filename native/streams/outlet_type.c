@@ -17,8 +17,8 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
     PyObject *event_class, *encode, *dtype = Py_None;
 
     outlet->max_payload = MAX_PAYLOAD;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOn:Outlet", names, &event_class, &encode,
-                                     &outlet->record_size, &dtype, &outlet->max_payload))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOn:Outlet", names, &event_class, &encode, &outlet->record_size,
+                                     &dtype, &outlet->max_payload))
         return -1;
     if (event_class != Py_None && !PyType_Check(event_class)) {
         PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);

@@ -201,8 +201,7 @@ static PyMethodDef queue_methods[] = {
      PyDoc_STR("lead($self, link, /)\n--\n\nThe one link that feeds this queue, for whoever waits to read.")},
     {"close", queue_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNo more is taken; what is there can still be got.")},
-    {"clear", queue_drop_all, METH_NOARGS,
-     PyDoc_STR("clear($self, /)\n--\n\nDrops what is there, uncounted.")},
+    {"clear", queue_drop_all, METH_NOARGS, PyDoc_STR("clear($self, /)\n--\n\nDrops what is there, uncounted.")},
     {"fileno", queue_fileno, METH_NOARGS,
      PyDoc_STR("fileno($self, /)\n--\n\nA descriptor that is readable when there is something to get.")},
     {NULL, NULL, 0, NULL}};
@@ -214,22 +213,20 @@ static PyMemberDef queue_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyGetSetDef queue_properties[] = {
-    {"is_closed", queue_is_closed, NULL, PyDoc_STR("Whether it takes no more."), NULL},
-    {NULL, NULL, NULL, NULL, NULL}};
+    {"is_closed", queue_is_closed, NULL, PyDoc_STR("Whether it takes no more."), NULL}, {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot queue_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns)\n--\n\n"
-                          "Events that wait for a thread, bounded.")},
-    {Py_tp_new, queue_new},
-    {Py_tp_dealloc, queue_dealloc},
-    {Py_tp_traverse, queue_traverse},
-    {Py_tp_clear, queue_clear},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, queue_next},
-    {Py_tp_methods, queue_methods},
-    {Py_tp_members, queue_members},
-    {Py_tp_getset, queue_properties},
-    {0, NULL}};
+static PyType_Slot queue_slots[] = {{Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns)\n--\n\n"
+                                                          "Events that wait for a thread, bounded.")},
+                                    {Py_tp_new, queue_new},
+                                    {Py_tp_dealloc, queue_dealloc},
+                                    {Py_tp_traverse, queue_traverse},
+                                    {Py_tp_clear, queue_clear},
+                                    {Py_tp_iter, PyObject_SelfIter},
+                                    {Py_tp_iternext, queue_next},
+                                    {Py_tp_methods, queue_methods},
+                                    {Py_tp_members, queue_members},
+                                    {Py_tp_getset, queue_properties},
+                                    {0, NULL}};
 
 PyType_Spec echo_link_queue_spec = {
     .name = "echo_core._c.links.Queue",

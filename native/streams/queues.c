@@ -77,8 +77,7 @@ void echo_queue_show(struct queue *queue)
     if (queue->fd < 0 || has_forked_since(queue->fd_forks) || is_readable == queue->fd_is_readable)
         return;
     queue->fd_is_readable = is_readable;
-    while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 &&
-           errno == EINTR)
+    while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 && errno == EINTR)
         ;
 }
 
@@ -185,8 +184,8 @@ static void forget_origins(struct queue *queue)
 /* An item of more events or bytes than are allowed has room where it is alone: it could never go otherwise. */
 static inline int has_room(const struct queue *queue, const struct item *item)
 {
-    return queue->count == 0 || (item->events <= queue->max_events - queue->events &&
-                                 item->size <= queue->max_bytes - queue->bytes);
+    return queue->count == 0 ||
+           (item->events <= queue->max_events - queue->events && item->size <= queue->max_bytes - queue->bytes);
 }
 
 static inline Py_ssize_t least(Py_ssize_t one, Py_ssize_t other)

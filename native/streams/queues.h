@@ -26,27 +26,27 @@ struct bell {
 
 /* The Python object. The GIL guards all of it. */
 struct queue {
-    PyObject ob_base;    /* spelled out: PyObject_HEAD hides it */
-    struct item *items;  /* owned, PyMem; a ring. NULL: nothing was ever put */
-    size_t capacity;     /* of the ring, a power of two; 0 at first */
-    size_t head;         /* where the oldest item lies */
-    size_t count;        /* how many there are */
-    Py_ssize_t events;   /* in all items */
-    Py_ssize_t bytes;    /* sizes of all items */
+    PyObject ob_base;                 /* spelled out: PyObject_HEAD hides it */
+    struct item *items;               /* owned, PyMem; a ring. NULL: nothing was ever put */
+    size_t capacity;                  /* of the ring, a power of two; 0 at first */
+    size_t head;                      /* where the oldest item lies */
+    size_t count;                     /* how many there are */
+    Py_ssize_t events;                /* in all items */
+    Py_ssize_t bytes;                 /* sizes of all items */
     Py_ssize_t max_events, max_bytes; /* of all items, unless there is only one */
-    int64_t timeout_ns;  /* of POLICY_BLOCK; negative: for ever */
+    int64_t timeout_ns;               /* of POLICY_BLOCK; negative: for ever */
     enum policy policy;
-    int is_closed;       /* 1: nothing more is taken */
-    int has_failed;      /* 1: full under POLICY_ERROR; likewise, and for ever */
-    int is_stalled;      /* 1: nothing was got since a put waited in vain: the next ones do not wait again */
-    uint64_t dropped;    /* events */
-    struct bell filled;  /* rung for those who get */
-    struct bell drained; /* rung for those who wait to put */
-    PyObject *link;      /* owned; who waits reads it. NULL: there is no one link that feeds this queue */
+    int is_closed;        /* 1: nothing more is taken */
+    int has_failed;       /* 1: full under POLICY_ERROR; likewise, and for ever */
+    int is_stalled;       /* 1: nothing was got since a put waited in vain: the next ones do not wait again */
+    uint64_t dropped;     /* events */
+    struct bell filled;   /* rung for those who get */
+    struct bell drained;  /* rung for those who wait to put */
+    PyObject *link;       /* owned; who waits reads it. NULL: there is no one link that feeds this queue */
     unsigned long leader; /* the thread that reads it now on behalf of this queue; 0: none */
-    int fd;              /* owned; an eventfd, -1 until somebody asks for it */
-    unsigned fd_forks;   /* echo_forks when it was made: a forked child shares it with its parent, whose it is */
-    int fd_is_readable;  /* 1: it has been written to */
+    int fd;               /* owned; an eventfd, -1 until somebody asks for it */
+    unsigned fd_forks;    /* echo_forks when it was made: a forked child shares it with its parent, whose it is */
+    int fd_is_readable;   /* 1: it has been written to */
 };
 
 /* How a wait for an event has ended. */

@@ -6,7 +6,7 @@ struct span {
     PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
     const uint8_t *bytes; /* the owner's */
     Py_ssize_t size;
-    PyObject *owner;      /* owned */
+    PyObject *owner; /* owned */
 };
 
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner)

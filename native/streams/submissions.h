@@ -1,6 +1,5 @@
-/* Submissions: what leaves by an outlet at once, whoever takes it. submissions.c has the rules; outlets.c submits events,
- * outlet_records.c records and arrays of them.
- */
+/* Submissions: what leaves by an outlet at once, whoever takes it. submissions.c has the rules; outlets.c submits
+ * events, outlet_records.c records and arrays of them. */
 #ifndef ECHO_STREAMS_SUBMISSIONS_H
 #define ECHO_STREAMS_SUBMISSIONS_H
 
@@ -11,17 +10,17 @@
 
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
 struct submission {
-    struct record record;   /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
-                             * nowhere: then only the size counts, which is 0 where nobody has to know it */
-    uint64_t events;        /* in the record */
-    unsigned forks;         /* echo_forks when it began: a child that a handler forks has no part in it */
-    PyObject *owner;        /* owned; bytes that the record lies in. NULL: it lies elsewhere */
+    struct record record; /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
+                           * nowhere: then only the size counts, which is 0 where nobody has to know it */
+    uint64_t events;      /* in the record */
+    unsigned forks;       /* echo_forks when it began: a child that a handler forks has no part in it */
+    PyObject *owner;      /* owned; bytes that the record lies in. NULL: it lies elsewhere */
     PyObject *type, *value, *traceback; /* owned; the first error, if there was one */
     PyObject *interrupt;                /* owned; the first exception that is no Exception, likewise */
 };
 
-/* Of this thread, inside one another: handlers submit. Python counts its own calls only, and from 3.12 on lets C take all
- * of the stack. The model is the one that costs no call. */
+/* Of this thread, inside one another: handlers submit. Python counts its own calls only, and from 3.12 on lets C
+ * take all of the stack. The model is the one that costs no call. */
 extern _Thread_local int echo_submission_depth __attribute__((tls_model("initial-exec")));
 #define MAX_DEPTH 200
 
@@ -41,16 +40,16 @@ static inline void leave_submission(void)
     echo_submission_depth--;
 }
 
-/* To other processes. 0; -1 with what is no Exception and came second, or with what ends the submission. GIL; may run any
- * code, as may all that follow. */
+/* To other processes. 0; -1 with what is no Exception and came second, or with what ends the submission. GIL; may
+ * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
 
-/* The record to sinks of this process. 0; -1 with an Exception, which ends the submission, or with the second one that is
- * none. */
+/* The record to sinks of this process. 0; -1 with an Exception, which ends the submission, or with the second one
+ * that is none. */
 int echo_submission_hand(PyObject *deliveries, struct submission *submission);
 
-/* The end of a submission that has failed, or has kept what went wrong. NULL with an exception: that of `status`, which is
- * then -1, goes before those that were kept. */
+/* The end of a submission that has failed, or has kept what went wrong. NULL with an exception: that of `status`,
+ * which is then -1, goes before those that were kept. */
 PyObject *echo_submission_raise(struct submission *submission, int status);
 
 /* The end of a submission: None, or NULL with an exception. */

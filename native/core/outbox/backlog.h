@@ -37,8 +37,7 @@ int echo_backlog_add(struct backlog *backlog, uint64_t ticket, uint64_t events, 
 /* The oldest entry; NULL: there is none. */
 static inline struct entry *backlog_head(const struct backlog *backlog)
 {
-    return backlog->first == NULL ? NULL
-                                  : (struct entry *)(void *)(backlog->first->bytes + backlog->first->begin);
+    return backlog->first == NULL ? NULL : (struct entry *)(void *)(backlog->first->bytes + backlog->first->begin);
 }
 
 /* Removes the oldest. */

@@ -160,11 +160,10 @@ static int next_parts(struct outbox *outbox, struct iovec parts[2], size_t *size
     int count = 0;
 
     if (outbox->front_to > outbox->front_from)
-        parts[count++] =
-            (struct iovec){outbox->front + outbox->front_from, outbox->front_to - outbox->front_from};
+        parts[count++] = (struct iovec){outbox->front + outbox->front_from, outbox->front_to - outbox->front_from};
     if (outbox->large != NULL)
-        parts[count++] = (struct iovec){outbox->large->bytes + outbox->large->begin,
-                                        outbox->large->end - outbox->large->begin};
+        parts[count++] =
+            (struct iovec){outbox->large->bytes + outbox->large->begin, outbox->large->end - outbox->large->begin};
     *size = 0;
     for (int i = 0; i < count; i++)
         *size += parts[i].iov_len;
@@ -324,8 +323,7 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
     outbox->is_writing = 1;
     echo_outbox_unlock(outbox);
     paused = outbox->host->pause();
-    taken = write_patiently(outbox->wire, (struct iovec[]){parts[0], parts[1], parts[2], parts[3]}, count,
-                            patience_ns);
+    taken = write_patiently(outbox->wire, (struct iovec[]){parts[0], parts[1], parts[2], parts[3]}, count, patience_ns);
     if (paused != NULL)
         outbox->host->resume(paused);
     outbox_lock(outbox);

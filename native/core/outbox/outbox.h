@@ -16,8 +16,8 @@
 #ifndef ECHO_CORE_OUTBOX_H
 #define ECHO_CORE_OUTBOX_H
 
-#include "core/outbox/backlog.h"
 #include "core/clock.h"
+#include "core/outbox/backlog.h"
 #include "core/wires/pool.h"
 #include "core/wires/wire.h"
 
@@ -45,7 +45,7 @@ enum end {
 /* What an outbox asks of the program that it works for, its host: whoever runs there has the host's lock (Python: the
  * GIL). A host without one has functions that do nothing. "In the host": the caller has the lock. */
 struct host {
-    void *(*pause)(void);         /* lets go of the lock, for a write that takes long. What `resume` needs; NULL: nothing */
+    void *(*pause)(void); /* lets go of the lock, for a write that takes long. What `resume` needs; NULL: nothing */
     void (*resume)(void *paused); /* takes the lock again; waits for it */
     void (*keep)(void *link);     /* in the host: the link must not go */
     void (*let_go)(void *link);   /* in the host: it may; runs any code */
@@ -124,8 +124,7 @@ static inline int has_backlog(const struct outbox *outbox)
 
 static inline int has_work(const struct outbox *outbox)
 {
-    return outbox->front_to > outbox->front_from || outbox->large != NULL || outbox->staged > 0 ||
-           has_backlog(outbox);
+    return outbox->front_to > outbox->front_from || outbox->large != NULL || outbox->staged > 0 || has_backlog(outbox);
 }
 
 /* Bytes that were accepted and not yet given to the system. Locked. */

@@ -5,8 +5,8 @@
  * before.
  */
 #define _GNU_SOURCE
-#include "core/outbox/outbox.h"
 #include "core/outbox/outgoing.h"
+#include "core/outbox/outbox.h"
 #include "core/outbox/staging.h"
 
 #include <stdlib.h>
@@ -136,8 +136,7 @@ int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame)
 
     if (outbox->end != END_NOT)
         return -1;
-    if (has_backlog(outbox) || outgoing->tail_gap > 0 ||
-        frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
+    if (has_backlog(outbox) || outgoing->tail_gap > 0 || frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
         if (!echo_outbox_is_flooded(outbox, frame)) {
             echo_outgoing_queue(outgoing, 0, frame);
             echo_outbox_pump(outbox, 1);
@@ -195,9 +194,8 @@ static uint32_t stream_of(const struct entry *entry)
 
 static struct frame frame_of(const struct entry *entry)
 {
-    return (struct frame){.size = load_little32(entry->frame),
-                          .stream = stream_of(entry),
-                          .payload = entry->frame + FRAME_HEADER_BYTES};
+    return (struct frame){
+        .size = load_little32(entry->frame), .stream = stream_of(entry), .payload = entry->frame + FRAME_HEADER_BYTES};
 }
 
 /* Control frames at the head are kept, and so is where in their order the events are missing. */

@@ -32,23 +32,23 @@ void echo_tally_release(struct tally *tally);
 /* One stream's events on their way to one place: what waits of it, and what becomes of the rest. The mutex guards it;
  * what never changes can be read without. The stream's Python object is its twin, and may go before it. */
 struct outgoing {
-    struct outbox *outbox;      /* borrowed: outlives its streams. Never changes */
-    uint32_t stream;            /* never changes */
-    enum policy policy;         /* never changes */
-    uint64_t max_events;        /* of the backlog; never changes */
-    size_t max_bytes;           /* of the backlog; never changes */
-    int64_t timeout_ns;         /* of POLICY_BLOCK; negative: for ever. Never changes */
-    uint32_t max_payload;       /* of a frame that the peer takes. Never changes */
-    int64_t delay;              /* ticks; 0: the outbox's. Never changes */
+    struct outbox *outbox;          /* borrowed: outlives its streams. Never changes */
+    uint32_t stream;                /* never changes */
+    enum policy policy;             /* never changes */
+    uint64_t max_events;            /* of the backlog; never changes */
+    size_t max_bytes;               /* of the backlog; never changes */
+    int64_t timeout_ns;             /* of POLICY_BLOCK; negative: for ever. Never changes */
+    uint32_t max_payload;           /* of a frame that the peer takes. Never changes */
+    int64_t delay;                  /* ticks; 0: the outbox's. Never changes */
     struct outgoing *next, *before; /* in the circle of streams that have a backlog; NULL: not in it */
-    struct backlog ahead;       /* goes first: control frames and gaps that dropping left at the head */
-    struct backlog backlog;     /* what the limits count */
-    uint64_t head_gap;          /* events dropped between `ahead` and `backlog` */
-    uint64_t tail_gap;          /* events dropped behind the backlog; said when that has gone, or before the next frame */
-    uint64_t events, dropped;   /* accepted (some of them dropped later), dropped in all */
-    struct tally *tally;        /* a user of it; counts what is dropped too. NULL: there is none. Never changes */
-    int is_closed;              /* 1: takes no more events. Set in the host too, so either lock suffices to read it */
-    int is_orphan;              /* 1: its twin is gone, and it goes when its backlog has been sent */
+    struct backlog ahead;           /* goes first: control frames and gaps that dropping left at the head */
+    struct backlog backlog;         /* what the limits count */
+    uint64_t head_gap;              /* events dropped between `ahead` and `backlog` */
+    uint64_t tail_gap;        /* events dropped behind the backlog; said when that has gone, or before the next frame */
+    uint64_t events, dropped; /* accepted (some of them dropped later), dropped in all */
+    struct tally *tally;      /* a user of it; counts what is dropped too. NULL: there is none. Never changes */
+    int is_closed;            /* 1: takes no more events. Set in the host too, so either lock suffices to read it */
+    int is_orphan;            /* 1: its twin is gone, and it goes when its backlog has been sent */
 };
 
 /* --- all that follows but echo_outgoing_new: locked, by the mutex of the outbox --- */

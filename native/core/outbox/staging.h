@@ -21,7 +21,7 @@ int echo_outbox_control(struct outbox *outbox, const struct frame *frame);
  * that answers to a batch are a batch. */
 struct gathering {
     struct gathering *outer; /* of a handler that waits for events in turn */
-    const void *link;    /* borrowed; what is handed out came over it */
+    const void *link;        /* borrowed; what is handed out came over it */
     unsigned forks;          /* echo_forks when it began: in a child that a handler forks, it is over */
     int is_on;               /* 1: more is to come */
     int count;

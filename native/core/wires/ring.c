@@ -41,7 +41,7 @@ struct shared {
     uint64_t ring_bytes;
     ON_OWN_LINE _Atomic uint32_t is_shut[2]; /* by which side; rarely written, read at each transfer */
     _Atomic uint32_t only_processor[2];      /* that the side may run on, plus 1; 0: there are several */
-    struct direction directions[2];                    /* by the side that writes it */
+    struct direction directions[2];          /* by the side that writes it */
 };
 _Static_assert(sizeof(struct shared) <= SHARED_PAGE_BYTES, "the rings begin behind it");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock would be in one process only");
@@ -49,20 +49,20 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock
 /* Where one side writes, or reads. Touched by one thread at a time, but for the atomic count. */
 struct port {
     ON_OWN_LINE struct direction *direction; /* borrowed from the memory, as is the next */
-    uint8_t *bytes;                /* the ring */
-    _Atomic uint64_t moved;        /* own count; others may look at it */
-    uint64_t other;                /* the other side's count, when it was last looked at */
-    int is_last;                   /* reader: `other` will not grow any more, since the wire is shut */
+    uint8_t *bytes;                          /* the ring */
+    _Atomic uint64_t moved;                  /* own count; others may look at it */
+    uint64_t other;                          /* the other side's count, when it was last looked at */
+    int is_last;                             /* reader: `other` will not grow any more, since the wire is shut */
 };
 
 struct ring {
     struct wire wire;
-    struct shared *shared;  /* owned mapping */
-    uint64_t ring_bytes;    /* a power of two */
-    int side;               /* 0 or 1 */
-    int64_t spin_ns;        /* how long a wait looks before it sleeps */
-    _Atomic int is_shut;    /* by this side; the peer cannot take it back */
-    _Atomic int is_nudged;  /* and no await_bytes has ended since */
+    struct shared *shared; /* owned mapping */
+    uint64_t ring_bytes;   /* a power of two */
+    int side;              /* 0 or 1 */
+    int64_t spin_ns;       /* how long a wait looks before it sleeps */
+    _Atomic int is_shut;   /* by this side; the peer cannot take it back */
+    _Atomic int is_nudged; /* and no await_bytes has ended since */
     struct port out, in;
 };
 

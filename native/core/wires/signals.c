@@ -108,8 +108,7 @@ static int sleep_on(_Atomic uint32_t *signal, uint32_t seen, int64_t left_ns)
     struct timespec time = {ns / SECOND_NS, ns % SECOND_NS};
     struct timespec *limit = left_ns < INT64_MAX ? &time : NULL;
 
-    if (syscall(SYS_futex, signal, FUTEX_WAIT, seen, limit, NULL, 0) == 0 || errno == EAGAIN ||
-        errno == ETIMEDOUT)
+    if (syscall(SYS_futex, signal, FUTEX_WAIT, seen, limit, NULL, 0) == 0 || errno == EAGAIN || errno == ETIMEDOUT)
         return 0;
     return -errno;
 }
