@@ -1,4 +1,4 @@
-"""Where CPython keeps what compiled code reads: found out, not believed.
+"""The memory layout of CPython objects that compiled code reads, checked at run time.
 
 Compiled code for events reads floats, ints and ASCII strings out of their objects, and instances' slots out
 of the instances. Each fact here is tried on real objects when this module is first used. Where one does not
@@ -76,7 +76,7 @@ def _double(it: object, offset: int) -> float:
 
 
 def _int(it: int) -> int | None:
-    """An int as compiled code reads it; None where it would ask CPython."""
+    """An int as compiled code reads it; None where compiled code would call CPython."""
     tag = ctypes.c_int64.from_address(id(it) + INT_TAG_OFFSET).value
     digit = ctypes.c_uint32.from_address(id(it) + INT_DIGIT_OFFSET).value
     if HAS_INT_TAG:
@@ -85,7 +85,7 @@ def _int(it: int) -> int | None:
 
 
 def _text(it: str) -> str | None:
-    """ASCII text as compiled code reads it; None where it would ask CPython."""
+    """ASCII text as compiled code reads it; None where compiled code would call CPython."""
     state = ctypes.c_uint32.from_address(id(it) + TEXT_STATE_OFFSET).value
     if state & TEXT_IS_COMPACT_ASCII != TEXT_IS_COMPACT_ASCII:
         return None
@@ -102,7 +102,7 @@ def _items(it: list[Any]) -> list[int]:
 
 
 def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
-    """Where an instance keeps each of these attributes; None unless each has a slot of its own.
+    """The offset of each attribute in an instance; None unless each has a slot of its own.
 
     An instance is made without `__init__`, a mark is put into each slot, and the mark is looked for.
     """

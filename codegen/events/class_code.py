@@ -36,7 +36,7 @@ def code_of(cls: type[Any]) -> events.Code:
 
 
 class _Held:
-    """The code of a class, in its attribute. A copy of the class by pickle has none."""
+    """What the attribute holds. Pickling a class by value (cloudpickle) drops the code."""
 
     __slots__ = ("cls", "code")
 
@@ -65,7 +65,7 @@ def _make_code(cls: type[Any]) -> events.Code:
 
 
 def use_inner_codes(tree: events.Value) -> None:
-    """Has the records inside done by the code of their classes, where there can be any."""
+    """Lets nested records use the compiled code of their classes, where that can be compiled."""
     for value in tree.inner:
         use_inner_codes(value)
         if value.takes_code and value.cls is not None:
@@ -79,7 +79,7 @@ def use_inner_codes(tree: events.Value) -> None:
 
 @dataclass
 class Context:
-    """The objects of a class's code, beginning with those of every class."""
+    """The objects that the code of a class refers to; the first ones are the same for all classes."""
 
     objects: list[Any] = field(default_factory=lambda: [float, int, str, True, False])
     runs_python: bool = False  # whether some field may be handled by Python code

@@ -1,12 +1,13 @@
 """How each field of an event class lies in its instances, and what makes and checks its values.
 
-Numbers, bools and chars are handled in C (native/events/records: reading.c, writing.c). For all else this
-module gives two Python functions: `read` makes a value from the field's bytes, `write` gives the bytes of a
-value or says with the field's path why it has none. Both follow `leaves.py` and `objects.py`, so that an
-assignment is refused where encoding would refuse it.
+Numbers, bools and chars are read and written in C (native/events/records: reading.c, writing.c). For all
+other types this module gives two Python functions: `read` makes a value from the field's bytes, and `write`
+returns the bytes of a value or raises an error that names the field. Both use the rules of `leaves.py` and
+`objects.py`, so an assignment fails exactly where encoding the value would fail.
 
-A value that can be changed after it was read is never made twice: it is kept in a slot, so that the change is
-seen by the next reader and by the encoder. Arrays in the record need no slot: they are views of its memory.
+A mutable value is created once and then kept in a slot of the instance: otherwise a change to it would be
+lost for the next reader and for the encoder. Arrays of fixed size need no slot: they are views of the
+record's memory.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ MAX_CHECKS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a field lies in the object: its letter, whether readers may change its value, who converts."""
+    """How a field is stored: a letter of `enum form` (leaves.h), whether its value is mutable, converters."""
 
     letter: str
     is_shared: bool
@@ -129,7 +130,7 @@ def _functions(type_: Type, path: str) -> value_trees.Functions:
 
 
 def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any]:
-    """What was received is known to be a member's number; what was never set may be none."""
+    """A received number has been checked to be a member's; that of a field that was never set may not be."""
     member_by_number = {number: member for member, number in number_by_member(enumeration).items()}
     size = enumeration.size
 
@@ -147,7 +148,7 @@ def _member_reader(enumeration: Enumeration, path: str) -> Callable[[bytes], Any
 
 
 def _check_array(type_: Sequence, path: str, value: Any) -> object:
-    """Refuses what could not be encoded; an array that lies in memory as it should is not looked through."""
+    """Raises for a value that cannot be encoded. An array of the right dtype and shape is not scanned."""
     array = as_array(value)
     fits = (
         array is not None
@@ -172,12 +173,12 @@ def _part_form(field: Field, layout: Layout, path: str) -> Form:
 
 
 def _check(type_: Type, path: str, value: Any) -> object:
-    """Refuses what could not be encoded."""
+    """Raises for a value that cannot be encoded."""
     return plain_of(type_, value, path)
 
 
 def _is_view(type_: Type) -> bool:
-    """Whether the value can be a view of the received bytes; a foreign bool may be any number."""
+    """Whether the value can be a view of the received bytes; not bools, as a sender's true may be above 1."""
     if not isinstance(type_, Sequence) or sequence_container(type_) is not np.ndarray:
         return False
     if has_parts(type_.element):
@@ -200,12 +201,12 @@ def _is_immutable(type_: Type) -> bool:
 
 
 def _read_any(field: Field, layout: Layout, path: str, source: bytes) -> Any:
-    """What was verified when it came, so that its parts are where its slots say."""
+    """Reads a record that was verified on receipt, so its slots need no check."""
     return value_of(field.type, read_field(source, layout, field), path)
 
 
 def _read_view(field: Field, layout: Layout, path: str, source: bytes) -> Any:
-    """An array that nobody can write to, as a view of the source would be."""
+    """A read-only array, like a view of the source."""
     array = _read_any(field, layout, path, source)
     if array is not None:
         array.flags.writeable = False
@@ -217,14 +218,14 @@ def _read_view(field: Field, layout: Layout, path: str, source: bytes) -> Any:
 
 
 def checks_of(record: Record) -> tuple[Check, ...] | None:
-    """What has to be looked at before any field may be read; None where that is too much."""
+    """The checks that a received record must pass before a field is read; None if there are too many."""
     if _cost(record) > MAX_CHECKS:
         return None
     return tuple(_checks(record, 0))
 
 
 def _cost(type_: Type) -> int:
-    """No fewer than the checks that the type needs."""
+    """An upper bound of the checks that the type needs."""
     match type_:
         case Scalar(kind=Kind.BOOL | Kind.CHARS) | Enumeration():
             return 1

@@ -76,7 +76,7 @@ def _slot_names(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where the parts of an instance lie. `forms` go by field name, `slots` too, for those that are kept."""
+    """The memory layout of instances. `forms` are by field name; so are `slots`, for fields that have one."""
 
     layout: Layout
     room: type[Any]
@@ -145,7 +145,7 @@ def _adds_memory(cls: type[Any]) -> bool:
 
 
 def _rebuilt(slotted: type[Any], plan: _Plan) -> type[Any]:
-    """The class again, on other memory: only `__slots__` and the bases differ."""
+    """Creates the class again on the new base type: only `__slots__` and the bases differ."""
     names: tuple[str, ...] = tuple(field.name for field in plan.layout.record.fields)
     namespace = {
         name: value
@@ -199,7 +199,7 @@ def _untracked_class(
 
 
 def _equip(made: type[Any], plan: _Plan) -> None:
-    """The descriptors of the fields, which say where to find what."""
+    """Gives the class its Shape and the descriptors of its fields."""
     record = plan.layout.record
     state = plan.record_at + record.size if plan.source else 0
     kept = tuple(
@@ -251,7 +251,7 @@ def _nested_shape(type_: Any) -> events.Shape | None:
 
 
 def _redirect(values: Iterable[Any], old: set[type[Any]], new: type[Any]) -> None:
-    """Makes `super()` in methods, and what dataclasses generate, refer to the class that there is now."""
+    """Makes `super()` in methods, and methods that dataclasses generate, refer to the new class."""
     for value in values:
         for function in _functions(value):
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -324,22 +324,22 @@ def is_native(cls: type[Any]) -> bool:
 def encoder_of(
     cls: type[Any], fallback: Callable[[Any], bytes], fallback_many: Callable[[list[Any]], bytes]
 ) -> events.Encoder:
-    """Encodes events of a native record class, and leaves to the fallbacks what only they know."""
+    """The encoder of a native record class. The fallbacks encode what C code cannot."""
     return events.Encoder(vars(cls)[_SHAPE], fallback, fallback_many)
 
 
 def decoder_of(
     cls: type[Any], fallback: Callable[[Any], Any], fallback_many: Callable[[Any], list[Any]]
 ) -> events.Decoder:
-    """Decodes to events of a native record class, by the fallbacks until something is installed."""
+    """The decoder of a native record class. It uses the fallbacks until something is installed."""
     after = operator.methodcaller("__post_init__") if runs_post_init(cls) else None
     return events.Decoder(vars(cls)[_SHAPE], after, fallback, fallback_many)
 
 
 def own_decoder(cls: type[Any]) -> events.Decoder:
-    """The same for records of the class's own layout, with the generic codec behind it.
+    """A decoder of records in the class's own layout, with the generic codec as fallback.
 
-    Whoever installs something must verify the variable parts of a record first.
+    The caller installs a copy or a conversion. Variable parts must have been verified before they get here.
     """
     format_ = format_of(cls)
     generic: GenericCodec[Any] = GenericCodec(cls, format_, format_, lossy=False)

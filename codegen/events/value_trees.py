@@ -1,4 +1,4 @@
-"""A type of this machine's layout as the tree of `Value` that C code walks.
+"""A type of this machine's layout as a tree of `Value`, which C code walks to encode and decode.
 
 The tree says where everything lies: values in the bytes of a record, and fields in instances of a class.
 Types that no tree is made for (lists of several dimensions, mostly) stay with the generic codec.
@@ -88,7 +88,7 @@ def functions(type_: Type, slow: Functions) -> Functions:
 
 
 def _value(type_: Type, ties: dict[tuple[str, int], int]) -> events.Value:
-    """`ties` number those dimensions of a field that other fields of the record around it count."""
+    """`ties` are the dimensions of a field whose lengths are in other fields of its record, by number."""
     if type_.size < 1:
         raise _NoTreeError
     letter, details = _details(type_, ties)
@@ -190,7 +190,7 @@ def _record(record: Record) -> tuple[Any, ...]:
 
 
 def _counted(record: Record) -> Iterator[tuple[str, int, Field]]:
-    """Each dimension that another field counts: whose it is, which one, and that field."""
+    """Each dimension whose length is in another field: owner, index, and the counting field."""
     by_name = {field.name: field for field in record.fields}
     for field in record.fields:
         type_ = required(field.type)
@@ -209,7 +209,7 @@ def _tie_details(counted: list[tuple[str, int, Field]]) -> tuple[tuple[int, str]
 
 
 def gaps(record: Record) -> Iterator[tuple[int, int]]:
-    """What lies between the fields, and behind them."""
+    """The padding between fields and at the end."""
     end = 0
     for field in sorted(record.fields, key=lambda field: field.offset):
         if field.offset > end:
@@ -220,7 +220,7 @@ def gaps(record: Record) -> Iterator[tuple[int, int]]:
 
 
 def _places(cls: type[Any], record: Record) -> dict[str, tuple[int, int]]:
-    """For each field its slot in an instance and the place of its bytes there; 0 where there is none."""
+    """For each field the offsets in an instance of its slot and of its bytes; 0 for none."""
     if "__echo_shape__" in vars(cls):
         return {field.name: _native_place(vars(cls)[field.name], field.type) for field in record.fields}
     names = [field.name for field in record.fields]
@@ -229,7 +229,7 @@ def _places(cls: type[Any], record: Record) -> dict[str, tuple[int, int]]:
 
 
 def _native_place(descriptor: events.FieldDescriptor, type_: Type) -> tuple[int, int]:
-    """Bytes count in place of a value, unless they are slots, or others may have written anything to them."""
+    """Bytes are copied instead of encoding the value, but for slots and what a view may have changed."""
     is_part = descriptor.form in "tyo"
     is_free = descriptor.form == "w" and not _takes_any_bytes(type_)
     return descriptor.slot, 0 if is_part or is_free else descriptor.at

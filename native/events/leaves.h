@@ -1,8 +1,8 @@
 /* The leaves of types: numbers, bools and text between Python objects and bytes, for trees of Values and for the
  * fields of events that hold their record.
  *
- * Python's own checks are the truth. What is written here takes the common values as they would and leaves
- * all others to them: exactly the common types are taken, no value is refused, no exception is left set.
+ * Python code defines which values are valid. The functions here handle values of exactly the common types with the
+ * same result, and say UNUSUAL for all others: they never reject a value, and leave no exception set.
  * Only what says so runs Python code.
  */
 #ifndef ECHO_LEAVES_H

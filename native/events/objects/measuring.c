@@ -1,7 +1,7 @@
 /* How many bytes the record of an event would have, by walking a tree of Values as writing.c does.
  *
- * Only what varies in size is looked at, and no value is checked: the size is exact for every event that can be
- * encoded. What does not show its size here is left to encoding it.
+ * Only parts of variable size are visited, and no value is checked: the size is exact for every event that can be
+ * encoded. Where the size cannot be told without encoding, the caller encodes.
  */
 #include "events/objects/objects.h"
 

@@ -1,8 +1,8 @@
-/* Bytes of fixed values that others have written, made what writing.c would have made of the values.
+/* Copies values of fixed size from foreign bytes, and normalises the copy to what writing.c would have written.
  *
- * They come from numpy's arrays and from events that keep their record as they received it. Where values are
- * written anew, nothing of a sender's memory travels on with them: not what stands in gaps, behind the end of a
- * text, or beside what is absent. A whole record that is kept and sent on does not come here, and goes as it came.
+ * The bytes come from numpy arrays and from events that hold a received record. Padding, bytes behind the end of a
+ * text and the bytes of absent options are zeroed, so that nothing of the sender's memory is passed on. A record that
+ * is forwarded whole is not copied here, and stays as it was received.
  */
 #include "events/objects/objects.h"
 

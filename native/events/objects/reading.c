@@ -1,8 +1,8 @@
 /* The bytes of a record to values, by walking a tree of Values.
  *
- * What codegen/plain/records.py takes is the truth, and what is here takes the same: each part begins where the one
- * before it ended, at the next multiple of its alignment, and lies within the record. All else, and all that
- * is wrong, is left to the fallback, which has the words.
+ * codegen/plain/records.py defines which records are valid, and C code accepts the same: each variable part begins
+ * where the one before it ended, at the next multiple of its alignment, and lies within the record. Everything else
+ * goes to the fallback, which raises an error that says what is wrong.
  */
 #include "events/objects/objects.h"
 

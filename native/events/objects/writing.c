@@ -1,8 +1,8 @@
 /* Values to the bytes of a record, by walking a tree of Values.
  *
- * What codegen/plain/objects.py takes is the truth. What is here takes the common values as it would and leaves all
- * others to it; no value is ever refused here. The bytes are those that codegen/plain/records.py writes: parts
- * follow the record in the order of their slots, each at the next multiple of its alignment.
+ * codegen/plain/objects.py defines which values are valid. C code handles the common ones with the same result and
+ * leaves all others to it; it never rejects a value itself. The bytes are those that codegen/plain/records.py writes:
+ * variable parts follow the record in the order of their slots, each at the next multiple of its alignment.
  */
 #include "events/objects/objects.h"
 

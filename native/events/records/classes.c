@@ -7,8 +7,8 @@
  *
  * The slots are ordinary __slots__ of the Python class, so that Python itself visits, clears and frees them:
  * one for each field whose value is kept as an object, and one (the source) for the bytes that hold a whole
- * received record with its variable parts. Which fields there are and where, Python says (record_types.py);
- * what is read and written here stays inside the object, whatever was said.
+ * received record with its variable parts. Python says which fields there are and where (record_types.py). All
+ * offsets are checked against the object's size, so wrong ones cannot make C code access other memory.
  */
 #include "events/module.h"
 #include "events/records/records.h"

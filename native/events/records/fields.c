@@ -1,7 +1,7 @@
-/* The type Field: what the descriptor of one field is made from, and which one is meant.
+/* The type FieldDescriptor: how one is made, and how the right one is found for an instance of a subclass.
  *
- * Whatever Python says of a field is checked here, once: that it lies in its record and has what its form
- * needs. Reading (reading.c) and writing (writing.c) then rely on it.
+ * The constructor checks that the field lies within its record and has the functions that its form needs. Reading
+ * (reading.c) and writing (writing.c) rely on that.
  */
 #include "events/module.h"
 #include "events/records/records.h"

@@ -1,8 +1,8 @@
 /* The type Shape: where the record, its state and its source lie in the instances of one event class.
  *
- * All that Python says of places is checked here, against the record when a Shape is made and against the
- * class when it is bound: whoever reads or writes by a bound Shape stays inside the object. What the checks
- * of a received record are is noted here; they are made in checks.h.
+ * All offsets are checked here: against the record when a Shape is made, and against the class when it is bound.
+ * So code that uses a bound Shape needs no bounds checks. The checks of received records are stored here and run
+ * by checks.h.
  */
 #include "events/module.h"
 #include "events/records/records.h"

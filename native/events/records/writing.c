@@ -1,7 +1,7 @@
 /* What assigning to a field of an event does: a value that fits is written to the record or kept.
  *
- * Python's own checks (the field's `write`) are the truth. What is here takes the common values as they would
- * and leaves all others to them; no value is ever refused here.
+ * The field's Python function `write` defines which values are valid. C code handles the common types with the same
+ * result and calls `write` for all others; it never rejects a value itself.
  */
 #include "events/records/records.h"
 
