@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast, dataclass_transform, overload
 from echo_core.errors import FormatError
 from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
 from echo_core.formats.declare import format_of
-from echo_core.formats.equality import equal_records, holds_arrays
 from echo_core.formats.hints import UnknownNameError
+from echo_core.formats.record_class import equal_records, holds_arrays
 
 T = TypeVar("T")
 _MISSING: Any = dataclasses.MISSING

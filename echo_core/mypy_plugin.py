@@ -16,7 +16,7 @@ from collections.abc import Callable
 from mypy.plugin import AnalyzeTypeContext, Plugin
 from mypy.types import AnyType, Type, TypeOfAny
 
-_MODULE = "echo_core.formats.annotations."
+_MODULE = "echo_core.formats.unchecked."
 
 
 class EchoPlugin(Plugin):

@@ -75,9 +75,10 @@ if TYPE_CHECKING:
     if MYPY:
         # mypy allows no number between the brackets of a class. So it sees Any, or the exact types with
         # the plugin `echo_core.mypy_plugin`.
-        Array: Any
-        Bytes: Any
-        Chars: Any
+        # They are imported because pyright would take declarations here for those of its own branch.
+        from echo_core.formats.unchecked import Array as Array
+        from echo_core.formats.unchecked import Bytes as Bytes
+        from echo_core.formats.unchecked import Chars as Chars
     else:
         # pyright accepts anything in brackets where `__class_getitem__` is defined, and takes a field's
         # type from the descriptor methods.

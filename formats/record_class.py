@@ -17,7 +17,6 @@ import numpy as np
 
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions
-from echo_core.formats.equality import equal_records
 from echo_core.formats.leaves import Leaf, from_plain, is_numeric, scalar_dtype, unpack, unpack_default
 from echo_core.formats.types import (
     Blob,
@@ -31,6 +30,7 @@ from echo_core.formats.types import (
     StaticArray,
     Text,
     Type,
+    Wrapper,
     required,
 )
 
@@ -162,3 +162,39 @@ def sequence_container(type_: StaticArray | Sequence) -> type[Any]:
 def _enum_class(enumeration: Enumeration) -> type[enum.Enum]:
     make: Any = enum.Enum  # type checkers accept only literal arguments
     return cast("type[enum.Enum]", make(enumeration.name, list(enumeration.members)))
+
+
+# ---------------------------------------------------------------------------
+# Equality: as dataclasses compare, but arrays are compared as a whole, because `==` of two is an array,
+# which is neither true nor false
+
+
+def holds_arrays(record: Record) -> bool:
+    """Whether some field's value is an array, or something that holds one."""
+    for field in record.fields:
+        type_: Type = field.type
+        while isinstance(type_, Wrapper):
+            if isinstance(type_, StaticArray | Sequence) and type_.container is np.ndarray:
+                return True
+            type_ = type_.element
+        if isinstance(type_, Record) and holds_arrays(type_):
+            return True
+    return False
+
+
+def equal_records(first: Any, second: Any) -> bool:
+    """Compares field by field; NotImplemented for instances of different classes."""
+    if type(first) is not type(second):
+        different: Any = NotImplemented
+        return cast("bool", different)
+    names = [field.name for field in dataclasses.fields(first) if field.compare]
+    return all(_equal(getattr(first, name), getattr(second, name)) for name in names)
+
+
+def _equal(first: Any, second: Any) -> bool:
+    kind: Any = cast("Any", type(first))
+    if np.ndarray in (kind, type(second)):
+        return np.array_equal(first, second)
+    if kind in (list, tuple) and kind is type(second):
+        return len(first) == len(second) and all(map(_equal, first, second))
+    return bool(first == second)

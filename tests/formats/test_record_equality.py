@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.formats.equality import holds_arrays
+from echo_core.formats.record_class import holds_arrays
 
 
 @echo.event
