@@ -10,7 +10,7 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 SOURCES = {
     "code": ["native/code/blocks.c", "native/code/text.c"],
     "links": [
-        *(path for path in sorted(glob("native/core/**/*.c", recursive=True)) if path != "native/core/abi.c"),
+        *(path for path in sorted(glob("native/core/**/*.c", recursive=True)) if "/core/api/" not in path),
         *sorted(glob("native/links/*.c")),
         *sorted(glob("native/streams/*.c")),
         "native/raw_codec.c",

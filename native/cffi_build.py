@@ -26,11 +26,11 @@ if SANITIZER:
     COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZER]
 
 ffi = FFI()
-ffi.cdef(Path("native/core/api.h").read_text(encoding="utf-8"))
+ffi.cdef(Path("native/core/api/api.h").read_text(encoding="utf-8"))
 ffi.set_source(
     "echo_core._c.native",
-    '#include <stdint.h>\n#include "core/api.h"\n',
-    sources=["native/core/abi.c"],
+    '#include <stdint.h>\n#include "core/api/api.h"\n',
+    sources=[*sorted(glob("native/core/api/*.c")), "native/core/clock.c"],
     depends=["native/cffi_build.py", *sorted(glob("native/**/*.h", recursive=True))],
     include_dirs=["native"],
     extra_compile_args=COMPILE_ARGS,

@@ -16,7 +16,7 @@ static int keep_mapped(void *memory, unsigned long size);
 #define GUARD_BYTES SHARED_PAGE_BYTES
 #define MOST_AT_ONCE (3 * RING_BYTES)
 
-static struct shared *memory; /* of all runs */
+static struct shared_rings *memory; /* of all runs */
 
 /* --- in place of core/wires/memory.c --- */
 
@@ -167,7 +167,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc;
     (void)argv;
     require(start != MAP_FAILED);
-    memory = (struct shared *)(void *)(start + GUARD_BYTES);
+    memory = (struct shared_rings *)(void *)(start + GUARD_BYTES);
     return mprotect(memory, MEMORY_BYTES, PROT_READ | PROT_WRITE);
 }
 

@@ -8,16 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from echo_core._c import native
 from echo_core._c.links import Block, Loan, Mapping, Pool
 
 BLOCK_BYTES = 16384
 BLOCKS = 8
 STREAM = 64
-HOLDERS = 63
 
-# Where native/core/wires/pool.h has what a peer could change.
-HOLDERS_AT = 128
-DATA_AT = 65536
+_LAYOUT = native.ffi.new("struct echo_pool_layout *")
+native.lib.echo_native_pool_layout(BLOCKS, _LAYOUT)
+_LIMITS = native.ffi.new("struct echo_limits *")
+native.lib.echo_native_limits(_LIMITS)
+
+HOLDERS = _LIMITS.max_holders
+
+# Where the memory has what a peer could change.
+HOLDERS_AT = _LAYOUT.holders
+DATA_AT = _LAYOUT.data
 
 
 def bytes_in(buffer: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -7,15 +7,22 @@ import mmap
 import os
 import sys
 
+from echo_core._c import native
 from echo_core._c.links import RingWire, ring_memory
 
-RING_BYTES = 4096
+_LAYOUT = native.ffi.new("struct echo_ring_layout *")
+native.lib.echo_native_ring_layout(_LAYOUT)
+_LIMITS = native.ffi.new("struct echo_limits *")
+native.lib.echo_native_limits(_LIMITS)
 
-# Where native/core/wires/ring.c has what a peer could change.
-SHUT = 128
-DIRECTIONS = 256
-DIRECTION_BYTES = 512
-WRITTEN, TAKEN, BYTES_SIGNAL, ROOM_SIGNAL = range(0, DIRECTION_BYTES, 128)
+RING_BYTES = _LIMITS.min_ring_bytes
+
+# Where the memory has what a peer could change.
+SHUT = _LAYOUT.shut
+DIRECTIONS = _LAYOUT.directions
+DIRECTION_BYTES = _LAYOUT.direction_bytes
+WRITTEN, TAKEN = _LAYOUT.written, _LAYOUT.taken
+BYTES_SIGNAL, ROOM_SIGNAL = _LAYOUT.bytes_signal, _LAYOUT.room_signal
 
 Sides = tuple[RingWire, RingWire, mmap.mmap]
 
@@ -62,5 +69,5 @@ def memory_file(size: int, seals: int) -> int:
     return fd
 
 
-GOOD_SIZE = 65536 + 2 * RING_BYTES
+GOOD_SIZE = _LAYOUT.rings + 2 * RING_BYTES
 GOOD_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

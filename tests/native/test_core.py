@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from echo_core._c import native
+from echo_core.transports.protocol import frames
+
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
 CORE = sorted((NATIVE / "core").rglob("*.c"))
@@ -19,6 +22,7 @@ _CORE = {"core", "core/wires", "core/outbox"}
 INCLUDED_BY_ROOM = {
     "": set[str](),
     "core": set[str](),
+    "core/api": {"core", "core/wires"},
     "core/wires": {"core"},
     "core/outbox": {"core", "core/wires"},
     "links": {"", *_CORE},
@@ -67,3 +71,21 @@ def test_a_header_can_be_included_by_itself(tmp_path: Path) -> None:
         lone = tmp_path / "lone.c"
         lone.write_text(f'#define _GNU_SOURCE\n#include "{path.relative_to(NATIVE)}"\n', encoding="utf-8")
         subprocess.run([*STRICT, "-fsyntax-only", str(lone)], check=True, timeout=60)
+
+
+def test_the_clock_tells_how_fast_it_runs() -> None:
+    """Ticks are nanoseconds, or those of a counter of more than a megahertz."""
+    clock = native.ffi.new("struct echo_clock *")
+    native.lib.echo_native_clock(clock)
+    if clock.is_counter:
+        assert clock.ticks_per_second > 1_000_000
+    else:
+        assert clock.ticks_per_second == 1_000_000_000
+
+
+def test_frames_begin_as_the_protocol_says() -> None:
+    """The numbers that transports/protocol and core both need are the same."""
+    limits = native.ffi.new("struct echo_limits *")
+    native.lib.echo_native_limits(limits)
+    assert limits.first_stream == frames.FIRST_STREAM
+    assert (limits.frame_header_bytes, limits.frame_alignment) == (8, 8)

@@ -20,32 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define RING_MAGIC UINT64_C(0x676e69726f686365) /* "echoring" */
-#define RING_VERSION 1
-
-#define ON_OWN_LINE _Alignas(SHARED_LINE_BYTES)
-
-/* One direction, as both sides see it. Each field has a line of its own, since they change at each transfer. */
-struct direction {
-    ON_OWN_LINE _Atomic uint64_t written;      /* bytes since the beginning; the writer's */
-    ON_OWN_LINE _Atomic uint64_t taken;        /* the reader's */
-    ON_OWN_LINE _Atomic uint32_t bytes_signal; /* who waits for bytes sleeps on it */
-    ON_OWN_LINE _Atomic uint32_t room_signal;  /* who waits for room sleeps on it */
-};
-
-/* The start of the memory. */
-struct shared {
-    uint64_t magic;
-    uint32_t version;
-    uint32_t reserved;
-    uint64_t ring_bytes;
-    ON_OWN_LINE _Atomic uint32_t is_shut[2]; /* by which side; rarely written, read at each transfer */
-    _Atomic uint32_t only_processor[2];      /* that the side may run on, plus 1; 0: there are several */
-    struct direction directions[2];          /* by the side that writes it */
-};
-_Static_assert(sizeof(struct shared) <= SHARED_PAGE_BYTES, "the rings begin behind it");
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock would be in one process only");
-
 /* Where one side writes, or reads. Touched by one thread at a time, but for the atomic count. */
 struct port {
     ON_OWN_LINE struct direction *direction; /* borrowed from the memory, as is the next */
@@ -57,12 +31,12 @@ struct port {
 
 struct ring {
     struct wire wire;
-    struct shared *shared; /* owned mapping */
-    uint64_t ring_bytes;   /* a power of two */
-    int side;              /* 0 or 1 */
-    int64_t spin_ns;       /* how long a wait looks before it sleeps */
-    _Atomic int is_shut;   /* by this side; the peer cannot take it back */
-    _Atomic int is_nudged; /* and no await_bytes has ended since */
+    struct shared_rings *shared; /* owned mapping */
+    uint64_t ring_bytes;         /* a power of two */
+    int side;                    /* 0 or 1 */
+    int64_t spin_ns;             /* how long a wait looks before it sleeps */
+    _Atomic int is_shut;         /* by this side; the peer cannot take it back */
+    _Atomic int is_nudged;       /* and no await_bytes has ended since */
     struct port out, in;
 };
 
@@ -129,7 +103,7 @@ static uint32_t processor_of_thread(void)
     return processor + 1;
 }
 
-static void tell_processor(struct shared *shared, int side)
+static void tell_processor(struct shared_rings *shared, int side)
 {
     atomic_store_explicit(&shared->only_processor[side], processor_of_thread(), memory_order_relaxed);
 }
@@ -362,7 +336,7 @@ static const struct wire_operations ring_operations = {
     .free = ring_free,
 };
 
-static struct port port_at(struct shared *shared, uint64_t ring_bytes, int side)
+static struct port port_at(struct shared_rings *shared, uint64_t ring_bytes, int side)
 {
     uint8_t *rings = (uint8_t *)shared + SHARED_PAGE_BYTES;
 
@@ -370,7 +344,7 @@ static struct port port_at(struct shared *shared, uint64_t ring_bytes, int side)
 }
 
 /* Takes the mapping over, unless it returns NULL: no memory. */
-static struct wire *ring_new(struct shared *shared, uint64_t ring_bytes, int side, int64_t spin_ns)
+static struct wire *ring_new(struct shared_rings *shared, uint64_t ring_bytes, int side, int64_t spin_ns)
 {
     struct ring *ring = aligned_alloc(SHARED_LINE_BYTES, sizeof *ring);
 
@@ -394,7 +368,7 @@ static int is_ring_size(uint64_t ring_bytes)
 
 int echo_ring_create(uint64_t ring_bytes)
 {
-    struct shared *shared;
+    struct shared_rings *shared;
     int fd;
 
     if (!is_ring_size(ring_bytes))
@@ -417,7 +391,7 @@ int echo_ring_create(uint64_t ring_bytes)
 }
 
 /* NULL, and *ring_bytes: what the memory begins with is the start of rings that fill it. */
-static const char *refusal_of(const volatile struct shared *shared, uint64_t size, uint64_t *ring_bytes)
+static const char *refusal_of(const volatile struct shared_rings *shared, uint64_t size, uint64_t *ring_bytes)
 {
     *ring_bytes = shared->ring_bytes; /* once: the peer may change it at any time */
     if (shared->magic != RING_MAGIC)
@@ -432,7 +406,7 @@ static const char *refusal_of(const volatile struct shared *shared, uint64_t siz
 struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, const char **refusal)
 {
     uint64_t size, ring_bytes;
-    struct shared *shared;
+    struct shared_rings *shared;
     struct wire *wire;
 
     *refusal = echo_memory_refusal(fd, &size);

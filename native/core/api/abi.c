@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/api.h"
+#include "core/api/api.h"
 
 /* The distance from `before` to `value` is the alignment a struct gives to `value`. _Alignof is not
  * asked: gcc 7 and older answer 8 for both types on i386, where a struct puts them at 4. */
