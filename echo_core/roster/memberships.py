@@ -10,7 +10,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -117,7 +117,7 @@ class Membership:
         self.id = id_
         self.name = name
         self.types = types
-        self.handles = 0
+        self.handles = 1  # of who makes it; an interrupt never finds a channel open that nobody could close
         self.is_closing = False
         self.is_proven = False  # whether its key is known to be the channel's
         self.announcements = Announcements()
@@ -128,8 +128,9 @@ class Membership:
         self._ending: list[Origin] = []  # closed, but what they have queued may yet be dropped
         self._gone_sources = SourceStatistics(*[0] * 8)  # so that the channel's counts never fall
         self._gone_sinks = SinkStatistics(*[0] * 10)
-        home.memberships[id_.uid] = self
-        _memberships_by_uid.setdefault(id_.uid, []).append(self)
+        together = _memberships_by_uid.setdefault(id_.uid, [])
+        home.memberships[id_.uid] = self  # no call from here on: Ctrl-C finds it in both, or in neither
+        together += [self]
 
     # -----------------------------------------------------------------------
     # Sources and sinks here
@@ -434,14 +435,17 @@ class Membership:
             msg = f"Expected channel `{self.name}` to be open, it has been closed"
             raise ClosedError(msg)
 
-    def let_go(self, linger_s: float) -> None:
-        """One handle less; the last one closes the channel here."""
+    def let_go(self) -> None:
+        """One handle less; the last one closes the channel here, at once."""
         try:
             with books.changing():
                 self.handles -= 1
-        finally:  # else nobody in this process could open the channel any more
             if self.handles == 0:
-                self.close(linger_s)
+                self.close(0.0)
+        except BaseException:  # an interrupt: else nobody in this process could open the channel any more
+            if self.handles == 0:
+                self.close(0.0)
+            raise
 
     def close(self, linger_s: float) -> None:
         """Everything here ends: sinks at once, sources when what is queued has left or time is up."""
@@ -509,4 +513,4 @@ def _flush(origin: Origin, stream: OutgoingStream, timeout_s: float | None, *, a
 
 def _sum(cls: type[_Counts], counts: Sequence[_Counts]) -> _Counts:
     """Field by field."""
-    return cls(*map(sum, zip(*map(astuple, counts), strict=True)))
+    return cls(**{each.name: sum(getattr(count, each.name) for count in counts) for each in fields(cls)})

@@ -22,7 +22,7 @@ class Opening:
     def __init__(self, home: Home, neighbours: Neighbours) -> None:
         self._home = home
         self._neighbours = neighbours
-        self._joining: set[bytes] = set()  # channels that a thread is joining
+        self._joining: dict[object, bytes] = {}  # the channel that each call of `open` is joining
 
     def create(self, name: str, types: tuple[Format, ...]) -> Membership:
         """A new channel."""
@@ -31,44 +31,53 @@ class Opening:
             id_ = ChannelId.new(self._home.id, self._neighbours.listen())
             membership = Membership(self._home, id_, name, types)
             membership.is_proven = True
-            membership.handles += 1
             return membership
 
     def open(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float) -> Membership:
         """The channel of that id. RefusedError: its creator says no. LinkError: it cannot be reached."""
+        call = object()
+        try:
+            return self._find_or_claim(id_, ways, timeout_s, call) or self._join(id_, ways, timeout_s)
+        finally:  # Ctrl-C can come behind a call, so none stands before `del`
+            if call in self._joining:
+                del self._joining[call]
+            with books.changing():  # wakes who waits for that
+                pass
+
+    def _find_or_claim(
+        self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float, call: object
+    ) -> Membership | None:
+        """What is there, once no other thread is at it; None: it is this call's to join."""
         while True:
             with books.changing():
                 self._demand_open()
                 if self._is_settled(id_.uid):
                     found = self._find(id_, ways)
-                    if found is not None:
-                        found.handles += 1
-                        return found
-                    self._joining.add(id_.uid)
-                    break
+                    if found is None:
+                        self._joining[call] = id_.uid
+                    return found
             books.wait_for(partial(self._is_settled, id_.uid), timeout_s, lambda: f"{id_!r} to be opened")
-        try:
-            return self._join(id_, ways, timeout_s)
-        finally:
-            with books.changing():
-                self._joining.discard(id_.uid)
 
     def _is_settled(self, uid: bytes) -> bool:
         """Whether no other thread is opening the channel, or closing its last handle."""
         known = self._home.memberships.get(uid)
-        return uid not in self._joining and (known is None or known.handles > 0)
+        return uid not in self._joining.values() and (known is None or known.handles > 0)
 
     def _find(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
         """What this process has already, unless it is to be joined again."""
         self._neighbours.listen()
-        known = self._home.memberships.get(id_.uid) or self._join_in_process(id_, ways)
+        known = self._home.memberships.get(id_.uid)
         if known is not None:
             _demand_key(known, id_)
-            return None if self._is_cut_off(known) else known
-        if id_.node == self._home.id:  # nobody else could be asked
+            if self._is_cut_off(known):
+                return None
+            known.handles += 1
+            return known
+        joined = self._join_in_process(id_, ways)
+        if joined is None and id_.node == self._home.id:  # nobody else could be asked
             msg = f"this process refused the channel {id_!r}: it has created the channel, and closed it"
             raise RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL))
-        return None
+        return joined
 
     def _is_cut_off(self, membership: Membership) -> bool:
         """Whether all others of a channel are gone, its creator too; they may be back, if by a link."""
@@ -79,7 +88,7 @@ class Opening:
     def _join_in_process(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
         """The channel of another node of this process, which events reach without a link."""
         others = [other for other in here(id_.uid) if other.home.joins_in_process and other.is_proven]
-        if "process" not in ways or not others:
+        if not (self._home.joins_in_process and "process" in ways and others):
             return None
         _demand_key(others[0], id_)
         membership = Membership(self._home, id_, others[0].name, others[0].types)
@@ -90,13 +99,16 @@ class Opening:
 
     def _join(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float) -> Membership:
         with books.changing():
-            membership = self._home.memberships.get(id_.uid) or Membership(self._home, id_, "", ())
-            membership.handles += 1
+            membership = self._home.memberships.get(id_.uid)
+            if membership is None:
+                membership = Membership(self._home, id_, "", ())
+            else:
+                membership.handles += 1
         try:
             self._neighbours.join(membership, id_.node, id_.addresses, ways, timeout_s)
         except BaseException as error:
             if not (membership.is_proven and has_gone(error)):  # else the channel goes on without its creator
-                membership.let_go(0.0)
+                membership.let_go()
                 raise
         membership.is_proven = True
         return membership

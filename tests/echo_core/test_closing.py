@@ -145,7 +145,7 @@ def _pair_in_memory() -> tuple[echo.Node, echo.Node]:
 
 
 # Python looks for signals where a function begins, and behind a call of C: there a profiler is asked, too.
-_CLOSED_TWICE = """
+_INTERRUPTED = """
 def interrupting(moment):
     left = moment
     def look(frame, event, _):
@@ -156,16 +156,18 @@ def interrupting(moment):
             raise KeyboardInterrupt
     return look
 
-def is_interrupted(close, moment):
+def is_interrupted(call, moment):
     sys.setprofile(interrupting(moment))
     try:
-        close()
+        call()
     except KeyboardInterrupt:
         return True
     finally:
         sys.setprofile(None)
     return False
+"""
 
+_CLOSED_TWICE = """
 def is_refused(event):
     try:
         source.submit(event)
@@ -208,8 +210,42 @@ say(moment > 10)
 @pytest.mark.parametrize("what", ["sink", "source", "channel", "node"])
 def test_what_an_interrupt_leaves_open_the_next_close_closes(what: str) -> None:
     """Wherever it comes."""
-    with Actor(_CLOSED_TWICE, what) as actor:
+    with Actor(_INTERRUPTED + _CLOSED_TWICE, what) as actor:
         assert actor.demand_quiet_end() == "True\n"
+
+
+_OPENED_AGAIN = """
+opened = []
+def attempt():
+    with contextlib.suppress(echo.RefusedError):
+        opened.append(there.open_channel(channel.id, timeout_s=5))
+
+here = echo.Node(transports=[sys.argv[1]])
+moment, has_more = 0, True
+while has_more:
+    moment += 1
+    there = echo.Node(transports=[sys.argv[1]])
+    channel = here.create_channel("test", Plain)
+    if sys.argv[1] == "tcp":
+        there.open_channel(here.create_channel("kept").id)
+        channel.close()
+    has_more = is_interrupted(attempt, moment)
+    attempt()
+    for handle in opened:
+        handle.close()
+    channel.close()
+    there.close()
+here.close()
+say(moment > 10)
+"""
+
+
+@pytest.mark.parametrize("transport", ["process", "tcp"], ids=["taken", "refused"])
+def test_what_an_interrupt_keeps_from_opening_can_be_opened_again(transport: str) -> None:
+    """Wherever it comes: no other call waits for the one that has ended."""
+    with Actor(_INTERRUPTED + _OPENED_AGAIN, transport) as actor:
+        code, out, err = actor.end()  # an interrupt between two frames may cost the link, which is logged
+        assert (code, out) == (0, "True\n"), err
 
 
 @pytest.mark.usefixtures("without_collector")
