@@ -54,6 +54,7 @@ class Channel(Closing, Generic[T]):
 
     @property
     def name(self) -> str:
+        """What its creator has called it."""
         return self._membership.name
 
     @property

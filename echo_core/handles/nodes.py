@@ -103,6 +103,7 @@ class Node(Closing):
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called, or this process is a fork of the one that made the node."""
         return self._home.is_closed
 
     # -----------------------------------------------------------------------
@@ -115,10 +116,15 @@ class Node(Closing):
     def create_channel(self, name: str, /) -> Channel[Any]: ...
 
     def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
-        """A new channel. With types, only those that fit one of them may be sent and received on it.
+        """A new channel.
+
+        `name`: what logs and statistics call it. `types`: event classes; with any, only what fits one of them
+        may be sent and received.
 
         `ChannelError`: the name or the number of types is wrong. `FormatError`: a class cannot be laid out.
         `ClosedError`: the node is closed. `LinkError`: it cannot listen.
+
+            channel = node.create_channel("particles", Particle)
         """
         demand_name(name)
         if len(types) > MAX_TYPES:
@@ -132,13 +138,16 @@ class Node(Closing):
     ) -> Channel[Any]:
         """The channel of that id, wherever it was created.
 
-        `transport`: how to reach its creator, if not in the best way there is; an existing link is used all
-        the same. `timeout_s`: how long that may take, `Limits.connect_s` by default. A channel that is open
-        in this process gets another handle, whether its creator is gone or not.
+        `id_`: the text of `Channel.id`. `transport`: how to reach its creator, if not in the best way there
+        is; an existing link is used all the same. `timeout_s`: how long that may take, `Limits.connect_s` by
+        default. A channel that is open in this process gets another handle, whether its creator is gone or
+        not.
 
         `ChannelError`: the id is damaged. `RefusedError`: the creator refused, or has closed the channel;
         `code` says why. `LinkError`: it cannot be reached. `TimedOutError`: it does not answer.
         `ClosedError`: the node is closed.
+
+            channel = node.open_channel(id_, timeout_s=2)
         """
         parsed = ChannelId.parse(id_)
         ways = self._home.place.transports if transport is None else checked([transport])

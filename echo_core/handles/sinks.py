@@ -44,6 +44,8 @@ class Sink(Closing, Generic[T]):
 
         `TimedOutError`: none has come within `timeout_s` (None: no limit). `ClosedError`: none is left,
         and none will come. `ChannelError`: the sink has a handler.
+
+            particle = channel.sink(Particle).get(timeout_s=2)
         """
         try:
             queue = self._queue or self._own_queue()
@@ -77,6 +79,8 @@ class Sink(Closing, Generic[T]):
 
         `IncompatibleError`: only sources are there whose type the sink cannot take. `TimedOutError`: after
         `timeout_s` (None: no limit). `ClosedError`: the sink is closed, or has been meanwhile.
+
+            sink.wait_matched(2)
         """
         target = self._target
         what = f"{sources} sources for a sink on `{self._membership.name}`"
@@ -106,6 +110,7 @@ class Sink(Closing, Generic[T]):
 
     @property
     def is_closed(self) -> bool:
+        """Whether it, its channel or its node is closed."""
         return self._target.is_closed
 
     def statistics(self) -> SinkStatistics:

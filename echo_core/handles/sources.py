@@ -60,6 +60,8 @@ class Source(Closing, Generic[T]):
         """Sends records of fixed size that lie side by side in a buffer, in this source's own layout.
 
         `records`: bytes, or anything with the buffer protocol. Errors are those of `submit`.
+
+            source.submit_records(file.read(100 * source.format.size_bytes))
         """
         self._origin.outlet.submit_records(records)
 
@@ -68,6 +70,10 @@ class Source(Closing, Generic[T]):
 
         Where other processes share memory with this one and some is free, it lies there, and they read it in
         place: nothing is copied. Its content is whatever was there.
+
+            array = source.loan(1000)
+            array["temperature"] = 300.0
+            source.submit_array(array)
         """
         dtype = self.format.dtype
         pool = self._origin.outlet.pool
@@ -79,6 +85,8 @@ class Source(Closing, Generic[T]):
 
         `IncompatibleError`: only sinks are there that cannot take this source's type. `TimedOutError`: after
         `timeout_s` (None: no limit). `ClosedError`: the source is closed, or has been meanwhile.
+
+            source.wait_matched(2)
         """
         origin = self._origin
         what = f"{sinks} sinks for `{origin.format.name}` on `{self._membership.name}`"
@@ -103,6 +111,8 @@ class Source(Closing, Generic[T]):
 
         `LinkError`, once: a link was lost since the last flush, with events that may not have arrived.
         `TimedOutError`: after `timeout_s` (None: no limit). `ClosedError`: the source is closed.
+
+            source.flush(timeout_s=2)
         """
         origin = self._origin
         if origin.is_closed:
@@ -133,6 +143,7 @@ class Source(Closing, Generic[T]):
 
     @property
     def is_closed(self) -> bool:
+        """Whether it, its channel or its node is closed."""
         return self._origin.is_closed
 
     @property
