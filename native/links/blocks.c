@@ -106,7 +106,8 @@ static void fill(struct block *block, const uint8_t *bytes)
     Py_END_ALLOW_THREADS
 }
 
-/* A link may have one loan, or half of a pool: one whose reader stands still leaves the rest to the others. */
+/* A link may hold one loan, however large, or at most half of the pool: a reader that has stopped then leaves blocks
+ * for the other links. */
 static int has_its_share(struct pool *pool, unsigned holder, uint32_t more)
 {
     uint64_t share = pool->memory.blocks > 1 ? pool->memory.blocks / 2 : 1;

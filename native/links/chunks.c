@@ -160,8 +160,9 @@ size_t echo_intake_prepare(struct intake *intake, size_t need)
     return current_chunk(intake)->capacity - intake->end;
 }
 
-/* A queue's bound counts what is in view; and a chunk for large frames is soon all that a process has. A handler mostly
- * lets go before the next read, and then the bytes of a chunk of the usual size need no copy. */
+/* A queued view pins its whole chunk, but only the view counts against the queue's limit: so a small view of a queue is
+ * copied. Chunks for large frames are few and large, so a small view copies there too. A handler mostly drops its view
+ * before the next read, which then uses a chunk of the usual size again: no copy is needed. */
 int echo_chunk_may_be_kept(PyObject *object, Py_ssize_t size, int is_queued)
 {
     size_t capacity = ((struct chunk *)(void *)object)->capacity;

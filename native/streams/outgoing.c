@@ -9,8 +9,8 @@
 
 #include <errno.h>
 
-/* How long a large frame waits for a full wire before it is copied to the backlog. A reader that is busy
- * takes less; a copy costs as much as the write. */
+/* How long a large frame waits for room on the wire before it is copied to the backlog. A reader that is only busy
+ * makes room sooner than that, and the copy would cost as much as the write. */
 #define LARGE_PATIENCE_NS 10000000
 
 /* As echo_link_check, which is called to say why only. */
@@ -84,7 +84,8 @@ static enum done queue(struct put *put)
     return DONE;
 }
 
-/* A large frame waits until all is written, to go to the wire from where it lies; others until half is. */
+/* A large frame waits until the outbox is empty, and is then written from the caller's memory without a copy. Smaller
+ * ones wait until half of the backlog is free, so that a blocked source is not woken for every event (hysteresis). */
 static int has_room(const struct put *put)
 {
     const struct outgoing *outgoing = put->outgoing;

@@ -14,8 +14,9 @@ struct outbox;
 
 /* --- tallies: what one source has dropped on its ways, also on those that are gone --- */
 
-/* Who has dropped an event may be the last that knows of the way: a thread that was about to put it there, or that
- * waited for room, when the link was lost. malloc'd; no lock, no Python. */
+/* Counts dropped events of a source. It is reference-counted, as it must outlive both the outlet and its streams: when
+ * a link is lost, a thread that was about to put an event, or waited for room, may hold the last reference to the
+ * stream, and still has to count the drop. malloc'd; atomics, no lock. */
 struct tally {
     _Atomic uint64_t dropped;
     _Atomic unsigned users; /* the outlet that made it, and every outgoing that may yet drop something */
