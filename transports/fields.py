@@ -1,4 +1,4 @@
-"""Codecs for the fields of messages: integers, bytes, text and lists.
+"""Messages as dataclasses, and codecs for their fields: integers, bytes, text and lists.
 
 Integers are little-endian. Bytes of fixed size stand alone; text, blobs and lists have a uint32 prefix, which
 is the size in bytes or the number of items. A reader never reads beyond the data, refuses trailing bytes, and
@@ -7,39 +7,34 @@ checks every size against its limit before it allocates anything.
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
 from echo_core.errors import EncodeError, WireError
 
 T = TypeVar("T")
 
 
-class Reader:
+class Reader(io.BytesIO):
     """Bytes with a read position."""
-
-    __slots__ = ("_data", "_position")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
 
     def take(self, size: int) -> bytes:
         """Read the next `size` bytes; WireError if there are fewer."""
-        end = self._position + size
-        if end > len(self._data):
-            msg = f"Expected {end} bytes or more, got {len(self._data)}"
+        taken = self.read(size)
+        if missing := size - len(taken):
+            msg = f"Expected {self.tell() + missing} bytes or more, got {self.tell()}"
             raise WireError(msg)
-        taken = self._data[self._position : end]
-        self._position = end
         return taken
 
     def finish(self) -> None:
         """Raise WireError if bytes are left."""
-        if self._position != len(self._data):
-            msg = f"Expected {self._position} bytes, got {len(self._data)}"
+        if rest := self.read():
+            msg = f"Expected {self.tell() - len(rest)} bytes, got {self.tell()}"
             raise WireError(msg)
 
 
@@ -153,10 +148,39 @@ def _read_aligned(reader: Reader) -> int:
 ALIGNED_U64 = Codec(lambda value: bytes(4) + U64.write(value), _read_aligned)
 
 
-def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
-    """Encode the attributes of a message; EncodeError names the attribute that does not fit its field."""
+class Message:
+    """The root of all messages: dataclasses, whose annotations say how their fields are written.
+
+    Each protocol derives a class for its own, whose kind is 0 and whose `by_kind` finds the others.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[int]
+    word: ClassVar[str]  # what the kind is called: the class's name in capitals
+    by_kind: ClassVar[dict[int, type[Any]]]
+
+    def __init_subclass__(cls, kind: int = 0) -> None:
+        """A dataclass with slots is made twice, the second time with the attributes of the first."""
+        cls.kind = vars(cls).get("kind", kind)
+        cls.word = cls.__name__.upper()
+        if cls.kind:
+            cls.by_kind[cls.kind] = cls
+
+
+M = TypeVar("M", bound=Message)
+
+
+@cache
+def codecs_of(cls: type[Any]) -> dict[str, Codec]:
+    """How the fields of a dataclass are written: `Annotated[..., Codec]`."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(cls)}
+
+
+def write_fields(message: object) -> bytes:
+    """Encode the fields of a dataclass; EncodeError names the one that cannot hold its value."""
     parts: list[bytes] = []
-    for name, codec in codecs.items():
+    for name, codec in codecs_of(cast("Any", type(message))).items():
         try:
             parts.append(codec.write(getattr(message, name)))
         except EncodeError as error:
@@ -164,15 +188,13 @@ def write_fields(codecs: Mapping[str, Codec], message: object) -> bytes:
     return b"".join(parts)
 
 
-def read_fields(codecs: Mapping[str, Codec], data: bytes, *, where: str) -> dict[str, Any]:
-    """Decode a message to values by field name; WireError names the field that is malformed."""
-    reader = Reader(data)
-    values: dict[str, Any] = {}
-    name = ""
+def read_fields(cls: type[M], data: bytes) -> M:
+    """Decode a dataclass; WireError names the field that is malformed."""
+    reader, name, values = Reader(data), "", dict[str, Any]()
     try:
-        for name, codec in codecs.items():
+        for name, codec in codecs_of(cast("Any", cls)).items():
             values[name] = codec.read(reader)
         reader.finish()
     except WireError as error:
-        raise WireError(str(error), path=f"{where}.{name}") from None
-    return values
+        raise WireError(str(error), path=f"{cls.__name__}.{name}") from None
+    return cls(**values)

@@ -26,7 +26,8 @@ MAX_NAME_BYTES = 255  # of a node, a channel or a source, in UTF-8
 MAX_REASON_BYTES = 1024  # of a refusal or a farewell
 MAX_REPORT_BYTES = 64 * 1024  # of the comparison of an incompatible source and sink
 
-# Frames.
+# Frames. Streams have the numbers from FIRST_STREAM on, the kinds of control frames are below.
+FIRST_STREAM = 64
 MAX_CONTROL_BYTES = 128 * 1024  # the payload of a control frame; every message fits
 MIN_PAYLOAD_BYTES = MAX_CONTROL_BYTES  # every peer must accept frames of this size
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024

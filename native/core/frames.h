@@ -20,7 +20,7 @@
 #define FRAME_ALIGNMENT 8
 #define FIRST_STREAM 64
 
-/* The control frames that C code knows; transports/protocol/frames.py has them all. */
+/* The control frames that C code knows; transports/protocol/messages.py has them all. */
 enum kind {
     KIND_LOAN = 1, /* {uint32 stream, uint32 block, uint64 size}: records in the sender's pool */
     KIND_GAP = 2,  /* {uint32 stream, uint32 0, uint64 events}: so many events of the stream were dropped here */

@@ -17,9 +17,9 @@ from echo_core.transports.handshake.exchange import Initiator
 from echo_core.transports.handshake.proofs import Purpose, prove
 from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.frames import scan, write_frame
 from echo_core.transports.protocol.messages import Message
 from echo_core.transports.wires import sockets
+from tests.transports.frames import scan, write_frame
 
 LIMIT_S = 30.0
 STREAM = 64

@@ -14,7 +14,6 @@ import pytest
 import echo_core as echo
 from echo_core.transports import limits
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.frames import HEADER, Kind, write_frame
 from echo_core.transports.protocol.messages import Message
 from tests.echo_core.census import (
     Census,
@@ -29,6 +28,7 @@ from tests.echo_core.channel_events import Other, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
 from tests.echo_core.victims import LIMIT_S, PAYLOAD_BYTES, Victim
+from tests.transports.frames import HEADER, write_frame
 
 MEMORY_BYTES = 64 << 20
 
@@ -58,7 +58,7 @@ BROKEN_RULES = {
     "a frame, got one of stream 0": HEADER.pack(8, 0) + bytes(8),
     "a stream that was asked for": write_frame(STREAM + 9, bytes(16)),
     "a kind of control frame": write_frame(63, b""),
-    "no memory is shared": write_frame(Kind.LOAN, struct.pack("<IIQ", STREAM, 0, 16)),
+    "no memory is shared": write_frame(messages.Loan.kind, struct.pack("<IIQ", STREAM, 0, 16)),
     "records of 16 bytes": write_frame(STREAM, bytes(15)),
     "the number of a format": frame(messages.Source(STREAM + 1, 0, 7, "x")),
     "which is in use": frame(messages.Source(STREAM, 0, 0, "again")),

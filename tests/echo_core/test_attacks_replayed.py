@@ -13,11 +13,11 @@ from echo_core.codegen.machine import engine
 from echo_core.errors import EchoError
 from echo_core.transports import limits
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.frames import write_frame
 from tests.echo_core.census import left_behind, resident_bytes, settled_census, until
 from tests.echo_core.channel_events import Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, Change, HostilePeer, unchanged
+from tests.transports.frames import write_frame
 
 TRANSPORTS = ("tcp", "unix")
 SAMPLE_STEP = 17  # a prime: so the sample falls on every offset within a word

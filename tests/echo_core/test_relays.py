@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core.transports.protocol.frames import write_frame
 from tests.echo_core.census import until
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import LIMIT_S, STREAM, HostilePeer
+from tests.transports.frames import write_frame
 
 
 @echo.event

@@ -16,11 +16,11 @@ from echo_core.transports.handshake.exchange import Handshake, Initiator, Respon
 from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.frames import FIRST_STREAM, Kind, scan, write_frame
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import Farewell, Gap, Refusal, encode
 from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
+from tests.transports.frames import scan, write_frame
 from tests.transports.samples import is_shared
 
 Named = tuple[bytes, str]  # a source: its channel, its name
@@ -117,7 +117,7 @@ class Endpoint:
             self.node.linked(self)
 
     def _take_frame(self, protocol: LinkProtocol, stream: int, payload: bytes) -> None:
-        if stream < FIRST_STREAM:
+        if stream < limits.FIRST_STREAM:
             for heard in protocol.receive(stream, payload):
                 self.node.hear(self, protocol, heard)
             self.pump()
@@ -308,7 +308,7 @@ class Node:
             stream = endpoint.streams.get(named)
             if stream is not None and endpoint.attached.get(stream):
                 if is_dropped:
-                    endpoint.write(write_frame(Kind.GAP, encode(Gap(stream.number, 1))))
+                    endpoint.write(write_frame(Gap.kind, encode(Gap(stream.number, 1))))
                 else:
                     endpoint.write(write_frame(stream.number, number.to_bytes(8, "little")))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from echo_core._c import links
 from echo_core.errors import WireError
-from echo_core.transports.protocol.frames import ALIGNMENT, HEADER, frame_bytes, scan, write_frame
+from tests.transports.frames import ALIGNMENT, HEADER, frame_bytes, scan, write_frame
 
 Scan = Callable[[bytes, int], tuple[list[tuple[int, bytes]], int]]
 SCANNERS: list[Scan] = [scan, links.scan]
@@ -20,7 +20,7 @@ frames = st.lists(st.tuples(st.integers(1, 2**32 - 1), st.binary(max_size=LIMIT)
 
 
 def test_a_frame_is_its_header_its_payload_and_zeros() -> None:
-    """Drawn in frames.py."""
+    """Drawn in frames.h."""
     assert write_frame(64, b"abc").hex(" ") == "03 00 00 00 40 00 00 00 61 62 63 00 00 00 00 00"
     assert write_frame(2**32 - 1, b"").hex(" ") == "00 00 00 00 ff ff ff ff"
 

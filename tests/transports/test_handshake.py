@@ -17,8 +17,8 @@ from echo_core.transports.handshake.words import (
     HEADER,
     Hello,
     Identity,
+    Proof,
     Refused,
-    Step,
     read_words,
     write_words,
 )
@@ -64,7 +64,7 @@ def test_a_handshake_goes_well_byte_by_byte() -> None:
     """However little arrives at once, no more is wanted than belongs to it."""
     near, far = initiator(), responder()
     for data in handshake():
-        hearer: Handshake = far if data[4] in {Step.HELLO, Step.PROOF} else near
+        hearer: Handshake = far if data[4] in {Hello.kind, Proof.kind} else near
         for byte in data:
             assert 0 < hearer.wanted_bytes <= len(data)
             hearer.receive(bytes([byte]))

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from echo_core.transports import limits
-from echo_core.transports.handshake.words import Step
+from echo_core.transports.handshake.words import Words
 from echo_core.transports.protocol import joining, messages
 from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.frames import Kind, scan, write_frame
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import Heard
-from echo_core.transports.protocol.messages import MESSAGES_BY_KIND, Farewell, Refusal, encode
+from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
 from echo_core.transports.protocol.streams import PeerStream
+from tests.transports.frames import scan, write_frame
 from tests.transports.samples import (
     CHANNEL,
     FAR,
@@ -51,19 +51,17 @@ def test_the_handshake_in_the_page_is_what_is_said() -> None:
     assert f"`{established()[0].secret.hex()}`" in PAGE
 
 
-@pytest.mark.parametrize("kind", [Kind.SOURCE, Kind.GAP])
-def test_messages_in_the_page_are_what_is_sent(kind: Kind) -> None:
+@pytest.mark.parametrize("cls", [messages.Source, messages.Gap])
+def test_messages_in_the_page_are_what_is_sent(cls: type[Message]) -> None:
     """Frame and all."""
-    (message,) = [message for message in MESSAGES if message.kind == kind]
-    assert write_frame(kind, encode(message)) == dump(kind.name)
+    (message,) = [message for message in MESSAGES if type(message) is cls]
+    assert write_frame(cls.kind, encode(message)) == dump(cls.word)
 
 
 def test_every_number_has_its_row() -> None:
     """Kinds, steps and codes."""
-    for step in Step:
-        assert f"\n| {step.value} | {step.name} |" in PAGE
-    for kind in MESSAGES_BY_KIND:
-        assert f"\n| {kind} | {Kind(kind).name} |" in PAGE
+    for said in (*Words.by_kind.values(), *Message.by_kind.values()):
+        assert f"\n| {said.kind} | {said.word} |" in PAGE
     for refusal in Refusal:
         assert f"\n| {refusal.value} | {refusal.name} |" in PAGE
     for farewell in Farewell:

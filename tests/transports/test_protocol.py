@@ -14,7 +14,6 @@ from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, prove
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.frames import FIRST_STREAM, Kind
 from echo_core.transports.protocol.link import LinkProtocol, cut
 from echo_core.transports.protocol.link_state import Heard
 from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
@@ -126,7 +125,7 @@ def test_a_format_is_sent_once() -> None:
     for _ in range(3):
         pair.far.offer(pair.far_channel, b"type", "")
     near, _ = pair.exchange()
-    assert kinds(pair.near_frames).count(Kind.FORMAT) == 2
+    assert kinds(pair.near_frames).count(messages.Format.kind) == 2
     assert types_of(near) == [messages.Source] * 3
     assert all(isinstance(stream, PeerStream) and stream.metadata == b"type" for _, stream in near)
 
@@ -136,9 +135,9 @@ def test_a_stream_number_is_used_again_once_it_is_released() -> None:
     pair = Pair().shared()
     channel = pair.far_channel
     first, second = pair.far.offer(channel, b"type", "1"), pair.far.offer(channel, b"type", "2")
-    assert (first.number, second.number) == (FIRST_STREAM, FIRST_STREAM + 1)
+    assert (first.number, second.number) == (limits.FIRST_STREAM, limits.FIRST_STREAM + 1)
     pair.far.close(first)
-    assert pair.far.offer(channel, b"type", "3").number == FIRST_STREAM + 2
+    assert pair.far.offer(channel, b"type", "3").number == limits.FIRST_STREAM + 2
     pair.exchange()
     assert pair.far.offer(channel, b"type", "4").number == first.number
     pair.far.leave(channel)
@@ -201,7 +200,7 @@ def test_a_proof_of_another_link_or_alias_is_none() -> None:
     for message in (other_link, other_alias):
         pair = Pair()
         assert tell(pair.far, message) == []
-        assert kinds(pair.far.take_frames()) == [Kind.REFUSED]
+        assert kinds(pair.far.take_frames()) == [messages.Refused.kind]
 
 
 def test_both_join_at_once() -> None:
@@ -322,7 +321,8 @@ def test_joining_and_leaving_twice_say_nothing_twice() -> None:
     pair.exchange()
     pair.near.leave(channel)
     assert pair.near.take_frames() == []
-    assert kinds(pair.far_frames).count(Kind.JOIN) == kinds(pair.far_frames).count(Kind.LEAVE) == 1
+    said_by_near = kinds(pair.far_frames)
+    assert said_by_near.count(messages.Join.kind) == said_by_near.count(messages.Leave.kind) == 1
 
 
 def test_a_channel_that_the_node_has_forgotten_is_left() -> None:
@@ -362,7 +362,7 @@ def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:
     pair.near.leave(pair.near_channel)
     for message in (messages.Started(number, 5), messages.Gap(number, 1), messages.Closed(number)):
         assert tell(pair.near, message) == []
-    assert kinds(pair.near.take_frames()) == [Kind.LEAVE]
+    assert kinds(pair.near.take_frames()) == [messages.Leave.kind]
 
 
 def test_what_comes_behind_the_own_bye_is_ignored() -> None:
@@ -370,7 +370,7 @@ def test_what_comes_behind_the_own_bye_is_ignored() -> None:
     pair = Pair().shared()
     pair.near.bye(Farewell.UNUSED, "unused")
     pair.near.bye(Farewell.UNUSED, "again")
-    assert kinds(pair.near.take_frames()) == [Kind.BYE]
+    assert kinds(pair.near.take_frames()) == [messages.Bye.kind]
     assert tell(pair.near, messages.Attach(9999, 1)) == []
     with pytest.raises(WireError):
         pair.near.receive(63, b"")
@@ -426,7 +426,7 @@ def test_what_cannot_be_sent_changes_nothing() -> None:
     pair = Pair().shared()
     with pytest.raises(EncodeError):
         pair.near.offer(pair.near_channel, b"type", "x" * 256)
-    assert pair.near.offer(pair.near_channel, b"type", "x" * 255).number == FIRST_STREAM
+    assert pair.near.offer(pair.near_channel, b"type", "x" * 255).number == limits.FIRST_STREAM
     pair.exchange()
     untold: list[Callable[[], Declaration]] = [
         lambda: Declaration(bytes(15)),
@@ -471,7 +471,7 @@ def test_what_was_on_a_link_that_is_over_goes_without_the_collector() -> None:
 # ---------------------------------------------------------------------------------------------------
 # What a peer may not do
 
-STREAM = FIRST_STREAM
+STREAM = limits.FIRST_STREAM
 
 # Said to far, which has joined CHANNEL as alias 0, offered stream 64 and been offered 64 without attaching.
 ILLEGAL: dict[str, Message] = {
@@ -491,8 +491,8 @@ ILLEGAL: dict[str, Message] = {
     "SOURCE on nothing": messages.Source(70, 2, 0, ""),
     "SOURCE with a format that was not sent": messages.Source(70, 0, 1, ""),
     "SOURCE with a stream in use": messages.Source(STREAM, 0, 0, ""),
-    "SOURCE with the number of a kind": messages.Source(FIRST_STREAM - 1, 0, 0, ""),
-    "SOURCE with a stream out of bounds": messages.Source(FIRST_STREAM + limits.MAX_STREAMS, 0, 0, ""),
+    "SOURCE with the number of a kind": messages.Source(limits.FIRST_STREAM - 1, 0, 0, ""),
+    "SOURCE with a stream out of bounds": messages.Source(limits.FIRST_STREAM + limits.MAX_STREAMS, 0, 0, ""),
     "ATTACH to what was not offered": messages.Attach(STREAM + 1, 1),
     "DROPPED of what was not offered": messages.Dropped(STREAM + 1, 1),
     "UNREACHABLE of what was not offered": messages.Unreachable(STREAM + 1, ""),
@@ -555,11 +555,11 @@ def test_channels_of_a_link_are_limited() -> None:
     far = LinkProtocol(role=Role.RESPONDER, secret=SECRET, declaration_of=lambda _: Declaration(KEY))
     for i in range(limits.MAX_CHANNELS - 1):
         far.join((2 * i).to_bytes(16, "little"))  # kept by the link while it is on it
-    assert set(kinds(far.take_frames())) == {Kind.JOIN}
+    assert set(kinds(far.take_frames())) == {messages.Join.kind}
     assert tell(far, join(0, bytes(15) + b"1"))
-    assert kinds(far.take_frames()) == [Kind.JOINED, Kind.DECLARED]
+    assert kinds(far.take_frames()) == [messages.Joined.kind, messages.Declared.kind]
     assert tell(far, join(2, bytes(15) + b"2")) == []
-    assert kinds(far.take_frames()) == [Kind.REFUSED]
+    assert kinds(far.take_frames()) == [messages.Refused.kind]
     with pytest.raises(LinkError, match="16384"):
         far.join(bytes(15) + b"3")
 
@@ -567,7 +567,7 @@ def test_channels_of_a_link_are_limited() -> None:
 def test_streams_of_a_link_are_limited() -> None:
     """In each direction."""
     pair = Pair().shared()
-    last = FIRST_STREAM + limits.MAX_STREAMS - 1
+    last = limits.FIRST_STREAM + limits.MAX_STREAMS - 1
     streams = [pair.far.offer(pair.far_channel, b"type", "") for _ in range(limits.MAX_STREAMS)]
     assert streams[-1].number == last
     with pytest.raises(LinkError, match="65536"):
@@ -656,7 +656,7 @@ def test_a_recorded_session_can_be_replayed() -> None:
     frames = session()
     replayed(frames)
     assert len(set(kinds(frames))) >= 13
-    assert frames[-1][0] == Kind.BYE
+    assert frames[-1][0] == messages.Bye.kind
 
 
 def test_a_session_with_a_frame_left_out_or_doubled_breaks_nothing() -> None:

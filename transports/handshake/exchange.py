@@ -17,11 +17,11 @@ half-open connections, with the values in limits.py.
 
 from __future__ import annotations
 
-import abc
+import contextlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 from echo_core.errors import LinkError, RefusedError, WireError
 from echo_core.transports import limits
@@ -29,16 +29,15 @@ from echo_core.transports.handshake.proofs import Purpose, Role, check_key, is_p
 from echo_core.transports.handshake.words import (
     HEADER,
     MAGIC,
+    VERSIONS,
     Hello,
     Identity,
     Proof,
     Ready,
     Refused,
-    Step,
     Welcome,
     Words,
     read_words,
-    versions_of,
     write_words,
 )
 from echo_core.transports.protocol.messages import Refusal, word_of
@@ -82,27 +81,29 @@ def duplicate(own_id: bytes, peer_id: bytes, *, is_linked: bool, is_proving: boo
 Admit = Callable[[Identity], Refusal | None]
 
 
-class Handshake(abc.ABC):
+_Talk = Generator[type[Words], tuple[Any, bytes], None]
+
+
+class Handshake:
     """Common to both sides: assemble messages one at a time, check their headers, refuse."""
 
-    def __init__(self, own: Identity, first: Step) -> None:
+    def __init__(self, own: Identity, admit: Admit, nonce: bytes | None, talk: _Talk) -> None:
+        """`talk` yields which message has to come next, and is sent it, decoded and as bytes."""
         self.established: Established | None = None
+        self.is_over = False  # successfully or not
         self._own = own
-        self._expected = first
+        self._admit = admit
+        self._nonce = nonce or os.urandom(limits.NONCE_BYTES)
         self._received = bytearray()
         self._to_send = b""
         self._said = b""  # all messages so far, of both sides; the input of the proofs
-        self._is_over = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the handshake has ended, successfully or not."""
-        return self._is_over
+        self._talk = talk
+        self._expected = next(talk)
 
     @property
     def wanted_bytes(self) -> int:
         """How many bytes `receive` needs next; 0 after the end."""
-        if self._is_over:
+        if self.is_over:
             return 0
         if len(self._received) < HEADER.size:
             return HEADER.size - len(self._received)
@@ -120,45 +121,26 @@ class Handshake(abc.ABC):
         WireError: the peer violates the protocol. RefusedError: one of the two sides refuses. LinkError: the
         connection has ended.
         """
-        if self._is_over or len(data) > self.wanted_bytes:
+        if self.is_over or len(data) > self.wanted_bytes:
             msg = f"Expected at most {self.wanted_bytes} bytes, got {len(data)}"
             raise LinkError(msg)
         try:
             if not data:
-                msg = f"The peer closed the connection where {self._expected.name} was expected"
+                msg = f"The peer closed the connection where {self._expected.word} was expected"
                 raise LinkError(msg) from EOFError()  # lets callers tell this from other errors
-            self._collect(data)
+            self._received += data
+            self._check_header()
+            if self.wanted_bytes == 0:
+                message, self._received = bytes(self._received), bytearray()
+                self._take(message)
         except (WireError, LinkError):
-            self._is_over = True
+            self.is_over = True
             raise
 
     def refuse(self, code: Refusal) -> None:
         """Refuse the peer, at any time before the end. The handshake is over."""
         self._to_send += write_words(Refused(code, _REASONS[code]))
-        self._is_over = True
-
-    def _collect(self, data: bytes) -> None:
-        self._received += data
-        self._check_header()
-        if self.wanted_bytes == 0:
-            message = bytes(self._received)
-            self._received.clear()
-            self._take(message)
-
-    def _take(self, message: bytes) -> None:
-        _, step, _ = HEADER.unpack_from(message)
-        if step == Step.HELLO:
-            self._check_versions(message)
-        words = read_words(message)
-        if isinstance(words, Refused):
-            _raise_refused(words)
-        self._accept(words, message)
-
-    def _check_versions(self, hello: bytes) -> None:
-        """Checked before the other fields: their meaning is known only if the version is supported."""
-        versions = versions_of(hello)
-        if versions is not None and not versions[0] <= VERSION <= versions[1]:
-            self._refuse(Refusal.VERSION)
+        self.is_over = True
 
     def _check_header(self) -> None:
         start = bytes(self._received[: len(MAGIC)])
@@ -168,22 +150,44 @@ class Handshake(abc.ABC):
         if len(self._received) < HEADER.size:
             return
         _, step, size = HEADER.unpack_from(self._received)
-        if step not in {self._expected, Step.REFUSED}:
-            msg = f"Expected {self._expected.name}, got step {step}"
+        if step not in {self._expected.kind, Refused.kind}:
+            msg = f"Expected {self._expected.word}, got step {step}"
             raise WireError(msg)
         if not HEADER.size <= size <= limits.MAX_HANDSHAKE_BYTES:
             limit = limits.MAX_HANDSHAKE_BYTES
-            msg = f"Expected {self._expected.name} of {HEADER.size} to {limit} bytes, got {size}"
+            msg = f"Expected {self._expected.word} of {HEADER.size} to {limit} bytes, got {size}"
             raise WireError(msg)
 
-    @abc.abstractmethod
-    def _accept(self, words: Words, message: bytes) -> None:
-        """Process a message of the expected step."""
+    def _take(self, message: bytes) -> None:
+        _, step, _ = HEADER.unpack_from(message)
+        # The versions come first: the meaning of other fields is known only if this one is supported.
+        if step == Hello.kind and len(message) >= HEADER.size + VERSIONS.size:
+            lowest, highest = VERSIONS.unpack_from(message, HEADER.size)
+            self._demand(lowest <= VERSION <= highest, Refusal.VERSION)
+        words = read_words(message)
+        if isinstance(words, Refused):
+            text = words.text if words.text.isprintable() else repr(words.text)
+            msg = f"The peer refused the link: {text}"
+            raise RefusedError(msg, code=word_of(words.code))
+        with contextlib.suppress(StopIteration):  # it was the last one
+            self._expected = self._talk.send((words, message))
 
     def _say(self, words: Words) -> None:
         data = write_words(words)
         self._said += data
         self._to_send += data
+
+    def _demand(self, is_met: bool, otherwise: Refusal) -> None:
+        if not is_met:
+            self._refuse(otherwise)
+
+    def _demand_proof(
+        self, purpose: Purpose, key: bytes, peer: Identity, proof: bytes, *unsaid: bytes
+    ) -> None:
+        """And that the node has nothing against the peer."""
+        self._demand(is_proven(proof, purpose, key, self._said, *unsaid), Refusal.WRONG_KEY)
+        if refusal := self._admit(peer):
+            self._refuse(refusal)
 
     def _refuse(self, code: Refusal) -> NoReturn:
         self.refuse(code)
@@ -193,7 +197,7 @@ class Handshake(abc.ABC):
     def _establish(self, role: Role, version: int, peer: Identity, channel_id: bytes, key: bytes) -> None:
         secret = prove(Purpose.SECRET, key, self._said)
         self.established = Established(role, version, peer, channel_id, secret)
-        self._is_over = True
+        self.is_over = True
 
 
 class Initiator(Handshake):
@@ -203,36 +207,20 @@ class Initiator(Handshake):
         self, own: Identity, channel_id: bytes, key: bytes, *, admit: Admit, nonce: bytes | None = None
     ) -> None:
         """`admit` is called before this side sends its proof. Tests pass a nonce."""
-        super().__init__(own, Step.WELCOME)
         check_key(key)
-        self._channel_id = channel_id
-        self._key = key
-        self._admit = admit
-        self._welcome: Welcome | None = None
-        nonce = nonce or os.urandom(limits.NONCE_BYTES)
-        self._say(Hello(LOWEST_VERSION, VERSION, channel_id, nonce, own))
+        super().__init__(own, admit, nonce, self._initiate(channel_id, key))
 
-    def _accept(self, words: Words, message: bytes) -> None:
-        if isinstance(words, Welcome):
-            self._accept_welcome(words, message)
-        elif self._welcome is not None:
-            welcome = self._welcome
-            self._establish(Role.INITIATOR, welcome.version, welcome.identity, self._channel_id, self._key)
-
-    def _accept_welcome(self, welcome: Welcome, message: bytes) -> None:
-        if not LOWEST_VERSION <= welcome.version <= VERSION:
-            self._refuse(Refusal.VERSION)
-        if welcome.identity.node_id == self._own.node_id:
-            self._refuse(Refusal.SAME_NODE)
+    def _initiate(self, channel_id: bytes, key: bytes) -> _Talk:
+        self._say(Hello(LOWEST_VERSION, VERSION, channel_id, self._nonce, self._own))
+        welcome, message = yield Welcome
+        self._demand(LOWEST_VERSION <= welcome.version <= VERSION, Refusal.VERSION)
+        self._demand(welcome.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
         unproven = message[: -limits.PROOF_BYTES]
-        if not is_proven(welcome.proof, Purpose.WELCOME, self._key, self._said, unproven):
-            self._refuse(Refusal.WRONG_KEY)
-        if refusal := self._admit(welcome.identity):
-            self._refuse(refusal)
+        self._demand_proof(Purpose.WELCOME, key, welcome.identity, welcome.proof, unproven)
         self._said += message
-        self._welcome = welcome
-        self._say(Proof(prove(Purpose.PROOF, self._key, self._said)))
-        self._expected = Step.READY
+        self._say(Proof(prove(Purpose.PROOF, key, self._said)))
+        yield Ready
+        self._establish(Role.INITIATOR, welcome.version, welcome.identity, channel_id, key)
 
 
 class Responder(Handshake):
@@ -247,44 +235,20 @@ class Responder(Handshake):
         nonce: bytes | None = None,
     ) -> None:
         """`key_of` looks up a channel's key; `admit` is called after the peer's proof. Tests pass a nonce."""
-        super().__init__(own, Step.HELLO)
-        self._key_of = key_of
-        self._admit = admit
-        self._nonce = nonce or os.urandom(limits.NONCE_BYTES)
-        self._hello: Hello | None = None
-        self._key = b""
+        super().__init__(own, admit, nonce, self._respond(key_of))
 
-    def _accept(self, words: Words, message: bytes) -> None:
-        if isinstance(words, Hello):
-            self._accept_hello(words, message)
-        elif isinstance(words, Proof) and self._hello is not None:
-            self._accept_proof(self._hello, words, message)
-
-    def _accept_hello(self, hello: Hello, message: bytes) -> None:
-        if hello.identity.node_id == self._own.node_id:
-            self._refuse(Refusal.SAME_NODE)
-        key = self._key_of(hello.channel_id)
+    def _respond(self, key_of: Callable[[bytes], bytes | None]) -> _Talk:
+        hello, message = yield Hello
+        self._demand(hello.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
+        key = key_of(hello.channel_id)
         if key is None:
             self._refuse(Refusal.UNKNOWN_CHANNEL)
-        self._key, self._hello = key, hello
         self._said += message
         blank = Welcome(VERSION, self._nonce, self._own, bytes(limits.PROOF_BYTES))
         unproven = write_words(blank)[: -limits.PROOF_BYTES]
-        proof = prove(Purpose.WELCOME, key, self._said, unproven)
-        self._say(Welcome(VERSION, self._nonce, self._own, proof))
-        self._expected = Step.PROOF
-
-    def _accept_proof(self, hello: Hello, proof: Proof, message: bytes) -> None:
-        if not is_proven(proof.proof, Purpose.PROOF, self._key, self._said):
-            self._refuse(Refusal.WRONG_KEY)
-        if refusal := self._admit(hello.identity):
-            self._refuse(refusal)
+        self._say(replace(blank, proof=prove(Purpose.WELCOME, key, self._said, unproven)))
+        proof, message = yield Proof
+        self._demand_proof(Purpose.PROOF, key, hello.identity, proof.proof)
         self._said += message
         self._to_send += write_words(Ready())
-        self._establish(Role.RESPONDER, VERSION, hello.identity, hello.channel_id, self._key)
-
-
-def _raise_refused(refused: Refused) -> NoReturn:
-    text = refused.text if refused.text.isprintable() else repr(refused.text)
-    msg = f"The peer refused the link: {text}"
-    raise RefusedError(msg, code=word_of(refused.code))
+        self._establish(Role.RESPONDER, VERSION, hello.identity, hello.channel_id, key)

@@ -106,7 +106,7 @@ def _printed_step(state: ChannelState, step: Step | None) -> str:
     if step is None:
         return ""
     moves = [] if step.state is state else [step.state.name]
-    says = ["says " + " and ".join(message.kind.name for message in step.says)] if step.says else []
+    says = ["says " + " and ".join(message.word for message in step.says)] if step.says else []
     return ", ".join(moves + says) or "-"
 
 

@@ -1,6 +1,7 @@
 """Messages: the payloads of control frames.
 
 A message is its fields in order, without gaps. The annotation of a field says how it is written (fields.py).
+C code reads and writes LOAN and GAP too (native/core/frames.h).
 What a message does, and when it may come: receiving.py.
 """
 
@@ -8,12 +9,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, get_type_hints
+from typing import Annotated, ClassVar
 
 from echo_core.errors import WireError
 from echo_core.transports import fields, limits
-from echo_core.transports.fields import Codec, read_fields, write_fields
-from echo_core.transports.protocol.frames import Kind
 
 
 class Refusal(enum.IntEnum):
@@ -42,42 +41,36 @@ class Farewell(enum.IntEnum):
 
 # --- the fields ---
 
-NAME = fields.text(limits.MAX_NAME_BYTES)
-REASON = fields.text(limits.MAX_REASON_BYTES)
-ADDRESSES = fields.many(fields.text(limits.MAX_ADDRESS_BYTES), limits.MAX_ADDRESSES)
-
+Uint16 = Annotated[int, fields.U16]
 Uint32 = Annotated[int, fields.U32]
 Uint64 = Annotated[int, fields.U64]
 AlignedUint64 = Annotated[int, fields.ALIGNED_U64]
 ChannelId = Annotated[bytes, fields.fixed(limits.CHANNEL_ID_BYTES)]
 NodeId = Annotated[bytes, fields.fixed(limits.NODE_ID_BYTES)]
-Proof = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
+HostId = Annotated[bytes, fields.fixed(limits.HOST_ID_BYTES)]
+Nonce = Annotated[bytes, fields.fixed(limits.NONCE_BYTES)]
+ProofBytes = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
 Metadata = Annotated[bytes, fields.blob(limits.MAX_METADATA_BYTES)]
-Name = Annotated[str, NAME]
-Reason = Annotated[str, REASON]
+Name = Annotated[str, fields.text(limits.MAX_NAME_BYTES)]
+Reason = Annotated[str, fields.text(limits.MAX_REASON_BYTES)]
 Report = Annotated[str, fields.text(limits.MAX_REPORT_BYTES)]
-Addresses = Annotated[tuple[str, ...], ADDRESSES]
+Addresses = Annotated[
+    tuple[str, ...], fields.many(fields.text(limits.MAX_ADDRESS_BYTES), limits.MAX_ADDRESSES)
+]
 Types = Annotated[tuple[int, ...], fields.many(fields.U32, limits.MAX_TYPES)]
 
 # --- the messages ---
 
-MESSAGES_BY_KIND: dict[int, type[Message]] = {}
 
-
-class Message:
-    """Its class is named as its kind is."""
+class Message(fields.Message):
+    """The payload of a control frame."""
 
     __slots__ = ()
-    kind: ClassVar[Kind]
-
-    def __init_subclass__(cls) -> None:
-        """A class with slots is made twice, and the second is the one that stays."""
-        cls.kind = Kind[cls.__name__.upper()]
-        MESSAGES_BY_KIND[cls.kind] = cls
+    by_kind: ClassVar[dict[int, type[Message]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Loan(Message):
+class Loan(Message, kind=1):
     """Records of a stream that lie in memory which the sender shares."""
 
     stream: Uint32
@@ -86,7 +79,7 @@ class Loan(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap(Message):
+class Gap(Message, kind=2):
     """So many events of the stream were dropped at this place."""
 
     stream: Uint32
@@ -94,24 +87,24 @@ class Gap(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Join(Message):
+class Join(Message, kind=3):
     """The sender wants to share a channel, which both shall call `alias` on this link."""
 
     alias: Uint32
     channel_id: ChannelId
-    proof: Proof
+    proof: ProofBytes
 
 
 @dataclass(frozen=True, slots=True)
-class Joined(Message):
+class Joined(Message, kind=4):
     """The answer to Join: the channel is shared, and the sender knows its key too."""
 
     alias: Uint32
-    proof: Proof
+    proof: ProofBytes
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Message):
+class Refused(Message, kind=5):
     """The other answer to Join."""
 
     alias: Uint32
@@ -120,7 +113,7 @@ class Refused(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(Message):
+class Declared(Message, kind=6):
     """What the sender knows of the channel; `types` are numbers of formats, none where it knows of none."""
 
     alias: Uint32
@@ -129,14 +122,14 @@ class Declared(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Leave(Message):
+class Leave(Message, kind=7):
     """The sender's last word on a channel; the other side answers with its own."""
 
     alias: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Message):
+class Member(Message, kind=8):
     """Another node has joined the channel and can be reached there; without addresses: it is gone."""
 
     alias: Uint32
@@ -145,7 +138,7 @@ class Member(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Format(Message):
+class Format(Message, kind=9):
     """What the sender will mean by a format's number, from 0 on in order; once per link."""
 
     number: Uint32
@@ -153,7 +146,7 @@ class Format(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Message):
+class Source(Message, kind=10):
     """The sender has a source on the channel; its events will come as `stream`."""
 
     stream: Uint32
@@ -163,7 +156,7 @@ class Source(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Attach(Message):
+class Attach(Message, kind=11):
     """The receiver of a stream has so many sinks for it; with none it wants no events."""
 
     stream: Uint32
@@ -171,7 +164,7 @@ class Attach(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(Message):
+class Started(Message, kind=12):
     """Events flow from here on, the next one being number `sequence` of the source."""
 
     stream: Uint32
@@ -179,21 +172,21 @@ class Started(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Closed(Message):
+class Closed(Message, kind=13):
     """The source is closed; this stands behind its last event."""
 
     stream: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class Released(Message):
+class Released(Message, kind=14):
     """The receiver's last word on a closed stream, whose number is free again."""
 
     stream: Uint32
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped(Message):
+class Dropped(Message, kind=15):
     """So many of the stream's events were dropped at a sink, since this was last told."""
 
     stream: Uint32
@@ -201,7 +194,7 @@ class Dropped(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable(Message):
+class Unreachable(Message, kind=16):
     """A sink of the receiver has a type that cannot be reached from the source's; the text says why."""
 
     stream: Uint32
@@ -209,44 +202,36 @@ class Unreachable(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Flush(Message):
+class Flush(Message, kind=17):
     """The sender wants to know when all before this was handed over."""
 
     number: Uint64
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed(Message):
+class Flushed(Message, kind=18):
     """The answer to the Flush of that number."""
 
     number: Uint64
 
 
 @dataclass(frozen=True, slots=True)
-class Bye(Message):
+class Bye(Message, kind=19):
     """The sender's last frame."""
 
     code: Uint32
     text: Reason
 
 
-def _codecs(message: type[Message]) -> dict[str, Codec]:
-    hints = get_type_hints(message, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items() if name != "kind"}
-
-
-_FIELDS = {message: _codecs(message) for message in MESSAGES_BY_KIND.values()}
-
-
 def encode(message: Message) -> bytes:
     """A message's payload; EncodeError for a value that its field cannot hold."""
-    return write_fields(_FIELDS[type(message)], message)
+    return fields.write_fields(message)
 
 
 def decode(kind: int, payload: bytes) -> Message:
     """The message of a control frame; WireError for bytes that are none."""
-    message = MESSAGES_BY_KIND.get(kind)
+    message = Message.by_kind.get(kind)
     if message is None:
-        msg = f"Expected a kind of control frame from 1 to {max(MESSAGES_BY_KIND)}, got {kind}"
+        msg = f"Expected a kind of control frame from 1 to {max(Message.by_kind)}, got {kind}"
         raise WireError(msg)
-    return message(**read_fields(_FIELDS[message], payload, where=message.__name__))
+    return fields.read_fields(message, payload)

@@ -54,7 +54,7 @@ def _find(link: LinkState, message: Message, subject: Subject, states: frozenset
     if about is None or about.state not in states:
         state = "unknown" if about is None else about.state.name.lower()
         what = f"{subject.noun} {getattr(message, subject.number)}, which is {state}"
-        msg = f"Expected no {message.kind.name} for {what}"
+        msg = f"Expected no {message.word} for {what}"
         raise WireError(msg)
     return about
 

@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 from echo_core.errors import LinkError, RefusedError, WireError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role
-from echo_core.transports.protocol.frames import FIRST_STREAM
 from echo_core.transports.protocol.messages import Refusal, Refused, word_of
 
 
@@ -182,7 +181,7 @@ class OwnStreams:
         if len(self._streams) >= limits.MAX_STREAMS:
             msg = f"A link carries at most {limits.MAX_STREAMS} sources of one side"
             raise LinkError(msg)
-        return self._free[0] if self._free else FIRST_STREAM + len(self._streams)
+        return self._free[0] if self._free else limits.FIRST_STREAM + len(self._streams)
 
     def add(self, stream: OwnStream) -> None:
         if self._free:
@@ -207,9 +206,9 @@ class PeerStreams:
 
     def add(self, stream: PeerStream) -> None:
         number = stream.number
-        if not FIRST_STREAM <= number < FIRST_STREAM + limits.MAX_STREAMS:
-            last = FIRST_STREAM + limits.MAX_STREAMS - 1
-            msg = f"Expected a stream from {FIRST_STREAM} to {last}, got {number}"
+        if not limits.FIRST_STREAM <= number < limits.FIRST_STREAM + limits.MAX_STREAMS:
+            last = limits.FIRST_STREAM + limits.MAX_STREAMS - 1
+            msg = f"Expected a stream from {limits.FIRST_STREAM} to {last}, got {number}"
             raise WireError(msg)
         if number in self._streams:
             msg = f"Expected a stream that is free, got {number}, which is in use"
