@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from echo_core._c import native
 from echo_core.codegen import cpython
 from echo_core.codegen.machine import background, cache, engine
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """`event_code` says why code is not compiled for event classes, and is empty where it is."""
+    """`event_code` says why code is not compiled for event classes, and is empty where it is.
+
+    `clock` is what links measure time by.
+    """
 
     target: str
     vector_bytes: int
     event_code: str
+    clock: str
     engine: dict[str, Any]
     cache: dict[str, Any]
     background: dict[str, Any]
@@ -24,6 +29,7 @@ class Diagnostics:
         lines = [
             f"target      {self.target}, shuffles of {self.vector_bytes} bytes",
             f"event code  {self.event_code or 'compiled'}",
+            f"clock       {self.clock}",
         ]
         for name, counts in (("engine", self.engine), ("cache", self.cache), ("background", self.background)):
             lines.append(f"{name:<12}" + ", ".join(f"{count} {what}" for what, count in counts.items()))
@@ -44,7 +50,15 @@ def diagnostics() -> Diagnostics:
         target=f"{target.triple} {target.cpu}",
         vector_bytes=target.vector_bytes,
         event_code=cpython.problem(),
+        clock=_clock(),
         engine=asdict(engine.statistics()),
         cache=asdict(cache.default_cache().statistics()),
         background=asdict(background.statistics()),
     )
+
+
+def _clock() -> str:
+    clock = native.ffi.new("struct echo_clock *")
+    native.lib.echo_native_clock(clock)
+    source = "the processor's counter" if clock.is_counter else "the system's clock"
+    return f"{source}, {clock.ticks_per_second:,} ticks a second"
