@@ -49,7 +49,7 @@ from echo_core.formats.types import (
 )
 
 # One check of a received record, as native/events/records/shapes.c wants it: what, at, size, count, numbers.
-Check = tuple[str, int, int, int, tuple[int, ...]]
+Check = tuple[str, int, int, int, bytes]
 
 # A record that needs more checks than these is not decoded natively.
 MAX_CHECKS = 4096
@@ -242,17 +242,18 @@ def _cost(type_: Type) -> int:
 def _checks(type_: Type, at: int) -> Iterator[Check]:
     match type_:
         case Scalar(kind=Kind.BOOL):
-            yield "?", at, 1, 0, ()
+            yield "?", at, 1, 0, b""
         case Scalar(kind=Kind.CHARS):
-            yield "s", at, type_.size, 0, ()
+            yield "s", at, type_.size, 0, b""
         case Enumeration() if type_.python is not None:
-            yield "e", at, type_.size, 0, tuple(sorted(set(number_by_member(type_).values())))
+            numbers = np.array(sorted(set(number_by_member(type_).values())), np.int64)
+            yield "e", at, type_.size, 0, numbers.tobytes()
         case StaticArray() if _cost(type_.element):
             for i in range(prod(type_.shape)):
                 yield from _checks(type_.element, at + i * type_.element.size)
         case Nullable() if not type_.by_reference:
             inner = list(_checks(type_.element, at))
-            yield "|", at + type_.element.size, 1, len(inner), ()
+            yield "|", at + type_.element.size, 1, len(inner), b""
             yield from inner
         case Record():
             for field in type_.fields:

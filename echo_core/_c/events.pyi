@@ -90,7 +90,7 @@ class ClassCodec(_Shell):
     def install(self, code: Code, encodes: bool, decodes: bool, convert: int, keep_alive: object) -> None: ...
 
 # One check of a received record: what, at, size, count, known numbers.
-_Check: TypeAlias = tuple[str, int, int, int, tuple[int, ...]]
+_Check: TypeAlias = tuple[str, int, int, int, bytes]
 
 # One kept field of fixed size: slot, at, size, the Shape of its values' class.
 _Kept: TypeAlias = tuple[int, int, int, Shape | None]

@@ -57,6 +57,22 @@ static inline void store_number(uint8_t *bytes, int64_t size, int64_t number)
     }
 }
 
+/* Which of the numbers, ascending and at least one, is this one; -1: none is. */
+static inline int64_t find_number(const int64_t *numbers, int64_t count, int64_t number)
+{
+    int64_t low = 0;
+
+    while (count - low > 1) {
+        int64_t middle = low + (count - low) / 2;
+
+        if (numbers[middle] <= number)
+            low = middle;
+        else
+            count = middle;
+    }
+    return numbers[low] == number ? low : -1;
+}
+
 /* How much of a text of fixed size comes before its first NUL. */
 static inline int64_t text_length(const uint8_t *bytes, int64_t size)
 {

@@ -14,6 +14,7 @@ static int take_context(struct code *code, PyObject *objects)
                                       (uintptr_t)echo_write_field, (uintptr_t)echo_read_field};
     Py_ssize_t i, count = PyTuple_Size(objects);
 
+    code->objects = Py_NewRef(objects);
     code->context = PyMem_Calloc((size_t)count + FUNCTIONS, sizeof *code->context);
     if (code->context == NULL) {
         PyErr_NoMemory();
@@ -21,8 +22,7 @@ static int take_context(struct code *code, PyObject *objects)
     }
     memcpy(code->context, functions, sizeof functions);
     for (i = 0; i < count; i++)
-        code->context[FUNCTIONS + i] = Py_NewRef(PyTuple_GetItem(objects, i));
-    code->context_size = FUNCTIONS + count;
+        code->context[FUNCTIONS + i] = PyTuple_GetItem(objects, i);
     return 0;
 }
 
@@ -61,25 +61,21 @@ static PyObject *code_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int code_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct code *code = (struct code *)self;
-    Py_ssize_t i;
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(code->owner);
+    Py_VISIT(code->objects);
     Py_VISIT(code->keep_alive);
-    for (i = FUNCTIONS; i < code->context_size; i++)
-        Py_VISIT(code->context[i]);
     return 0;
 }
 
 static void code_dealloc(PyObject *self)
 {
     struct code *code = (struct code *)self;
-    Py_ssize_t i;
 
     PyObject_GC_UnTrack(self);
-    for (i = FUNCTIONS; i < code->context_size; i++)
-        Py_DECREF(code->context[i]);
     PyMem_Free(code->context);
+    Py_XDECREF(code->objects);
     Py_XDECREF((PyObject *)code->owner);
     Py_XDECREF(code->keep_alive);
     free_instance(self);

@@ -40,7 +40,7 @@ static int set_element(struct value *value, PyObject *element)
 
     if (!Py_IS_TYPE(element, Py_TYPE((PyObject *)value)) || inner->size < 1)
         return refuse("a Value of some size", element);
-    value->element = (struct value *)Py_NewRef(element);
+    value->element = (struct value *)element;
     value->is_fixed = inner->is_fixed;
     value->runs_python = inner->runs_python;
     value->has_after = inner->has_after;
@@ -66,23 +66,19 @@ static int set_members(struct value *value, PyObject *details)
         value->numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(numbers, i));
         if (PyErr_Occurred() != NULL || (i > 0 && value->numbers[i] <= value->numbers[i - 1]))
             return refuse("ascending numbers", numbers);
-        value->members[i] = Py_NewRef(PyTuple_GetItem(members, i));
-        value->count++; /* from here on tp_dealloc sees it */
+        value->members[i] = PyTuple_GetItem(members, i);
     }
+    value->count = PyTuple_Size(members);
     return 0;
 }
 
 /* (read, write) */
 static int set_functions(struct value *value, PyObject *details)
 {
-    PyObject *read, *write;
-
-    if (!PyArg_ParseTuple(details, "OO:Value", &read, &write))
+    if (!PyArg_ParseTuple(details, "OO:Value", &value->read, &value->write))
         return -1;
-    if (!PyCallable_Check(read) || !PyCallable_Check(write))
+    if (!PyCallable_Check(value->read) || !PyCallable_Check(value->write))
         return refuse("two functions", details);
-    value->read = Py_NewRef(read);
-    value->write = Py_NewRef(write);
     value->runs_python = value->is_free = 1;
     return 0;
 }
@@ -165,8 +161,8 @@ static int set_elements(struct value *value, PyObject *details)
     if (is_numpy != (dtype != Py_None) || (!is_numpy && value->count != 1) ||
         (is_numpy && !value->element->is_fixed))
         return refuse("a container that holds the elements", details);
-    value->container = (PyTypeObject *)Py_NewRef(container);
-    value->dtype = is_numpy ? Py_NewRef(dtype) : NULL;
+    value->container = (PyTypeObject *)container;
+    value->dtype = is_numpy ? dtype : NULL;
     value->dtype_name = PyUnicode_InternFromString("dtype");
     value->is_fixed = value->form == FORM_ARRAY && value->element->is_fixed;
     value->is_free = value->is_fixed && value->element->is_free;
@@ -201,20 +197,18 @@ static int is_place(Py_ssize_t at, Py_ssize_t size, Py_ssize_t basicsize)
 static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
 {
     struct member *field = &record->fields[record->count];
-    PyObject *name, *value;
 
-    if (!PyArg_ParseTuple(item, "UO!nnn:Value", &name, Py_TYPE((PyObject *)record), &value, &field->at,
+    if (!PyArg_ParseTuple(item, "UO!nnn:Value", &field->name, Py_TYPE((PyObject *)record), &field->value, &field->at,
                           &field->slot, &field->inlined))
         return -1;
-    field->value = (struct value *)value;
     if (!is_within(field->at, field->value->size, record->size) ||
         !is_place(field->slot, sizeof(PyObject *), basicsize) || field->slot % sizeof(PyObject *) != 0 ||
         !is_place(field->inlined, field->value->size, basicsize) ||
         field->value->last_tie >= record->tie_count)
         return refuse("a field within its record", item);
-    field->name = Py_NewRef(name);
-    Py_INCREF(value);
-    record->count++; /* from here on tp_dealloc sees it */
+    record->count++;
+    if (!field->value->is_free)
+        record->checked[record->checked_count++] = field;
     record->is_fixed &= field->value->is_fixed;
     record->is_free &= field->value->is_free;
     record->runs_python |= field->value->runs_python || (field->slot == 0 && field->inlined == 0);
@@ -222,26 +216,13 @@ static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
     return nest(record, field->value);
 }
 
-static int list_checked_fields(struct value *record)
-{
-    Py_ssize_t i;
-
-    record->checked = new_array(record->count, sizeof *record->checked);
-    if (record->checked == NULL)
-        return -1;
-    for (i = 0; i < record->count; i++) {
-        if (!record->fields[i].value->is_free)
-            record->checked[record->checked_count++] = &record->fields[i];
-    }
-    return 0;
-}
-
 static int add_fields(struct value *record, PyObject *fields, Py_ssize_t basicsize)
 {
     Py_ssize_t i;
 
     record->fields = new_array(PyTuple_Size(fields), sizeof *record->fields);
-    if (record->fields == NULL)
+    record->checked = new_array(PyTuple_Size(fields), sizeof *record->checked);
+    if (record->fields == NULL || record->checked == NULL)
         return -1;
     record->is_fixed = 1;
     record->is_free = record->gap_count == 0;
@@ -249,7 +230,7 @@ static int add_fields(struct value *record, PyObject *fields, Py_ssize_t basicsi
         if (add_field(record, PyTuple_GetItem(fields, i), basicsize) != 0)
             return -1;
     }
-    return list_checked_fields(record);
+    return 0;
 }
 
 /* (at, form) each */
@@ -308,7 +289,7 @@ static int set_record(struct value *value, PyObject *details)
     basicsize = size_attribute(cls, "__basicsize__");
     if (basicsize < 0 || !is_place(value->inlined, value->size, basicsize))
         return refuse("a class with room for the record", cls);
-    value->cls = (PyTypeObject *)Py_NewRef(cls);
+    value->cls = (PyTypeObject *)cls;
     value->can_be_made = can_be_made(cls);
     if (value->can_be_made < 0)
         return -1;
@@ -319,7 +300,7 @@ static int set_record(struct value *value, PyObject *details)
     if (after != Py_None) {
         if (!PyUnicode_Check(after))
             return refuse("the name of a method", after);
-        value->after = Py_NewRef(after);
+        value->after = after;
         value->runs_python = value->has_after = 1;
     }
     value->last_tie = -1;
@@ -375,6 +356,7 @@ int echo_value_fill(struct value *value, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "CnnO!:Value", &form, &value->size, &value->alignment, &PyTuple_Type, &details))
         return -1;
+    value->details = Py_NewRef(details);
     value->form = (char)(form < 128 ? form : 0);
     if (value->size < 1 || value->size > MAX_OFFSET || value->alignment < 1 || value->alignment > 64 ||
         (value->alignment & (value->alignment - 1)) != 0)

@@ -88,19 +88,10 @@ static int normalise_texts(const struct value *value, struct column texts)
     return 1;
 }
 
-static int has_number(const struct value *value, int64_t number)
-{
-    Py_ssize_t i;
-
-    for (i = 0; i < value->count && value->numbers[i] != number; i++)
-        ;
-    return i < value->count;
-}
-
 static int are_members(const struct value *value, struct column members)
 {
     for (; members.count > 0; members.count--, members.bytes += members.stride) {
-        if (!has_number(value, load_number(members.bytes, value->size)))
+        if (find_number(value->numbers, value->count, load_number(members.bytes, value->size)) < 0)
             return 0;
     }
     return 1;

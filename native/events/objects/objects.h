@@ -28,8 +28,8 @@ struct tie {
 
 /* A field of a record, and where instances of exactly the record's class keep it. */
 struct member {
-    PyObject *name;      /* owned str */
-    struct value *value; /* owned */
+    PyObject *name;      /* borrowed from the record's details, as is the next */
+    struct value *value;
     Py_ssize_t at;       /* offset in the record */
     Py_ssize_t slot;     /* offset in the object of a reference; 0: none */
     Py_ssize_t inlined;  /* offset in the object of its bytes, which count where the slot is empty; 0: none */
@@ -42,26 +42,27 @@ struct gap {
 };
 
 /* The Python object: how the values of one type lie in records of this machine. Fixed at creation. It has no
- * tp_clear: a cycle through it leads through a class, which has one. */
+ * tp_clear: a cycle through it leads through a class, which has one. What is borrowed is so from `details`. */
 struct value {
     PyObject ob_base;              /* spelled out: PyObject_HEAD hides it */
+    PyObject *details;             /* owned tuple: what Python says of it */
     char form;                     /* enum form */
-    int is_free;                   /* 1: any bytes will do */
-    int is_fixed;                  /* 1: no variable parts */
-    int runs_python;               /* 1: reading or writing it may run any code */
-    int has_after;                 /* 1: there is a record in it that has `after` */
+    char is_free;                  /* 1: any bytes will do */
+    char is_fixed;                 /* 1: no variable parts */
+    char runs_python;              /* 1: reading or writing it may run any code */
+    char has_after;                /* 1: there is a record in it that has `after` */
     int depth;                     /* Values inside one another, at most MAX_DEPTH */
     Py_ssize_t size;               /* bytes in place */
     Py_ssize_t alignment;          /* of these */
-    PyObject *read, *write;        /* owned; PYTHON */
-    PyObject **members;            /* owned array of owned references; MEMBER */
+    PyObject *read, *write;        /* borrowed; PYTHON */
+    PyObject **members;            /* owned array of borrowed references; MEMBER */
     int64_t *numbers;              /* owned; MEMBER: theirs, ascending */
-    struct value *element;         /* owned; OPTION, REFERENCE, ARRAY, SEQUENCE */
+    struct value *element;         /* borrowed; OPTION, REFERENCE, ARRAY, SEQUENCE */
     struct dimension *dimensions;  /* owned; ARRAY, SEQUENCE */
-    PyTypeObject *container;       /* owned; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
-    PyObject *dtype;               /* owned; of an ndarray of elements; NULL: there are none of them */
+    PyTypeObject *container;       /* borrowed; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
+    PyObject *dtype;               /* borrowed; of an ndarray of elements; NULL: there are none of them */
     PyObject *dtype_name;          /* owned; "dtype" */
-    PyTypeObject *cls;             /* owned; RECORD */
+    PyTypeObject *cls;             /* borrowed; RECORD */
     int can_be_made;               /* RECORD: 1: object.__new__ makes instances of the class */
     struct member *fields;         /* owned; RECORD */
     struct member **checked;       /* owned; RECORD: its fields that are not free */
@@ -69,7 +70,7 @@ struct value {
     struct gap *gaps;              /* owned; RECORD */
     struct code *code;             /* owned; RECORD of fixed size: compiled for the class. NULL: not yet */
     Py_ssize_t inlined;            /* RECORD: offset in an instance of its whole record; 0: none */
-    PyObject *after;               /* owned; RECORD: the name of a method to call on a new one, or NULL */
+    PyObject *after;               /* borrowed; RECORD: the name of a method to call on a new one, or NULL */
     Py_ssize_t last_tie;           /* of its dimensions or its element's; -1: it has none */
     Py_ssize_t count;              /* of members, dimensions or fields */
     Py_ssize_t checked_count;      /* of checked */
@@ -101,8 +102,8 @@ struct code {
     encode_function *encode;
     encode_many_function *encode_many;
     decode_function *decode;
-    PyObject **context;        /* owned array: addresses of functions, then owned references */
-    Py_ssize_t context_size;   /* how many of both */
+    PyObject **context;        /* owned array: addresses of functions, then what `objects` holds */
+    PyObject *objects;         /* owned tuple */
     PyObject *keep_alive;      /* owned; what holds the code */
     int runs_python;           /* 1: it may run any code */
 };

@@ -311,18 +311,9 @@ static PyObject *read_reference(struct in *in, const struct value *value, Py_ssi
 
 static PyObject *read_member(const struct value *value, const uint8_t *bytes)
 {
-    int64_t number = load_number(bytes, value->size);
-    Py_ssize_t low = 0, high = value->count;
+    int64_t found = find_number(value->numbers, value->count, load_number(bytes, value->size));
 
-    while (high - low > 1) {
-        Py_ssize_t middle = low + (high - low) / 2;
-
-        if (value->numbers[middle] <= number)
-            low = middle;
-        else
-            high = middle;
-    }
-    return value->numbers[low] == number ? Py_NewRef(value->members[low]) : NULL;
+    return found >= 0 ? Py_NewRef(value->members[found]) : NULL;
 }
 
 /* A value at its place, as a new reference; NULL, with or without an exception, where there is none. lengths:

@@ -18,70 +18,29 @@ static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static int value_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct value *value = (struct value *)self;
-    Py_ssize_t i;
 
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(value->read);
-    Py_VISIT(value->write);
-    Py_VISIT(value->element);
-    Py_VISIT(value->container);
-    Py_VISIT(value->dtype);
-    Py_VISIT(value->cls);
+    Py_VISIT(value->details);
     Py_VISIT(value->code);
-    for (i = 0; value->members != NULL && i < value->count; i++)
-        Py_VISIT(value->members[i]);
-    for (i = 0; value->fields != NULL && i < value->count; i++)
-        Py_VISIT(value->fields[i].value);
     return 0;
 }
 
 static void value_dealloc(PyObject *self)
 {
     struct value *value = (struct value *)self;
-    Py_ssize_t i;
 
     PyObject_GC_UnTrack(self);
-    for (i = 0; value->members != NULL && i < value->count; i++)
-        Py_DECREF(value->members[i]);
-    for (i = 0; value->fields != NULL && i < value->count; i++) {
-        Py_DECREF(value->fields[i].name);
-        Py_DECREF((PyObject *)value->fields[i].value);
-    }
-    Py_XDECREF(value->read);
-    Py_XDECREF(value->write);
-    Py_XDECREF((PyObject *)value->element);
-    Py_XDECREF((PyObject *)value->container);
-    Py_XDECREF(value->dtype);
-    Py_XDECREF(value->dtype_name);
-    Py_XDECREF((PyObject *)value->cls);
-    Py_XDECREF((PyObject *)value->code);
-    Py_XDECREF(value->after);
     PyMem_Free(value->members);
     PyMem_Free(value->numbers);
     PyMem_Free(value->dimensions);
     PyMem_Free(value->fields);
-    PyMem_Free(value->ties);
     PyMem_Free(value->checked);
+    PyMem_Free(value->ties);
     PyMem_Free(value->gaps);
+    Py_XDECREF(value->dtype_name);
+    Py_XDECREF((PyObject *)value->code);
+    Py_XDECREF(value->details);
     free_instance(self);
-}
-
-static PyObject *value_is_fixed(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct value *)self)->is_fixed);
-}
-
-static PyObject *value_runs_python(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct value *)self)->runs_python);
-}
-
-static PyObject *value_has_after(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct value *)self)->has_after);
 }
 
 static int takes_code(const struct value *value)
@@ -113,14 +72,6 @@ static PyObject *value_takes_code(PyObject *self, void *unused)
     return PyBool_FromLong(takes_code((struct value *)self));
 }
 
-static PyObject *value_cls(PyObject *self, void *unused)
-{
-    PyTypeObject *cls = ((struct value *)self)->cls;
-
-    (void)unused;
-    return Py_NewRef(cls != NULL ? (PyObject *)cls : Py_None);
-}
-
 /* The Values that this one is made of. */
 static PyObject *value_inner(PyObject *self, void *unused)
 {
@@ -137,13 +88,18 @@ static PyObject *value_inner(PyObject *self, void *unused)
     return inner;
 }
 
+static PyMemberDef value_members[] = {
+    {"cls", T_OBJECT, offsetof(struct value, cls), READONLY, PyDoc_STR("The class of a record, or None.")},
+    {"is_fixed", T_BOOL, offsetof(struct value, is_fixed), READONLY, PyDoc_STR("Whether it has no variable parts.")},
+    {"runs_python", T_BOOL, offsetof(struct value, runs_python), READONLY,
+     PyDoc_STR("Whether Python code takes part.")},
+    {"has_after", T_BOOL, offsetof(struct value, has_after), READONLY,
+     PyDoc_STR("Whether a method is called in the end.")},
+    {NULL, 0, 0, 0, NULL}};
+
 static PyGetSetDef value_properties[] = {
-    {"cls", value_cls, NULL, PyDoc_STR("The class of a record, or None."), NULL},
     {"inner", value_inner, NULL, PyDoc_STR("The Values that it is made of."), NULL},
     {"takes_code", value_takes_code, NULL, PyDoc_STR("Whether code for its class would be of use."), NULL},
-    {"is_fixed", value_is_fixed, NULL, PyDoc_STR("Whether it has no variable parts."), NULL},
-    {"runs_python", value_runs_python, NULL, PyDoc_STR("Whether Python code takes part."), NULL},
-    {"has_after", value_has_after, NULL, PyDoc_STR("Whether a method is called in the end."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot value_slots[] = {
@@ -153,6 +109,7 @@ static PyType_Slot value_slots[] = {
     {Py_tp_dealloc, value_dealloc},
     {Py_tp_traverse, value_traverse},
     {Py_tp_methods, value_methods},
+    {Py_tp_members, value_members},
     {Py_tp_getset, value_properties},
     {0, NULL}};
 

@@ -40,21 +40,6 @@ static inline int is_utf8(const uint8_t *bytes, uint32_t size)
     return text != NULL;
 }
 
-static inline int is_known(const struct check *check, int64_t number)
-{
-    uint32_t low = 0, high = check->known_count;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (check->known[middle] <= number)
-            low = middle;
-        else
-            high = middle;
-    }
-    return check->known[low] == number;
-}
-
 /* A true of the sender's may be any number but 0; ours is 1. Returns whether something was changed. */
 static inline int normalise(uint8_t *bytes, uint32_t count)
 {
@@ -85,7 +70,7 @@ static inline int is_readable(const struct shape *shape, uint8_t *record, int *c
         } else if (check->what == 's') {
             if (!is_utf8(bytes, check->size))
                 return 0;
-        } else if (!is_known(check, load_number(bytes, check->size))) {
+        } else if (find_number(check->known, check->known_count, load_number(bytes, check->size)) < 0) {
             return 0;
         }
     }

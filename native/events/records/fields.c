@@ -87,7 +87,10 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
         return -1;
     }
     field->at = field->shape->record + at;
-    return echo_record_set_nested(field->shape, nested, field->size, &field->nested);
+    if (echo_record_set_nested(field->shape, nested, field->size, &field->nested) != 0)
+        return -1;
+    Py_XINCREF((PyObject *)field->nested);
+    return 0;
 }
 
 static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

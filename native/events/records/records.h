@@ -25,7 +25,7 @@ struct check {
     uint32_t at;          /* offset in the record */
     uint32_t size;        /* bytes of the text or number; how many bools */
     uint32_t count;       /* '|': if the byte at `at` is 0, so many checks that follow are left out */
-    const int64_t *known; /* 'e': the known numbers, ascending; borrowed from the shape's numbers */
+    const int64_t *known; /* 'e': the known numbers, ascending; borrowed from the shape's details */
     uint32_t known_count; /* 'e': how many, at least 1 */
 };
 
@@ -33,7 +33,8 @@ struct check {
 struct kept {
     Py_ssize_t slot;      /* offset in the object */
     Py_ssize_t at;        /* offset in the record */
-    struct shape *nested; /* owned; the class that values are of, whose record is inlined. NULL: unknown */
+    struct shape *nested; /* borrowed from the shape's details; the class that values are of, whose record is inlined.
+                           * NULL: unknown */
 };
 
 /* The Python object. All but owner, fields and is_extended is fixed at creation. */
@@ -50,9 +51,9 @@ struct shape {
     int is_exposed;             /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;               /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
     int is_extended;            /* 1: some subclass keeps its fields elsewhere */
+    PyObject *details[2];       /* owned tuples: what Python says of its checks and of what is kept */
     struct check *checks;       /* owned, PyMem; may be NULL when there are none */
     Py_ssize_t check_count;     /* how many */
-    int64_t *numbers;           /* owned, PyMem; what checks refer to */
     struct kept *kept;          /* owned, PyMem; may be NULL when there are none */
     Py_ssize_t kept_count;      /* how many */
 };
@@ -116,8 +117,8 @@ static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
 /* -1 with an exception for a Shape that is not bound. */
 int echo_record_demand_bound(PyObject *shape);
 
-/* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes a new
- * reference to *out, or leaves it as it is for None. -1 with an exception. Runs no Python code. */
+/* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes it to *out,
+ * borrowed, or leaves that as it is for None. -1 with an exception. Runs no Python code. */
 int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out);
 
 /* fields.c */

@@ -9,23 +9,6 @@
 
 /* --- noting the checks --- */
 
-/* numbers: a tuple of ints. Ascending. The caller has made room in shape->numbers from *used on. */
-static int add_numbers(struct shape *shape, struct check *check, PyObject *numbers, Py_ssize_t *used)
-{
-    Py_ssize_t i, count = PyTuple_Size(numbers);
-
-    check->known = shape->numbers + *used;
-    check->known_count = (uint32_t)count;
-    for (i = 0; i < count; i++) {
-        long long number = PyLong_AsLongLong(PyTuple_GetItem(numbers, i));
-
-        if (number == -1 && PyErr_Occurred() != NULL)
-            return -1;
-        shape->numbers[(*used)++] = number;
-    }
-    return 0;
-}
-
 static int is_sound(const struct shape *shape, const struct check *check, Py_ssize_t left)
 {
     if ((Py_ssize_t)check->at + check->size > shape->size || check->count > left || check->size < 1)
@@ -35,57 +18,43 @@ static int is_sound(const struct shape *shape, const struct check *check, Py_ssi
     return check->what == '?' || check->what == 's' || check->what == '|';
 }
 
-/* One (what, at, size, count, numbers). left: how many checks follow. */
-static int add_check(struct shape *shape, struct check *check, PyObject *item, Py_ssize_t *used,
-                     Py_ssize_t left)
+/* An item's tuple is parsed as arguments are, which takes nothing else. */
+static int is_tuple(PyObject *item)
+{
+    if (!PyTuple_Check(item))
+        PyErr_Format(PyExc_TypeError, "Expected a tuple, got %R", item);
+    return PyTuple_Check(item);
+}
+
+/* One (what, at, size, count, numbers), these as bytes of int64_t. left: how many checks follow. */
+static int add_check(struct shape *shape, struct check *check, PyObject *item, Py_ssize_t left)
 {
     PyObject *numbers;
     int what;
 
-    if (!PyArg_ParseTuple(item, "CIIIO!:check", &what, &check->at, &check->size, &check->count,
-                          &PyTuple_Type, &numbers))
+    if (!is_tuple(item) ||
+        !PyArg_ParseTuple(item, "CIIIS:check", &what, &check->at, &check->size, &check->count, &numbers))
         return -1;
     check->what = (char)what;
-    if (add_numbers(shape, check, numbers, used) != 0)
-        return -1;
+    check->known = (const int64_t *)(const void *)PyBytes_AsString(numbers); /* 8-aligned, in any build of Python */
+    check->known_count = (uint32_t)(PyBytes_Size(numbers) / 8);
     if (is_sound(shape, check, left))
         return 0;
     PyErr_Format(PyExc_ValueError, "Expected a check within the record, got %R", item);
     return -1;
 }
 
-/* How many numbers all checks together refer to; -1 with an exception for what are no tuples. */
-static Py_ssize_t count_numbers(PyObject *checks)
-{
-    Py_ssize_t i, total = 0, count = PyTuple_Size(checks);
-
-    for (i = 0; i < count; i++) {
-        PyObject *item = PyTuple_GetItem(checks, i);
-        PyObject *last = PyTuple_Check(item) && PyTuple_Size(item) == 5 ? PyTuple_GetItem(item, 4) : NULL;
-
-        if (last == NULL || !PyTuple_Check(last)) {
-            PyErr_Format(PyExc_TypeError, "Expected a tuple of 5 that ends in a tuple, got %R", item);
-            return -1;
-        }
-        total += PyTuple_Size(last);
-    }
-    return total;
-}
-
 static int add_checks(struct shape *shape, PyObject *checks)
 {
-    Py_ssize_t i, used = 0, count = PyTuple_Size(checks), numbers = count_numbers(checks);
+    Py_ssize_t i, count = PyTuple_Size(checks);
 
-    if (numbers < 0)
-        return -1;
     shape->checks = PyMem_Calloc((size_t)count + 1, sizeof *shape->checks);
-    shape->numbers = PyMem_Calloc((size_t)numbers + 1, sizeof *shape->numbers);
-    if (shape->checks == NULL || shape->numbers == NULL) {
+    if (shape->checks == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (i = 0; i < count; i++) {
-        if (add_check(shape, &shape->checks[i], PyTuple_GetItem(checks, i), &used, count - i - 1) != 0)
+        if (add_check(shape, &shape->checks[i], PyTuple_GetItem(checks, i), count - i - 1) != 0)
             return -1;
     }
     shape->check_count = count;
@@ -104,7 +73,7 @@ int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t 
         PyErr_Format(PyExc_TypeError, "Expected the Shape of records of %zd bytes, got %R", size, nested);
         return -1;
     }
-    *out = (struct shape *)Py_NewRef(nested);
+    *out = found;
     return 0;
 }
 
@@ -115,7 +84,7 @@ static int add_kept(struct shape *shape, PyObject *item)
     Py_ssize_t size;
     PyObject *nested;
 
-    if (!PyArg_ParseTuple(item, "nnnO:kept", &kept->slot, &kept->at, &size, &nested))
+    if (!is_tuple(item) || !PyArg_ParseTuple(item, "nnnO:kept", &kept->slot, &kept->at, &size, &nested))
         return -1;
     if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) ||
         kept->at + size > shape->size) {
@@ -124,7 +93,7 @@ static int add_kept(struct shape *shape, PyObject *item)
     }
     if (echo_record_set_nested(shape, nested, size, &kept->nested) != 0)
         return -1;
-    shape->kept_count++; /* from here on tp_dealloc sees it */
+    shape->kept_count++;
     return 0;
 }
 
@@ -138,13 +107,7 @@ static int add_all_kept(struct shape *shape, PyObject *all)
         return -1;
     }
     for (i = 0; i < count; i++) {
-        PyObject *item = PyTuple_GetItem(all, i);
-
-        if (!PyTuple_Check(item)) {
-            PyErr_Format(PyExc_TypeError, "Expected a tuple, got %R", item);
-            return -1;
-        }
-        if (add_kept(shape, item) != 0)
+        if (add_kept(shape, PyTuple_GetItem(all, i)) != 0)
             return -1;
     }
     return 0;
@@ -161,6 +124,8 @@ static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
                                      &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type,
                                      &kept, &shape->is_exposed))
         return -1;
+    shape->details[0] = Py_NewRef(checks);
+    shape->details[1] = Py_NewRef(kept);
     if (!is_offset(shape->record, shape->size) || shape->size < 1 ||
         shape->record < (Py_ssize_t)sizeof(PyObject) ||
         !is_offset(shape->source, 8) || !is_offset(shape->state, 1) || !shape->source != !shape->state) {
@@ -266,14 +231,13 @@ static PyObject *shape_mark_extended(PyObject *self, PyObject *unused)
 static int shape_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct shape *shape = (struct shape *)self;
-    Py_ssize_t i;
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(shape->owner);
     Py_VISIT(shape->window_type);
     Py_VISIT(shape->fields);
-    for (i = 0; i < shape->kept_count; i++)
-        Py_VISIT(shape->kept[i].nested);
+    Py_VISIT(shape->details[0]);
+    Py_VISIT(shape->details[1]);
     return 0;
 }
 
@@ -291,16 +255,14 @@ static int shape_tp_clear(PyObject *self)
 static void shape_dealloc(PyObject *self)
 {
     struct shape *shape = (struct shape *)self;
-    Py_ssize_t i;
 
     PyObject_GC_UnTrack(self);
     shape_tp_clear(self);
     Py_CLEAR(shape->window_type);
-    for (i = 0; i < shape->kept_count; i++)
-        Py_CLEAR(shape->kept[i].nested);
     PyMem_Free(shape->kept);
     PyMem_Free(shape->checks);
-    PyMem_Free(shape->numbers);
+    Py_CLEAR(shape->details[0]);
+    Py_CLEAR(shape->details[1]);
     free_instance(self);
 }
 
