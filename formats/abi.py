@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from echo_core.errors import FormatError
+from echo_core.formats.faults import unexpected
 
 ByteOrder = Literal["little", "big"]
 
@@ -50,8 +51,7 @@ class Abi:
             ("alignment at most", self.max_alignment, (1, 2, 4, 8, 16)),
         ):
             if value not in known:
-                msg = f"Expected a {what} of {known}, got {value!r}"
-                raise FormatError(msg, path=str(self.name))
+                raise unexpected(FormatError, f"a {what} of {known}", f"{value!r}", path=str(self.name))
 
     def align(self, natural: int) -> int:
         """The alignment of a member whose natural alignment is given."""
@@ -94,5 +94,4 @@ def abi_named(name: str | Abi) -> Abi:
         return ABI_BY_NAME[name]
     except (KeyError, TypeError):
         known = ", ".join(ABI_BY_NAME)
-        msg = f"Expected an ABI of {known}, got `{name}`"
-        raise FormatError(msg) from None
+        raise unexpected(FormatError, f"an ABI of {known}", f"`{name}`") from None

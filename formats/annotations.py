@@ -17,6 +17,7 @@ import numpy as np
 
 from echo_core.errors import FormatError
 from echo_core.formats.abi import Abi
+from echo_core.formats.faults import unexpected
 from echo_core.formats.types import Kind, Scalar
 
 
@@ -119,18 +120,19 @@ else:
 
         def __class_getitem__(cls, element_and_shape):
             if not isinstance(element_and_shape, tuple) or len(element_and_shape) < 2:
-                msg = f"Expected `Array[type, dimension, ...]`, got `Array[{element_and_shape!r}]`"
-                raise FormatError(msg)
+                raise unexpected(
+                    FormatError, "`Array[type, dimension, ...]`", f"`Array[{element_and_shape!r}]`"
+                )
             element, *shape = element_and_shape
             for n in shape:
                 if n is not ... and not (isinstance(n, str) or (type(n) is int and n > 0)):
-                    msg = f"Expected a positive number, `...` or a field's name as dimension, got {n!r}"
-                    raise FormatError(msg)
+                    raise unexpected(
+                        FormatError, "a positive number, `...` or a field's name as dimension", f"{n!r}"
+                    )
             return Annotated[np.ndarray, ArraySpec(element, tuple(shape))]
 
 
 def _size(size: object, name: str) -> int:
     if isinstance(size, int) and not isinstance(size, bool) and 1 <= size < 65536:
         return size
-    msg = f"Expected `{name}[n]` with n from 1 to 65535, got `{name}[{size!r}]`"
-    raise FormatError(msg)
+    raise unexpected(FormatError, f"`{name}[n]` with n from 1 to 65535", f"`{name}[{size!r}]`")

@@ -14,6 +14,7 @@ from math import prod
 
 from echo_core.errors import EchoError
 from echo_core.formats import limits
+from echo_core.formats.faults import unexpected
 from echo_core.formats.leaves import Leaf, integer_range, unpack_default
 from echo_core.formats.types import (
     SIZES_BY_KIND,
@@ -43,8 +44,7 @@ _RESERVED = re.compile(r"__.*__")
 def check_pointer_size(pointer_size: int, fault: Fault) -> None:
     """What the slots of a layout are made of."""
     if pointer_size not in _POINTER_SIZES:
-        msg = f"Expected pointers of 4 or 8 bytes, got {pointer_size}"
-        raise fault(msg)
+        raise unexpected(fault, "pointers of 4 or 8 bytes", pointer_size)
 
 
 def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
@@ -52,14 +52,10 @@ def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
     check_name(record.name, fault)
     path = record.name
     if record.alignment not in _ALIGNMENTS:
-        msg = f"Expected an alignment of 1 to {limits.MAX_ALIGNMENT}, got {record.alignment}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"an alignment of 1 to {limits.MAX_ALIGNMENT}", record.alignment, path=path)
     if not 1 <= record.size <= limits.MAX_RECORD_BYTES or record.size % record.alignment:
-        msg = (
-            f"Expected a record of 1 to {limits.MAX_RECORD_BYTES} bytes, a multiple of its "
-            f"alignment {record.alignment}, got {record.size}"
-        )
-        raise fault(msg, path=path)
+        known = f"1 to {limits.MAX_RECORD_BYTES} bytes, a multiple of its alignment {record.alignment}"
+        raise unexpected(fault, f"a record of {known}", record.size, path=path)
     _at_most(record.leaves, limits.MAX_FIELDS, "fields", fault, path)
     _at_most(record.depth, limits.MAX_NESTING, "levels of nesting", fault, path)
     types = {field.name: field.type for field in record.fields}
@@ -78,8 +74,13 @@ def check_name(name: str, fault: Fault, path: str = "") -> None:
         or _RESERVED.fullmatch(name)
         or not unicodedata.is_normalized("NFKC", name)
     ):
-        msg = f"Expected an identifier of at most {limits.MAX_NAME_BYTES} bytes, got {name[:64]!r}"
-        raise fault(msg, path=path, hint="names that Python gives a meaning to are not allowed")
+        raise unexpected(
+            fault,
+            f"an identifier of at most {limits.MAX_NAME_BYTES} bytes",
+            f"{name[:64]!r}",
+            path=path,
+            hint="names that Python gives a meaning to are not allowed",
+        )
 
 
 def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
@@ -87,35 +88,29 @@ def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:
     check_name(enumeration.name, fault)
     path = enumeration.name
     if enumeration.size not in SIZES_BY_KIND[Kind.INT]:
-        msg = f"Expected an enumeration of 1, 2, 4 or 8 bytes, got {enumeration.size}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, "an enumeration of 1, 2, 4 or 8 bytes", enumeration.size, path=path)
     _at_most(len(enumeration.members), limits.MAX_ENUM_MEMBERS, "members", fault, path)
     low, high = integer_range(Kind.INT, enumeration.size)
     if not enumeration.members:
-        msg = "Expected at least one member, got none"
-        raise fault(msg, path=path)
+        raise unexpected(fault, "at least one member", "none", path=path)
     for name, number in enumeration.members:
         check_name(name, fault, path)
         private = name.startswith(f"_{enumeration.name}__")  # Enum would not make it a member
         if name == "mro" or private or (name.startswith("_") and name.endswith("_")):
-            msg = f"Expected a name that a member of an Enum can have, got `{name}`"
-            raise fault(msg, path=path)
+            raise unexpected(fault, "a name that a member of an Enum can have", f"`{name}`", path=path)
         if not low <= number <= high:
-            msg = f"Expected a number from {low} to {high} for `{name}`, got {number}"
-            raise fault(msg, path=path)
+            raise unexpected(fault, f"a number from {low} to {high} for `{name}`", number, path=path)
     for what, given in (
         ("names", {name for name, _ in enumeration.members}),
         ("numbers", {number for _, number in enumeration.members}),
     ):
         if len(given) != len(enumeration.members):
-            msg = f"Expected members with different {what}, got one twice"
-            raise fault(msg, path=path)
+            raise unexpected(fault, f"members with different {what}", "one twice", path=path)
 
 
 def _at_most(count: int, limit: int, what: str, fault: Fault, path: str) -> None:
     if count > limit:
-        msg = f"Expected at most {limit} {what}, got {count}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"at most {limit} {what}", count, path=path)
 
 
 def _check_field(
@@ -125,11 +120,19 @@ def _check_field(
     check_name(field.name, fault, record.name)
     _check_type(field.type, types, pointer_size, fault, path)
     if field.offset < 0 or field.end > record.size:
-        msg = f"Expected a field within the record's {record.size} bytes, got {field.offset} to {field.end}"
-        raise fault(msg, path=path)
+        raise unexpected(
+            fault,
+            f"a field within the record's {record.size} bytes",
+            f"{field.offset} to {field.end}",
+            path=path,
+        )
     if not field.unit.isprintable() or len(field.unit.encode()) > limits.MAX_NAME_BYTES:
-        msg = f"Expected a printable unit of at most {limits.MAX_NAME_BYTES} bytes, got {field.unit[:64]!r}"
-        raise fault(msg, path=path)
+        raise unexpected(
+            fault,
+            f"a printable unit of at most {limits.MAX_NAME_BYTES} bytes",
+            f"{field.unit[:64]!r}",
+            path=path,
+        )
     _at_most(len(field.aliases), limits.MAX_ALIASES, "aliases", fault, path)
     _check_default(field, fault, path)
 
@@ -155,26 +158,24 @@ def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: F
                 _check_counts(type_, types, fault, path, outermost=outermost)
             case Nullable():
                 if isinstance(type_.element, Nullable):
-                    msg = "Expected a type that is optional once, got it twice"
-                    raise fault(msg, path=path)
+                    raise unexpected(fault, "a type that is optional once", "it twice", path=path)
         outermost = isinstance(type_, Nullable) and outermost
         type_ = type_.element
     if isinstance(type_, Text | Blob) and type_.pointer_size != pointer_size:
-        msg = f"Expected pointers of {pointer_size} bytes, got {type_.pointer_size}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"pointers of {pointer_size} bytes", type_.pointer_size, path=path)
 
 
 def _check_leaf(type_: Leaf | Record, fault: Fault, path: str) -> None:
     if isinstance(type_, Scalar) and type_.size not in SIZES_BY_KIND[type_.kind]:
-        msg = f"Expected a size that `{type_.kind.name.lower()}` has, got {type_.size} bytes"
-        raise fault(msg, path=path)
+        raise unexpected(
+            fault, f"a size that `{type_.kind.name.lower()}` has", f"{type_.size} bytes", path=path
+        )
 
 
 def _check_shape(shape: tuple[int, ...] | list[int], fault: Fault, path: str) -> None:
     _at_most(len(shape), limits.MAX_DIMENSIONS, "dimensions", fault, path)
     if any(not 1 <= n <= limits.MAX_RECORD_BYTES for n in shape):
-        msg = f"Expected dimensions of 1 to {limits.MAX_RECORD_BYTES}, got {list(shape)}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"dimensions of 1 to {limits.MAX_RECORD_BYTES}", list(shape), path=path)
 
 
 def _check_counts(
@@ -182,19 +183,23 @@ def _check_counts(
 ) -> None:
     _at_most(len(sequence.shape), limits.MAX_DIMENSIONS, "dimensions", fault, path)
     if all(isinstance(n, int) for n in sequence.shape):
-        msg = "Expected a sequence with a dimension that varies, got none: it is a static array"
-        raise fault(msg, path=path)
+        raise unexpected(
+            fault, "a sequence with a dimension that varies", "none: it is a static array", path=path
+        )
     for name in sequence.shape:
         if not isinstance(name, str):
             continue
         if not outermost:
-            msg = f"Expected a count of its own for a sequence inside another type, got the field `{name}`"
-            raise fault(msg, path=path)
+            raise unexpected(
+                fault,
+                "a count of its own for a sequence inside another type",
+                f"the field `{name}`",
+                path=path,
+            )
         count = types.get(name)
         if not isinstance(count, Scalar) or count.kind not in (Kind.INT, Kind.UINT):
             got = "none of that name" if count is None else f"`{count}`"
-            msg = f"Expected an integer field `{name}` that counts the elements, got {got}"
-            raise fault(msg, path=path)
+            raise unexpected(fault, f"an integer field `{name}` that counts the elements", got, path=path)
 
 
 def _check_default(field: Field, fault: Fault, path: str) -> None:
@@ -203,21 +208,17 @@ def _check_default(field: Field, fault: Fault, path: str) -> None:
     data, local = field.default.data, field.default.local
     if data is None:
         if not local and not isinstance(field.type, Nullable):
-            msg = f"Expected a default for `{field.type}`, got None"
-            raise fault(msg, path=path)
+            raise unexpected(fault, f"a default for `{field.type}`", "None", path=path)
         return
     _at_most(len(data), limits.MAX_DEFAULT_BYTES, "bytes of default", fault, path)
     leaf = required(field.type)
     if local or not isinstance(leaf, Leaf):
-        msg = f"Expected no default that travels for `{field.type}`, got one"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"no default that travels for `{field.type}`", "one", path=path)
     plain = unpack_default(leaf, data, path)
     if isinstance(leaf, Enumeration) and plain not in leaf.numbers:
-        msg = f"Expected a number of `{leaf}` as default, got {plain}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, f"a number of `{leaf}` as default", plain, path=path)
     if isinstance(plain, bool) and data not in (b"\0", b"\1"):
-        msg = f"Expected 0 or 1 as default, got {data[0]}"
-        raise fault(msg, path=path)
+        raise unexpected(fault, "0 or 1 as default", data[0], path=path)
 
 
 def _check_names(record: Record, fault: Fault) -> None:
@@ -227,8 +228,9 @@ def _check_names(record: Record, fault: Fault) -> None:
         for name in (field.name, *field.aliases):
             check_name(name, fault, record.name)
             if name in seen:
-                msg = f"Expected names and aliases that are given once, got `{name}` twice"
-                raise fault(msg, path=record.name)
+                raise unexpected(
+                    fault, "names and aliases that are given once", f"`{name}` twice", path=record.name
+                )
             seen.add(name)
 
 
@@ -236,6 +238,10 @@ def _check_places(record: Record, fault: Fault) -> None:
     end, before = 0, ""
     for field in sorted(record.fields, key=lambda field: field.offset):
         if field.offset < end:
-            msg = f"Expected fields that do not overlap, got one that begins inside `{before}`"
-            raise fault(msg, path=f"{record.name}.{field.name}")
+            raise unexpected(
+                fault,
+                "fields that do not overlap",
+                f"one that begins inside `{before}`",
+                path=f"{record.name}.{field.name}",
+            )
         end, before = field.end, field.name

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from echo_core.errors import IncompatibleError
 from echo_core.formats import tables
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaf_conversions import Loss, judge
@@ -23,6 +24,7 @@ from echo_core.formats.types import (
     Field,
     Nullable,
     Record,
+    Reference,
     Scalar,
     Sequence,
     StaticArray,
@@ -90,8 +92,12 @@ class Report:
         """Raises IncompatibleError with every refusal and its reason."""
         if self.refused:
             faults = "; ".join(f"`{entry.path}`: {entry.reason}" for entry in self.refused)
-            msg = f"Expected a sender of `{self.receiver}`, got `{self.sender}` with {faults}"
-            raise IncompatibleError(msg, path=self.refused[0].path)
+            raise unexpected(
+                IncompatibleError,
+                f"a sender of `{self.receiver}`",
+                f"`{self.sender}` with {faults}",
+                path=self.refused[0].path,
+            )
 
     def __str__(self) -> str:
         return "\n".join([self._title(), *tables.as_lines(_HEADER, list(self._rows()))])
@@ -259,8 +265,8 @@ class _Comparison:
             case (
                 Scalar() | Enumeration() | Text() | Blob(),
                 Scalar() | Enumeration() | Text() | Blob(),
-            ):
-                return self._leaves(sender, receiver)
+            ) if (loss := judge(sender, receiver)) is not Loss.REFUSED:
+                return self._leaves(sender, receiver, loss)
             case _:
                 return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
 
@@ -286,25 +292,19 @@ class _Comparison:
 
     def _references(self, sender: Type, receiver: Type) -> _Finding:
         """The differences between two slots: pointer size and byte order."""
-        by_reference = (Text, Blob, Sequence)
-        if not isinstance(sender, by_reference) or not isinstance(receiver, by_reference):
+        if not isinstance(sender, Reference) or not isinstance(receiver, Reference):
             return _SAME
-        findings = [_SAME]
-        if sender.pointer_size != receiver.pointer_size:
-            reason = f"offsets of {sender.pointer_size} bytes, not {receiver.pointer_size}"
-            findings.append(_Finding(Verdict.MOVED, (reason,)))
-        findings.append(self._orders())
-        return _strongest(findings)
+        if sender.pointer_size == receiver.pointer_size:
+            return self._orders()
+        reason = f"offsets of {sender.pointer_size} bytes, not {receiver.pointer_size}"
+        return _strongest([_Finding(Verdict.MOVED, (reason,)), self._orders()])
 
     def _orders(self) -> _Finding:
         if self.sender.byte_order == self.receiver.byte_order:
             return _SAME
         return _Finding(Verdict.SWAPPED, (f"{self.sender.byte_order}-endian",))
 
-    def _leaves(self, sender: Leaf, receiver: Leaf) -> _Finding:
-        loss = judge(sender, receiver)
-        if loss is Loss.REFUSED:
-            return _Finding(Verdict.REFUSED, (f"`{sender}` is not `{receiver}`",))
+    def _leaves(self, sender: Leaf, receiver: Leaf, loss: Loss) -> _Finding:
         findings = [self._references(sender, receiver)]
         if _has_byte_order(sender) and _has_byte_order(receiver):
             findings.append(self._orders())
@@ -322,9 +322,7 @@ class _Comparison:
 
 
 def _has_byte_order(leaf: Leaf) -> bool:
-    if isinstance(leaf, Scalar):
-        return leaf.alignment > 1
-    return isinstance(leaf, Enumeration) and leaf.size > 1
+    return isinstance(leaf, Scalar | Enumeration) and leaf.alignment > 1
 
 
 def _same_values(sender: Leaf, receiver: Leaf) -> bool:
@@ -355,12 +353,11 @@ def _held_by_others(field: Field, matched: dict[str, Field], receiver: Record) -
 
 
 def _missing(field: Field, path: str, counts: str | None, held: str) -> Entry:
+    verdict, reason = Verdict.DEFAULTED, "the sender has no such field"
     if counts is not None:
-        return Entry(path, Verdict.DEFAULTED, "", str(field.type), f"counts `{counts}`")
-    if field.default is None:
-        reason = "the sender has no such field, and it has no default"
-        return Entry(path, Verdict.REFUSED, "", str(field.type), reason)
-    if held:
-        reason = f"the sender has no such field, but decides its length by `{held}`"
-        return Entry(path, Verdict.REFUSED, "", str(field.type), reason)
-    return Entry(path, Verdict.DEFAULTED, "", str(field.type), "the sender has no such field")
+        reason = f"counts `{counts}`"
+    elif field.default is None:
+        verdict, reason = Verdict.REFUSED, f"{reason}, and it has no default"
+    elif held:
+        verdict, reason = Verdict.REFUSED, f"{reason}, but decides its length by `{held}`"
+    return Entry(path, verdict, "", str(field.type), reason)

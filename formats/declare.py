@@ -22,6 +22,7 @@ from echo_core.formats import limits
 from echo_core.formats.abi import Abi, abi_named
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec
 from echo_core.formats.check import check_enumeration, check_record
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.hints import evaluated, hints_of
 from echo_core.formats.layout import Layout, place
@@ -96,11 +97,19 @@ def _declared(cls: type[Any], key: str | Abi) -> Format:
 def _check_class(cls: Any) -> None:
     if not (inspect.isclass(cls) and dataclasses.is_dataclass(cls)):
         got = getattr(cls, "__qualname__", None) or repr(cls)[:64]
-        msg = f"Expected an event class, got `{got}`"
-        raise FormatError(msg, hint="decorate the class with `@echo_core.event` or `@dataclass`")
+        raise unexpected(
+            FormatError,
+            "an event class",
+            f"`{got}`",
+            hint="decorate the class with `@echo_core.event` or `@dataclass`",
+        )
     if inspect.isabstract(cls) or issubclass(cls, _MADE_OTHERWISE):
-        msg = f"Expected a class whose instances hold their fields and no more, got `{cls.__qualname__}`"
-        raise FormatError(msg, hint="derive it from other event classes or from nothing")
+        raise unexpected(
+            FormatError,
+            "a class whose instances hold their fields and no more",
+            f"`{cls.__qualname__}`",
+            hint="derive it from other event classes or from nothing",
+        )
 
 
 _MADE_OTHERWISE = (BaseException, dict, list, set, tuple, str, bytes, int, float, complex)
@@ -213,11 +222,17 @@ class _Declaration:
         if not dataclasses.is_dataclass(cls):
             raise _no_layout(cls, path)
         if cls in self.outer:
-            msg = f"Expected a class that does not contain itself, got `{cls.__name__}` inside itself"
-            raise FormatError(msg, path=path, hint="refer to other events by an id of your own")
+            raise unexpected(
+                FormatError,
+                "a class that does not contain itself",
+                f"`{cls.__name__}` inside itself",
+                path=path,
+                hint="refer to other events by an id of your own",
+            )
         if len(self.outer) >= limits.MAX_NESTING:
-            msg = f"Expected at most {limits.MAX_NESTING} classes inside one another, got more"
-            raise FormatError(msg, path=path)
+            raise unexpected(
+                FormatError, f"at most {limits.MAX_NESTING} classes inside one another", "more", path=path
+            )
         return self.record(cls)
 
 

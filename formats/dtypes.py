@@ -13,6 +13,7 @@ import numpy as np
 from echo_core.errors import FormatError
 from echo_core.formats.abi import NATIVE, ByteOrder
 from echo_core.formats.check import check_record
+from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaves import scalar_dtype
 from echo_core.formats.types import (
@@ -59,8 +60,13 @@ def type_dtype(type_: Type, byte_order: ByteOrder, path: str) -> np.dtype[Any]:
                 ("present", Scalar(Kind.BOOL, 1), type_.element.size),
             ]
         case _:
-            msg = f"Expected a type of fixed size, got `{type_}`"
-            raise FormatError(msg, path=path, hint="only records without variable parts have a dtype")
+            raise unexpected(
+                FormatError,
+                "a type of fixed size",
+                f"`{type_}`",
+                path=path,
+                hint="only records without variable parts have a dtype",
+            )
     return np.dtype(
         {
             "names": [name for name, _, _ in fields],
@@ -74,13 +80,11 @@ def type_dtype(type_: Type, byte_order: ByteOrder, path: str) -> np.dtype[Any]:
 def layout_of(dtype: np.dtype[Any], name: str) -> Layout:
     """The layout of a structured dtype's records."""
     if dtype.names is None:
-        msg = f"Expected a structured dtype, got `{dtype}`"
-        raise FormatError(msg)
+        raise unexpected(FormatError, "a structured dtype", f"`{dtype}`")
     orders: set[ByteOrder] = {order for _, order in _leaf_orders(dtype, name)}
     if len(orders) > 1:
         both = ", ".join(f"`{path}` is {order}-endian" for path, order in _leaf_orders(dtype, name))
-        msg = f"Expected one byte order throughout a record, got both: {both[:400]}"
-        raise FormatError(msg, path=name)
+        raise unexpected(FormatError, "one byte order throughout a record", f"both: {both[:400]}", path=name)
     byte_order = orders.pop() if orders else NATIVE.byte_order
     return Layout(byte_order, NATIVE.pointer_size, _record(dtype, name))
 
@@ -120,9 +124,19 @@ def _type(dtype: np.dtype[Any], path: str, name: str) -> Type:
     if dtype.names is not None:
         return _record(dtype, name)
     if dtype.kind in "Mm" and np.datetime_data(dtype) != ("ns", 1):
-        msg = f"Expected a time in nanoseconds, got `{dtype}`"
-        raise FormatError(msg, path=path, hint="use datetime64[ns] or timedelta64[ns]")
+        raise unexpected(
+            FormatError,
+            "a time in nanoseconds",
+            f"`{dtype}`",
+            path=path,
+            hint="use datetime64[ns] or timedelta64[ns]",
+        )
     if dtype.kind not in _KINDS:
-        msg = f"Expected a dtype with a native layout, got `{dtype}`"
-        raise FormatError(msg, path=path, hint="use numbers, bool, S, V, datetime64[ns] or nested records")
+        raise unexpected(
+            FormatError,
+            "a dtype with a native layout",
+            f"`{dtype}`",
+            path=path,
+            hint="use numbers, bool, S, V, datetime64[ns] or nested records",
+        )
     return Scalar(_KINDS[dtype.kind], dtype.itemsize)

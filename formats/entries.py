@@ -28,6 +28,16 @@ from construct import (
 from echo_core.formats import limits
 
 MAGIC = b"ECHO"
+TABLES = {
+    "records": "record_count",
+    "fields": "field_count",
+    "wrappers": "wrapper_count",
+    "dimensions": "dimension_count",
+    "enums": "enum_count",
+    "members": "member_count",
+    "aliases": "alias_count",
+}
+"""The tables of `METADATA`, and what holds the number of entries of each."""
 VERSION = 1
 
 

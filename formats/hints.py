@@ -15,6 +15,7 @@ import typing
 from typing import Any
 
 from echo_core.errors import FormatError
+from echo_core.formats.faults import unexpected
 
 if sys.version_info >= (3, 14):
     from annotationlib import Format, get_annotations
@@ -74,12 +75,17 @@ def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, An
     try:
         return typing.get_type_hints(alone, localns=names, include_extras=True)
     except NameError as error:
-        msg = f"Expected names that can be resolved, got `{error.name}` in an annotation"
-        hint = "import it, or define it before the class is used"
-        raise UnknownNameError(msg, path=cls.__name__, hint=hint) from None
+        raise unexpected(
+            UnknownNameError,
+            "names that can be resolved",
+            f"`{error.name}` in an annotation",
+            path=cls.__name__,
+            hint="import it, or define it before the class is used",
+        ) from None
     except (SyntaxError, TypeError, AttributeError) as error:
-        msg = f"Expected annotations that can be evaluated, got one that cannot: {error}"
-        raise FormatError(msg, path=cls.__name__) from error
+        raise unexpected(
+            FormatError, "annotations that can be evaluated", f"one that cannot: {error}", path=cls.__name__
+        ) from error
 
 
 def _field_names(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:

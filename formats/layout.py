@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from echo_core.formats.abi import Abi, ByteOrder
-from echo_core.formats.types import Field, Nullable, Record, StaticArray, Type, round_up
+from echo_core.formats.types import Field, Record, Type, in_place, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ def alignment_of(type_: Type, abi: Abi) -> int:
     The ABI's ceiling is for numbers and slots. A record keeps its own alignment, which an attribute may
     have put above the ceiling: no compiler caps it once more.
     """
-    while isinstance(type_, StaticArray | Nullable):
-        type_ = type_.element
+    type_ = in_place(type_)
     return type_.alignment if isinstance(type_, Record) else abi.align(type_.alignment)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable
 
 from echo_core.formats.leaves import Leaf, integer_range
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
@@ -76,33 +77,18 @@ RULES: dict[tuple[str, str], Rule] = {
 
 def kind_of(leaf: Leaf) -> str:
     """The name of a leaf's row and column."""
-    match leaf:
-        case Scalar():
-            return leaf.kind.name.lower()
-        case Enumeration():
-            return "enum"
-        case Text():
-            return "str"
-        case Blob():
-            return "bytes[...]"
+    return leaf.kind.name.lower() if isinstance(leaf, Scalar) else _NAMES[type(leaf)]
+
+
+_NAMES: dict[type[Leaf], str] = {Enumeration: "enum", Text: "str", Blob: "bytes[...]"}
 
 
 def judge(sender: Leaf, receiver: Leaf) -> Loss:
     """Whether the receiver's type holds the sender's values."""
     rule = RULES[kind_of(sender), kind_of(receiver)]
-    if rule is Rule.NAMES:
-        return Loss.LOSSLESS if _has_names(sender, receiver) else Loss.LOSSY
-    if rule is Rule.SAME_SIZE:
-        return Loss.LOSSLESS if receiver.size == sender.size else Loss.REFUSED
-    fits = {
-        Rule.ALWAYS: True,
-        Rule.AS_LARGE: receiver.size >= sender.size,
-        Rule.LARGER: receiver.size > sender.size,
-        Rule.TWICE_AS_LARGE: receiver.size >= 2 * sender.size,
-    }
-    if rule is Rule.NO:
-        return Loss.REFUSED
-    return Loss.LOSSLESS if fits.get(rule, False) else Loss.LOSSY
+    if rule in _HOLDS and _HOLDS[rule](sender, receiver):
+        return Loss.LOSSLESS
+    return Loss.REFUSED if rule in (Rule.NO, Rule.SAME_SIZE) else Loss.LOSSY
 
 
 def keeps_numbers(sender: Leaf, receiver: Enumeration) -> bool:
@@ -129,3 +115,14 @@ def _has_names(sender: Leaf, receiver: Leaf) -> bool:
     assert isinstance(sender, Enumeration)
     assert isinstance(receiver, Enumeration)
     return {name for name, _ in sender.members} <= {name for name, _ in receiver.members}
+
+
+# Where a rule depends on the two leaves: when the receiver's holds all values of the sender's.
+_HOLDS: dict[Rule, Callable[[Leaf, Leaf], bool]] = {
+    Rule.ALWAYS: lambda _, __: True,
+    Rule.AS_LARGE: lambda sender, receiver: receiver.size >= sender.size,
+    Rule.LARGER: lambda sender, receiver: receiver.size > sender.size,
+    Rule.TWICE_AS_LARGE: lambda sender, receiver: receiver.size >= 2 * sender.size,
+    Rule.SAME_SIZE: lambda sender, receiver: receiver.size == sender.size,
+    Rule.NAMES: _has_names,
+}

@@ -21,6 +21,7 @@ import numpy as np
 
 from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import ByteOrder
+from echo_core.formats.faults import unexpected
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text, Type
 
 Leaf = Scalar | Enumeration | Text | Blob
@@ -68,8 +69,7 @@ def order_char(byte_order: ByteOrder) -> str:
 
 def scalar_dtype(scalar: Scalar | Enumeration, byte_order: ByteOrder) -> np.dtype[Any]:
     """The numpy dtype of a scalar as it lies in memory."""
-    kind = Kind.INT if isinstance(scalar, Enumeration) else scalar.kind
-    return np.dtype(order_char(byte_order) + _NUMPY_CODES[kind].format(size=scalar.size))
+    return np.dtype(order_char(byte_order) + _NUMPY_CODES[scalar.kind].format(size=scalar.size))
 
 
 def is_numeric(type_: Type) -> bool:
@@ -89,15 +89,8 @@ def integer_range(kind: Kind, size: int) -> tuple[int, int]:
 
 def to_plain(leaf: Leaf, value: object, path: str) -> Any:
     """The plain value of a Python value; EncodeError if the field cannot hold it."""
-    match leaf:
-        case Scalar():
-            return _CHECKS[leaf.kind](leaf, value, path)
-        case Enumeration():
-            return _enum_number(leaf, value, path)
-        case Text():
-            return _text(leaf, value, path)
-        case Blob():
-            return _bytes(leaf, value, path)
+    checks = _CHECKS[leaf.kind if isinstance(leaf, Scalar) else type(leaf)]
+    return checks(leaf, value, path)
 
 
 def mismatch(expected: object, value: object, path: str) -> EncodeTypeError:
@@ -119,8 +112,7 @@ def _integer(scalar: Scalar, value: object, path: str) -> int:
     low, high = integer_range(scalar.kind, scalar.size)
     if low <= number <= high:
         return number
-    msg = f"Expected `{scalar}` from {low} to {high}, got {_short(number)}"
-    raise EncodeError(msg, path=path)
+    raise unexpected(EncodeError, f"`{scalar}` from {low} to {high}", _short(number), path=path)
 
 
 def _short(number: int) -> str:
@@ -135,8 +127,9 @@ def _float(scalar: Scalar, value: object, path: str) -> float:
         number = float(value)
         struct.pack(struct_format(scalar, "little"), number)  # native packing would not check the range
     except OverflowError:
-        msg = f"Expected a number within the range of `{scalar}`, got a larger one"
-        raise EncodeError(msg, path=path) from None
+        raise unexpected(
+            EncodeError, f"a number within the range of `{scalar}`", "a larger one", path=path
+        ) from None
     return number
 
 
@@ -153,8 +146,9 @@ def _timestamp(scalar: Scalar, value: object, path: str) -> int:
     if not isinstance(value, dt.datetime):
         raise mismatch(scalar, value, path)
     if value.utcoffset() is None:
-        msg = "Expected a datetime with a time zone, got a naive one: give tzinfo=datetime.UTC"
-        raise EncodeError(msg, path=path)
+        raise unexpected(
+            EncodeError, "a datetime with a time zone", "a naive one: give tzinfo=datetime.UTC", path=path
+        )
     return _in_int64(scalar, (value - EPOCH) // _MICROSECOND * 1000, path)
 
 
@@ -168,14 +162,14 @@ def _duration(scalar: Scalar, value: object, path: str) -> int:
 
 def _nanoseconds(scalar: Scalar, value: np.datetime64[Any] | np.timedelta64[Any], path: str) -> int:
     kind = "M8" if scalar.kind is Kind.TIMESTAMP else "m8"
-    msg = f"Expected a `{scalar}` within 292 years of its zero, got {value!r}"
+    refused = unexpected(EncodeError, f"a `{scalar}` within 292 years of its zero", f"{value!r}", path=path)
     try:
         exact = value.astype(f"{kind}[ns]")
         is_same = bool(exact.astype(value.dtype) == value)
     except OverflowError:  # raised from numpy 2.5 on; earlier ones give a wrong time
-        raise EncodeError(msg, path=path) from None
+        raise refused from None
     if np.isnat(value) or not is_same:
-        raise EncodeError(msg, path=path)
+        raise refused
     return int(exact.astype(np.int64))
 
 
@@ -183,8 +177,7 @@ def _in_int64(scalar: Scalar, nanoseconds: int, path: str) -> int:
     low, high = integer_range(Kind.INT, 8)
     if low <= nanoseconds <= high:
         return nanoseconds
-    msg = f"Expected a `{scalar}` within 292 years of its zero, got one further away"
-    raise EncodeError(msg, path=path)
+    raise unexpected(EncodeError, f"a `{scalar}` within 292 years of its zero", "one further away", path=path)
 
 
 def _uuid(scalar: Scalar, value: object, path: str) -> bytes:
@@ -197,8 +190,7 @@ def _chars(scalar: Scalar, value: object, path: str) -> str:
     text = _text(scalar, value, path)
     length = len(text.encode())
     if length > scalar.size:
-        msg = f"Expected text of at most {scalar.size} bytes, got {length}"
-        raise EncodeError(msg, path=path)
+        raise unexpected(EncodeError, f"text of at most {scalar.size} bytes", length, path=path)
     return text
 
 
@@ -206,21 +198,23 @@ def _text(leaf: Leaf, value: object, path: str) -> str:
     if not isinstance(value, str):
         raise mismatch(leaf, value, path)
     if "\0" in value:
-        msg = "Expected text without NUL characters (they end a string), got some: declare it `bytes`"
-        raise EncodeError(msg, path=path)
+        raise unexpected(
+            EncodeError,
+            "text without NUL characters (they end a string)",
+            "some: declare it `bytes`",
+            path=path,
+        )
     try:
         value.encode()
     except UnicodeEncodeError:
-        msg = "Expected text that UTF-8 can hold, got a lone surrogate"
-        raise EncodeError(msg, path=path) from None
+        raise unexpected(EncodeError, "text that UTF-8 can hold", "a lone surrogate", path=path) from None
     return str(value)
 
 
 def _fixed_bytes(scalar: Scalar, value: object, path: str) -> bytes:
     data = _bytes(scalar, value, path)
     if len(data) != scalar.size:
-        msg = f"Expected exactly {scalar.size} bytes, got {len(data)}"
-        raise EncodeError(msg, path=path)
+        raise unexpected(EncodeError, f"exactly {scalar.size} bytes", len(data), path=path)
     return data
 
 
@@ -238,7 +232,7 @@ def _enum_number(enumeration: Enumeration, value: object, path: str) -> int:
     return number_by_member(enumeration)[value]
 
 
-_CHECKS: dict[Kind, Callable[[Scalar, object, str], Any]] = {
+_CHECKS: dict[Kind | type[Leaf], Callable[[Any, object, str], Any]] = {
     Kind.BOOL: _bool,
     Kind.INT: _integer,
     Kind.UINT: _integer,
@@ -249,6 +243,9 @@ _CHECKS: dict[Kind, Callable[[Scalar, object, str], Any]] = {
     Kind.UUID: _uuid,
     Kind.CHARS: _chars,
     Kind.BYTES: _fixed_bytes,
+    Enumeration: _enum_number,
+    Text: _text,
+    Blob: _bytes,
 }
 
 
@@ -287,8 +284,7 @@ def _enum_member(enumeration: Enumeration, number: int, path: str) -> enum.Enum:
     assert enumeration.python is not None
     members = _numbers(enumeration, enumeration.python)[1]
     if number not in members:
-        msg = f"Expected a number of `{enumeration}`, got {number}"
-        raise WireError(msg, path=path)
+        raise unexpected(WireError, f"a number of `{enumeration}`", number, path=path)
     return members[number]
 
 
@@ -308,37 +304,32 @@ def _numbers(
 
 def pack(scalar: Scalar | Enumeration, plain: Any, byte_order: ByteOrder) -> bytes:
     """The bytes of a plain value, as long as the scalar."""
-    if isinstance(scalar, Scalar):
-        match scalar.kind:
-            case Kind.CHARS:
-                return cast("str", plain).encode().ljust(scalar.size, b"\0")
-            case Kind.BYTES | Kind.UUID:
-                return cast("bytes", plain)
-            case Kind.COMPLEX:
-                return struct.pack(struct_format(scalar, byte_order), plain.real, plain.imag)
-            case _:
-                pass
-    return struct.pack(struct_format(scalar, byte_order), plain)
+    match scalar.kind:
+        case Kind.CHARS:
+            return cast("str", plain).encode().ljust(scalar.size, b"\0")
+        case Kind.BYTES | Kind.UUID:
+            return cast("bytes", plain)
+        case Kind.COMPLEX:
+            return struct.pack(struct_format(scalar, byte_order), plain.real, plain.imag)
+        case _:
+            return struct.pack(struct_format(scalar, byte_order), plain)
 
 
 def unpack(scalar: Scalar | Enumeration, data: bytes, byte_order: ByteOrder, path: str) -> Any:
     """The plain value of a scalar's bytes; WireError where they are not UTF-8."""
-    if isinstance(scalar, Scalar):
-        match scalar.kind:
-            case Kind.CHARS:
-                return decode_text(data.split(b"\0", 1)[0], path)
-            case Kind.BYTES | Kind.UUID:
-                return data
-            case Kind.COMPLEX:
-                return complex(*struct.unpack(struct_format(scalar, byte_order), data))
-            case _:
-                pass
-    return struct.unpack(struct_format(scalar, byte_order), data)[0]
+    match scalar.kind:
+        case Kind.CHARS:
+            return decode_text(data.split(b"\0", 1)[0], path)
+        case Kind.BYTES | Kind.UUID:
+            return data
+        case Kind.COMPLEX:
+            return complex(*struct.unpack(struct_format(scalar, byte_order), data))
+        case _:
+            return struct.unpack(struct_format(scalar, byte_order), data)[0]
 
 
 def struct_format(scalar: Scalar | Enumeration, byte_order: ByteOrder) -> str:
-    kind = Kind.INT if isinstance(scalar, Enumeration) else scalar.kind
-    return order_char(byte_order) + _STRUCT_CODES[kind, scalar.size]
+    return order_char(byte_order) + _STRUCT_CODES[scalar.kind, scalar.size]
 
 
 def decode_text(data: bytes, path: str) -> str:
@@ -346,8 +337,12 @@ def decode_text(data: bytes, path: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        msg = f"Expected UTF-8, got the byte 0x{data[error.start]:02x} at {error.start} of {len(data)}"
-        raise WireError(msg, path=path) from None
+        raise unexpected(
+            WireError,
+            "UTF-8",
+            f"the byte 0x{data[error.start]:02x} at {error.start} of {len(data)}",
+            path=path,
+        ) from None
 
 
 # ---------------------------------------------------------------------------
@@ -370,13 +365,11 @@ def unpack_default(leaf: Leaf, data: bytes, path: str) -> Any:
     if is_text:
         text = decode_text(data, path)
         if "\0" in text or (isinstance(leaf, Scalar) and len(data) > leaf.size):
-            msg = f"Expected a default for `{leaf}`, got {data[:40]!r}"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, f"a default for `{leaf}`", f"{data[:40]!r}", path=path)
         return text
     if isinstance(leaf, Blob):
         return data
     if len(data) != leaf.size:
-        msg = f"Expected a default of {leaf.size} bytes for `{leaf}`, got {len(data)}"
-        raise WireError(msg, path=path)
+        raise unexpected(WireError, f"a default of {leaf.size} bytes for `{leaf}`", len(data), path=path)
     assert isinstance(leaf, Scalar | Enumeration)
     return unpack(leaf, data, "little", path)

@@ -19,7 +19,8 @@ from echo_core.errors import FormatError, WireError
 from echo_core.formats import limits
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
-from echo_core.formats.entries import COUNTED_BY, MAGIC, METADATA, VERSION, Code, DefaultCode
+from echo_core.formats.entries import COUNTED_BY, MAGIC, METADATA, TABLES, VERSION, Code, DefaultCode
+from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
     Blob,
@@ -43,34 +44,26 @@ T = TypeVar("T")
 
 def to_metadata(layout: Layout) -> bytes:
     """The metadata of a layout."""
-    tables = _TableWriter()
-    tables.add_record(layout.record)
-    if len(tables.wrappers) > limits.MAX_WRAPPERS:
-        count = len(tables.wrappers)
-        msg = f"Expected at most {limits.MAX_WRAPPERS} arrays, sequences and optionals, got {count}"
-        raise FormatError(msg, path=layout.record.name)
-    texts = b"".join(tables.enum_texts + tables.record_texts)
+    writer = _TableWriter()
+    writer.add_record(layout.record)
+    count = len(writer.tables["wrappers"])
+    if count > limits.MAX_WRAPPERS:
+        raise unexpected(
+            FormatError,
+            f"at most {limits.MAX_WRAPPERS} arrays, sequences and optionals",
+            count,
+            path=layout.record.name,
+        )
+    texts = b"".join(writer.enum_texts + writer.record_texts)
     try:
         data: bytes = METADATA.build(
             {
                 "version": VERSION,
                 "big_endian": layout.byte_order == "big",
                 "pointer_size": layout.pointer_size,
-                "record_count": len(tables.records),
-                "field_count": len(tables.fields),
-                "wrapper_count": len(tables.wrappers),
-                "dimension_count": len(tables.dimensions),
-                "enum_count": len(tables.enums),
-                "member_count": len(tables.members),
-                "alias_count": len(tables.aliases),
+                **{count: len(writer.tables[name]) for name, count in TABLES.items()},
                 "text_size": len(texts),
-                "records": tables.records,
-                "fields": tables.fields,
-                "wrappers": tables.wrappers,
-                "dimensions": tables.dimensions,
-                "enums": tables.enums,
-                "members": tables.members,
-                "aliases": tables.aliases,
+                **writer.tables,
                 "texts": texts,
                 "end": b"",
             }
@@ -83,46 +76,45 @@ def to_metadata(layout: Layout) -> bytes:
 
 
 def _too_large(layout: Layout) -> FormatError:
-    msg = f"Expected a format whose metadata takes at most {limits.MAX_METADATA_BYTES} bytes, got more"
-    hint = "shorten defaults, aliases and names, or split the record"
-    return FormatError(msg, path=layout.record.name, hint=hint)
+    return unexpected(
+        FormatError,
+        f"a format whose metadata takes at most {limits.MAX_METADATA_BYTES} bytes",
+        "more",
+        path=layout.record.name,
+        hint="shorten defaults, aliases and names, or split the record",
+    )
 
 
 class _TableWriter:
     """The tables of one metadata, filled by a walk that visits nested types first."""
 
     def __init__(self) -> None:
-        self.records: list[dict[str, int]] = []
-        self.fields: list[dict[str, int]] = []
-        self.wrappers: list[int] = []
-        self.dimensions: list[int] = []
-        self.enums: list[dict[str, int]] = []
-        self.members: list[dict[str, int]] = []
-        self.aliases: list[int] = []
+        self.tables: dict[str, list[Any]] = {name: [] for name in TABLES}
         self.enum_texts: list[bytes] = []
         self.record_texts: list[bytes] = []
-        self._index_by_record: dict[Record, int] = {}
-        self._index_by_enum: dict[Enumeration, int] = {}
+        self._indexes: dict[Record | Enumeration, int] = {}
 
     def add_record(self, record: Record) -> int:
-        known = self._index_by_record.get(record)
-        if known is not None:
-            return known
+        if record in self._indexes:
+            return self._indexes[record]
         inner = [self._add_inner(innermost(field.type)[0]) for field in record.fields]
         name = _text(self.record_texts, record.name)
         places = {field.name: i for i, field in enumerate(record.fields)}
         for field, (code, argument) in zip(record.fields, inner, strict=True):
             self._add_field(field, code, argument, places)
-        self.records.append(
-            {
-                "name_size": name,
-                "alignment": record.alignment,
-                "fields": len(record.fields),
-                "size": record.size,
-            }
-        )
-        index = self._index_by_record[record] = len(self.records) - 1
-        return index
+        entry = {
+            "name_size": name,
+            "alignment": record.alignment,
+            "fields": len(record.fields),
+            "size": record.size,
+        }
+        return self._add("records", record, entry)
+
+    def _add(self, table: str, type_: Record | Enumeration, entry: dict[str, int]) -> int:
+        """Adds the entry of a type, to which later entries refer by the index."""
+        self._indexes[type_] = len(self.tables[table])
+        self.tables[table].append(entry)
+        return self._indexes[type_]
 
     def _add_inner(self, type_: Type) -> tuple[int, int]:
         """The code and the argument of the type inside all wrappers."""
@@ -133,26 +125,20 @@ class _TableWriter:
                 return Code.ENUMERATION, self._add_enum(type_)
             case Record():
                 return Code.RECORD, self.add_record(type_)
-            case Text():
-                return Code.TEXT, 0
             case _:
-                return Code.BLOB, 0
+                return Code.TEXT if isinstance(type_, Text) else Code.BLOB, 0
 
     def _add_enum(self, enumeration: Enumeration) -> int:
-        known = self._index_by_enum.get(enumeration)
-        if known is not None:
-            return known
-        self.enums.append(
-            {
-                "name_size": _text(self.enum_texts, enumeration.name),
-                "size": enumeration.size,
-                "members": len(enumeration.members),
-            }
-        )
+        if enumeration in self._indexes:
+            return self._indexes[enumeration]
+        entry = {
+            "name_size": _text(self.enum_texts, enumeration.name),
+            "size": enumeration.size,
+            "members": len(enumeration.members),
+        }
         for name, number in enumeration.members:
-            self.members.append({"number": number, "name_size": _text(self.enum_texts, name)})
-        index = self._index_by_enum[enumeration] = len(self.enums) - 1
-        return index
+            self.tables["members"].append({"number": number, "name_size": _text(self.enum_texts, name)})
+        return self._add("enums", enumeration, entry)
 
     def _add_field(self, field: Field, code: int, argument: int, places: dict[str, int]) -> None:
         texts = self.record_texts
@@ -160,7 +146,7 @@ class _TableWriter:
         default = (field.default and field.default.data) or b""
         texts.append(default)
         unit = _text(texts, field.unit)
-        self.fields.append(
+        self.tables["fields"].append(
             {
                 "name_size": name,
                 "code": code,
@@ -173,14 +159,14 @@ class _TableWriter:
                 "aliases": len(field.aliases),
             }
         )
-        self.aliases += [_text(texts, alias) for alias in field.aliases]
+        self.tables["aliases"] += [_text(texts, alias) for alias in field.aliases]
 
     def _add_wrappers(self, type_: Type, places: dict[str, int]) -> int:
         count = 0
         while isinstance(type_, Wrapper):
             shape = () if isinstance(type_, Nullable) else type_.shape
-            self.dimensions += [_dimension(n, places) for n in shape]
-            self.wrappers.append(_WRAPPER_CODES[type(type_)] + 256 * len(shape))
+            self.tables["dimensions"] += [_dimension(n, places) for n in shape]
+            self.tables["wrappers"].append(_WRAPPER_CODES[type(type_)] + 256 * len(shape))
             type_, count = type_.element, count + 1
         return count
 
@@ -216,16 +202,18 @@ def _dimension(n: int | str | None, places: dict[str, int]) -> int:
 def from_metadata(data: bytes) -> Layout:
     """The layout that a peer's metadata describes, or WireError."""
     if len(data) > limits.MAX_METADATA_BYTES:
-        msg = f"Expected metadata of at most {limits.MAX_METADATA_BYTES} bytes, got {len(data)}"
-        raise WireError(msg)
+        raise unexpected(WireError, f"metadata of at most {limits.MAX_METADATA_BYTES} bytes", len(data))
     if data[:4] == MAGIC and data[4:5] != bytes([VERSION]):  # the rest may have another structure then
-        msg = f"Expected metadata of version {VERSION}, got {data[4] if data[4:] else 'none'}"
-        raise WireError(msg)
+        raise unexpected(WireError, f"metadata of version {VERSION}", f"{data[4] if data[4:] else 'none'}")
     entries = _parse(data)
     layout = _TableReader(entries).layout()
     if to_metadata(layout) != data:
-        msg = "Expected metadata in its only form, got entries that are unused, repeated or out of order"
-        raise WireError(msg, path=layout.record.name)
+        raise unexpected(
+            WireError,
+            "metadata in its only form",
+            "entries that are unused, repeated or out of order",
+            path=layout.record.name,
+        )
     return layout
 
 
@@ -233,8 +221,9 @@ def _parse(data: bytes) -> Any:
     try:
         return METADATA.parse(data)
     except (ConstructError, struct.error) as error:
-        msg = f"Expected metadata, got {len(data)} bytes that do not begin or end as it does"
-        raise WireError(msg) from error
+        raise unexpected(
+            WireError, "metadata", f"{len(data)} bytes that do not begin or end as it does"
+        ) from error
 
 
 class _TableReader:
@@ -245,11 +234,7 @@ class _TableReader:
         self._pointer_size: int = entries.pointer_size
         self._texts = memoryview(entries.texts)
         self._position = 0
-        self._wrappers = iter(entries.wrappers)
-        self._dimensions = iter(entries.dimensions)
-        self._fields = iter(entries.fields)
-        self._members = iter(entries.members)
-        self._aliases = iter(entries.aliases)
+        self._tables = {name: iter(entries[name]) for name in TABLES}
         self._enums: list[Enumeration] = []
         self._records: list[Record] = []
 
@@ -260,16 +245,14 @@ class _TableReader:
         for entry in self._entries.records:
             self._read_record(entry)
         if not self._records:
-            msg = "Expected metadata of at least one record, got none"
-            raise WireError(msg)
+            raise unexpected(WireError, "metadata of at least one record", "none")
         byte_order: ByteOrder = "big" if self._entries.big_endian else "little"
         return Layout(byte_order, self._pointer_size, self._records[-1])
 
     def _read_enum(self, entry: Any) -> None:
         name = self._text(entry.name_size)
         members = [
-            (self._text(member.name_size), member.number)
-            for member in self._take(self._members, entry.members)
+            (self._text(member.name_size), member.number) for member in self._take("members", entry.members)
         ]
         enumeration = Enumeration(name, entry.size, tuple(members))
         check_enumeration(enumeration, WireError)
@@ -277,14 +260,14 @@ class _TableReader:
 
     def _read_record(self, entry: Any) -> None:
         name = self._text(entry.name_size)
-        entries = self._take(self._fields, entry.fields)
+        entries = self._take("fields", entry.fields)
         names: list[str] = []  # complete before types are read, because a count may follow its sequence
         rest: list[tuple[Default | None, tuple[str, ...], str]] = []
         for field in entries:
             names.append(self._text(field.name_size))
             default = self._default(field)
             unit = self._text(field.unit_size)
-            aliases = self._take(self._aliases, field.aliases)
+            aliases = self._take("aliases", field.aliases)
             rest.append((default, tuple(self._text(size) for size in aliases), unit))
         fields = [
             Field(field_name, self._type(field, names), field.offset, *others)
@@ -306,16 +289,14 @@ class _TableReader:
             case DefaultCode.LOCAL:
                 return Default(local=True)
             case code:
-                msg = f"Expected a code for defaults from 0 to {max(DefaultCode)}, got {code}"
-                raise WireError(msg)
+                raise unexpected(WireError, f"a code for defaults from 0 to {max(DefaultCode)}", code)
 
     def _type(self, entry: Any, names: list[str]) -> Type:
         if entry.wrappers > limits.MAX_NESTING:
-            msg = f"Expected at most {limits.MAX_NESTING} levels of nesting, got {entry.wrappers}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"at most {limits.MAX_NESTING} levels of nesting", entry.wrappers)
         wrappers = [
-            (wrapper % 256, self._take(self._dimensions, wrapper // 256))
-            for wrapper in self._take(self._wrappers, entry.wrappers)
+            (wrapper % 256, self._take("dimensions", wrapper // 256))
+            for wrapper in self._take("wrappers", entry.wrappers)
         ]
         type_ = self._inner(entry.code, entry.argument)
         for code, dimensions in reversed(wrappers):
@@ -335,8 +316,7 @@ class _TableReader:
             case code if code in _KIND_CODES:
                 return Scalar(Kind(code), argument)
             case code:
-                msg = f"Expected the code of a type, got {code}"
-                raise WireError(msg)
+                raise unexpected(WireError, "the code of a type", code)
 
     def _wrapped(self, element: Type, code: int, dimensions: list[int], names: list[str]) -> Type:
         match code:
@@ -348,8 +328,9 @@ class _TableReader:
                 shape = tuple(self._length(n, names) for n in dimensions)
                 return Sequence(element, shape, self._pointer_size)
             case code:
-                msg = f"Expected the code of a wrapper and its dimensions, got {code} with {len(dimensions)}"
-                raise WireError(msg)
+                raise unexpected(
+                    WireError, "the code of a wrapper and its dimensions", f"{code} with {len(dimensions)}"
+                )
 
     def _length(self, dimension: int, names: list[str]) -> int | str | None:
         if dimension & COUNTED_BY:
@@ -358,15 +339,13 @@ class _TableReader:
 
     def _earlier(self, table: list[T], index: int) -> T:
         if index >= len(table):
-            msg = f"Expected a reference to one of {len(table)} entries, got {index}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"a reference to one of {len(table)} entries", index)
         return table[index]
 
-    def _take(self, table: Any, count: int) -> list[Any]:
-        entries: list[Any] = list(itertools.islice(table, count))
+    def _take(self, table: str, count: int) -> list[Any]:
+        entries: list[Any] = list(itertools.islice(self._tables[table], count))
         if len(entries) != count:
-            msg = f"Expected {count} more entries in a table, got {len(entries)}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{count} more entries in a table", len(entries))
         return entries
 
     def _text(self, size: int) -> str:
@@ -374,14 +353,12 @@ class _TableReader:
         try:
             return data.decode()
         except UnicodeDecodeError:
-            msg = f"Expected a name in UTF-8, got {data[:40]!r}"
-            raise WireError(msg) from None
+            raise unexpected(WireError, "a name in UTF-8", f"{data[:40]!r}") from None
 
     def _bytes(self, size: int) -> bytes:
         end = self._position + size
         if end > len(self._texts):
-            msg = f"Expected {size} more bytes of text, got {len(self._texts) - self._position}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{size} more bytes of text", len(self._texts) - self._position)
         data = bytes(self._texts[self._position : end])
         self._position = end
         return data

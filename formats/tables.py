@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from echo_core.formats.layout import Layout
 from echo_core.formats.record_class import default_value
@@ -41,18 +40,7 @@ def _cell(text: str) -> str:
 # A layout
 
 
-class FieldRow(NamedTuple):
-    """One field; nested records follow their field, a level deeper."""
-
-    offset: str
-    size: str
-    type: str
-    name: str
-    default: str
-    notes: str
-
-
-_HEADER = FieldRow("offset", "size", "type", "field", "default", "notes")
+_HEADER = ("offset", "size", "type", "field", "default", "notes")
 
 
 def layout_as_text(layout: Layout) -> str:
@@ -73,16 +61,11 @@ def _title(layout: Layout) -> str:
     )
 
 
-def _rows(record: Record, base: int = 0, indent: str = "") -> Iterator[FieldRow]:
+def _rows(record: Record, base: int = 0, indent: str = "") -> Iterator[Row]:
+    """A row for each field; nested records follow their field, a level deeper."""
     for field in record.fields:
-        yield FieldRow(
-            str(base + field.offset),
-            str(field.type.size),
-            str(field.type),
-            indent + field.name,
-            _default(field),
-            _notes(field),
-        )
+        place = str(base + field.offset), str(field.type.size)
+        yield *place, str(field.type), indent + field.name, _default(field), _notes(field)
         inner, _ = innermost(field.type)
         if isinstance(inner, Record):
             # Elements have no single offset, so those inside a wrapper count from the element.

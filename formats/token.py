@@ -6,6 +6,7 @@ import hashlib
 from typing import Self
 
 from echo_core.errors import WireError
+from echo_core.formats.faults import unexpected
 
 TOKEN_BYTES = 16
 
@@ -17,8 +18,7 @@ class Token(bytes):
 
     def __new__(cls, data: bytes) -> Self:
         if len(data) != TOKEN_BYTES:
-            msg = f"Expected a token of {TOKEN_BYTES} bytes, got {len(data)}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"a token of {TOKEN_BYTES} bytes", len(data))
         return super().__new__(cls, data)
 
     @classmethod

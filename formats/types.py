@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Kind(enum.IntEnum):
@@ -80,6 +80,7 @@ class Scalar:
 class Enumeration:
     """A signed integer with names for some of its values; conversions go by the names."""
 
+    kind: ClassVar = Kind.INT
     name: str
     size: int
     members: tuple[tuple[str, int], ...]
@@ -200,7 +201,7 @@ class Nullable:
     @property
     def by_reference(self) -> bool:
         """Whether an absent value is an offset of 0, instead of a separate byte."""
-        return isinstance(self.element, Text | Blob | Sequence)
+        return isinstance(self.element, Reference)
 
     @property
     def size(self) -> int:
@@ -285,6 +286,7 @@ class Record:
 
 
 Wrapper = StaticArray | Sequence | Nullable
+Reference = Text | Blob | Sequence  # what refers to a variable part of the record
 Type = Scalar | Enumeration | Text | Blob | StaticArray | Sequence | Nullable | Record
 
 
@@ -301,15 +303,16 @@ def required(type_: Type) -> Type:
     return type_.element if isinstance(type_, Nullable) else type_
 
 
+def in_place(type_: Type) -> Type:
+    """The type inside static arrays and optionals, which add nothing but places for it."""
+    while isinstance(type_, StaticArray | Nullable):
+        type_ = type_.element
+    return type_
+
+
 def has_parts(type_: Type) -> bool:
     """Whether a value of this type refers to variable parts of its record."""
-    while True:
-        match type_:
-            case Text() | Blob() | Sequence():
-                return True
-            case StaticArray() | Nullable():
-                type_ = type_.element
-            case Record():
-                return any(has_parts(member.type) for member in type_.fields)
-            case _:
-                return False
+    type_ = in_place(type_)
+    if isinstance(type_, Record):
+        return any(has_parts(member.type) for member in type_.fields)
+    return isinstance(type_, Reference)

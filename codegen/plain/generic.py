@@ -17,6 +17,7 @@ from echo_core.codegen.plans.verification import verification
 from echo_core.errors import FormatError, WireError
 from echo_core.formats.compare import Report, compare
 from echo_core.formats.declare import format_of
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 
@@ -76,8 +77,9 @@ class GenericCodec(Generic[T]):
         _demand_fixed(self.sender)
         view, size = _bytes_of(data), self.sender.size_bytes
         if len(view) % size:
-            msg = f"Expected records of {size} bytes each, got {len(view)} bytes"
-            raise WireError(msg, path=self.sender.name)
+            raise unexpected(
+                WireError, f"records of {size} bytes each", f"{len(view)} bytes", path=self.sender.name
+            )
         return [self.decode(view[i : i + size]) for i in range(0, len(view), size)]
 
 
@@ -86,11 +88,14 @@ def _bytes_of(data: Data) -> memoryview:
     try:
         return memoryview(data).cast("B")
     except TypeError:
-        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
-        raise FormatError(msg) from None
+        raise unexpected(FormatError, "a contiguous buffer", f"`{type(data).__qualname__}`") from None
 
 
 def _demand_fixed(format_: Format) -> None:
     if not format_.is_fixed:
-        msg = f"Expected records of one size, got `{format_.name}`, which has variable parts"
-        raise FormatError(msg, hint="take them one by one")
+        raise unexpected(
+            FormatError,
+            "records of one size",
+            f"`{format_.name}`, which has variable parts",
+            hint="take them one by one",
+        )

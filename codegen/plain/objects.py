@@ -29,6 +29,7 @@ from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, EncodeTypeError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.leaves import from_plain, is_numeric, mismatch, scalar_dtype, to_plain
 from echo_core.formats.record_class import class_of, sequence_container
@@ -70,8 +71,9 @@ def _plain_record(record: Record, value: Any, path: str) -> dict[str, Plain]:
         try:
             held = getattr(value, field.name)
         except AttributeError:
-            msg = f"Expected `{field.type}`, got an attribute that was never set"
-            raise EncodeError(msg, path=where) from None
+            raise unexpected(
+                EncodeError, f"`{field.type}`", "an attribute that was never set", path=where
+            ) from None
         plain[field.name] = plain_of(field.type, held, where)
     _check_counts(record, plain, path)
     return plain
@@ -81,8 +83,9 @@ def _check_counts(record: Record, plain: dict[str, Plain], path: str) -> None:
     """A field that counts another one's elements must agree with it."""
     for name, sequence, length in counted_lengths(record, plain):
         if plain[name] != length:
-            msg = f"Expected {length}, the length of `{sequence}`, got {plain[name]}"
-            raise EncodeError(msg, path=f"{path}.{name}")
+            raise unexpected(
+                EncodeError, f"{length}, the length of `{sequence}`", plain[name], path=f"{path}.{name}"
+            )
 
 
 def _plain_elements(type_: StaticArray | Sequence, value: Any, path: str) -> Plain:
@@ -91,8 +94,7 @@ def _plain_elements(type_: StaticArray | Sequence, value: Any, path: str) -> Pla
     array = as_array(np.asarray(untyped) if isinstance(value, memoryview) else value)
     if array is not None:
         if array.ndim != dimensions:
-            msg = f"Expected an array of {dimensions} dimensions, got {array.ndim}"
-            raise EncodeError(msg, path=path)
+            raise unexpected(EncodeError, f"an array of {dimensions} dimensions", array.ndim, path=path)
         if is_numeric(type_.element):
             return plain_numbers(cast("Scalar", type_.element), array, path)
         if isinstance(type_.element, Record) and array.dtype.names is not None:
@@ -121,8 +123,7 @@ def _flattened(type_: StaticArray | Sequence, value: Any, path: str) -> list[Any
                 raise mismatch(type_, item, path)
             lengths.add(len(cast("AnySequence[Any]", item)))
         if len(lengths) > 1:
-            msg = f"Expected rows of one length, got {sorted(lengths)}"
-            raise EncodeError(msg, path=path)
+            raise unexpected(EncodeError, "rows of one length", sorted(lengths), path=path)
         level = [element for item in level for element in item]
     return level
 
@@ -132,11 +133,9 @@ def _check_shape(type_: StaticArray | Sequence, plain: Plain, path: str) -> None
     fixed = _declared_shape(type_, shape)
     # An empty list does not tell its inner dimensions.
     if shape != fixed and (as_array(plain) is not None or all(fixed)):
-        msg = f"Expected the dimensions {list(fixed)}, got {list(shape)}"
-        raise EncodeError(msg, path=path)
+        raise unexpected(EncodeError, f"the dimensions {list(fixed)}", list(shape), path=path)
     if extent(shape) > MAX_EXTENT:
-        msg = f"Expected dimensions of at most {MAX_EXTENT} elements, got {list(shape)}"
-        raise EncodeError(msg, path=path)
+        raise unexpected(EncodeError, f"dimensions of at most {MAX_EXTENT} elements", list(shape), path=path)
 
 
 def _declared_shape(type_: StaticArray | Sequence, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -161,8 +160,7 @@ def plain_numbers(scalar: Scalar, array: np.ndarray[Any, Any], path: str) -> np.
     """The array in this machine's form of the scalar; EncodeError where a number does not fit."""
     target = _native_dtype(scalar)
     if array.dtype.kind not in _SOURCES[scalar.kind]:
-        msg = f"Expected an array of `{scalar}`, got one of `{array.dtype}`"
-        raise EncodeTypeError(msg, path=path)
+        raise unexpected(EncodeTypeError, f"an array of `{scalar}`", f"one of `{array.dtype}`", path=path)
     try:
         with np.errstate(over="ignore"):  # an overflow is found below
             converted = array.astype(target)
@@ -203,11 +201,20 @@ def _overflowed(array: Any, converted: Any) -> Any:
 def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Plain:
     native = _native_format(record, path)
     if array.dtype.names != native.dtype.names:
-        msg = f"Expected an array of `{record}`, got one with the fields {list(array.dtype.names or ())}"
-        raise EncodeTypeError(msg, path=path)
+        raise unexpected(
+            EncodeTypeError,
+            f"an array of `{record}`",
+            f"one with the fields {list(array.dtype.names or ())}",
+            path=path,
+        )
     if not np.can_cast(array.dtype, native.dtype, "safe"):
-        msg = f"Expected an array of `{record}`, got one of `{array.dtype}`, whose numbers may not fit"
-        raise EncodeTypeError(msg, path=path, hint="convert it with `astype(format_of(...).dtype)`")
+        raise unexpected(
+            EncodeTypeError,
+            f"an array of `{record}`",
+            f"one of `{array.dtype}`, whose numbers may not fit",
+            path=path,
+            hint="convert it with `astype(format_of(...).dtype)`",
+        )
     data, size = array.astype(native.dtype).tobytes(), native.size_bytes
     try:
         rows = [read(data[i : i + size], native.layout) for i in range(0, len(data), size)]
@@ -220,8 +227,12 @@ def _plain_records(record: Record, array: np.ndarray[Any, Any], path: str) -> Pl
 
 def _native_format(record: Record, path: str) -> Format:
     if has_parts(record):
-        msg = f"Expected a list of `{record}`, got a numpy array: its records have variable parts"
-        raise EncodeTypeError(msg, path=path)
+        raise unexpected(
+            EncodeTypeError,
+            f"a list of `{record}`",
+            "a numpy array: its records have variable parts",
+            path=path,
+        )
     return format_of(class_of(record))
 
 

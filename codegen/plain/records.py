@@ -20,6 +20,7 @@ import numpy as np
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.abi import ByteOrder
+from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaves import decode_text, is_numeric, pack, scalar_dtype, unpack
 from echo_core.formats.types import (
@@ -112,8 +113,9 @@ class _RecordWriter:
             try:
                 data = word.to_bytes(self._pointer_size, self._byte_order)
             except OverflowError:
-                msg = f"Expected a record that {self._pointer_size}-byte offsets reach, got a larger one"
-                raise EncodeError(msg) from None
+                raise unexpected(
+                    EncodeError, f"a record that {self._pointer_size}-byte offsets reach", "a larger one"
+                ) from None
             self._put(at + i * self._pointer_size, data)
 
     def _put(self, at: int, data: bytes) -> None:
@@ -144,13 +146,13 @@ class _RecordReader:
         self._pointer_size = layout.pointer_size
         self._end = layout.record.size
         if len(self._data) < self._end:
-            msg = f"Expected at least {self._end} bytes, got {len(self._data)}"
-            raise WireError(msg, path=layout.record.name)
+            raise unexpected(
+                WireError, f"at least {self._end} bytes", len(self._data), path=layout.record.name
+            )
 
     def finish(self, path: str) -> None:
         if self._end != len(self._data):
-            msg = f"Expected a record of {self._end} bytes, got {len(self._data)}"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, f"a record of {self._end} bytes", len(self._data), path=path)
 
     def record(self, record: Record, at: int, path: str) -> dict[str, Plain]:
         return {field.name: self._field(field, record, at, f"{path}.{field.name}") for field in record.fields}
@@ -202,8 +204,7 @@ class _RecordReader:
             absent = self._word(at) == 0
             lengths = self._data[at + self._pointer_size : at + type_.size]
             if absent and (any(lengths) or any(counts.values())):
-                msg = "Expected no length beside an offset of 0, got one"
-                raise WireError(msg, path=path)
+                raise unexpected(WireError, "no length beside an offset of 0", "one", path=path)
         else:
             absent = self._data[at + type_.element.size] == 0
         return None if absent else self._value(type_.element, at, path, counts)
@@ -212,8 +213,7 @@ class _RecordReader:
         start = self._word(at)
         end = self._data.find(b"\0", start) if start == self._end else start  # _part refuses another offset
         if end < 0:
-            msg = "Expected a text that a NUL ends within the record, got none"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, "a text that a NUL ends within the record", "none", path=path)
         return decode_text(self._part(start, end + 1 - start, 1, path)[:-1], path)
 
     def _sequence(self, type_: Sequence, at: int, path: str, counts: dict[str, int]) -> Plain:
@@ -226,13 +226,11 @@ class _RecordReader:
             else:
                 shape.append(counts[known] if isinstance(known, str) else known)
         if min(shape) < 0:
-            msg = f"Expected a count of elements, got {min(shape)}"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, "a count of elements", min(shape), path=path)
         start = self._word(at)
         self._part(start, prod(shape), type_.element.alignment, path, type_.element.size)
         if extent(shape) > MAX_EXTENT:
-            msg = f"Expected dimensions of at most {MAX_EXTENT} elements, got {shape}"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, f"dimensions of at most {MAX_EXTENT} elements", shape, path=path)
         return self._elements(type_.element, tuple(shape), start, path)
 
     def _elements(self, element: Type, shape: tuple[int, ...], at: int, path: str) -> Plain:
@@ -254,15 +252,16 @@ class _RecordReader:
         size = count * (stride or 1)
         expected = round_up(self._end, alignment)
         if start != expected:
-            msg = f"Expected the offset {expected}, where the next part begins, got {start}"
-            raise WireError(msg, path=path)
+            raise unexpected(
+                WireError, f"the offset {expected}, where the next part begins", start, path=path
+            )
         if start > len(self._data):
-            msg = f"Expected a part within {len(self._data)} bytes, got the offset {start}"
-            raise WireError(msg, path=path)
+            raise unexpected(
+                WireError, f"a part within {len(self._data)} bytes", f"the offset {start}", path=path
+            )
         if start + size > len(self._data):
             left, what = (len(self._data) - start) // (stride or 1), "elements" if stride else "bytes"
-            msg = f"Expected {count} {what} within the record, got {left}"
-            raise WireError(msg, path=path)
+            raise unexpected(WireError, f"{count} {what} within the record", left, path=path)
         self._end = start + size
         return self._data[start : self._end]
 

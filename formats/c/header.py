@@ -10,11 +10,10 @@ A variable part is a pointer in the struct. On the wire its place holds an offse
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.c.specifiers import NAMED_SCALARS
@@ -49,10 +48,11 @@ _C_TYPES: dict[Kind, str] = {
 _FLOATS = {2: "uint16_t", 4: "float", 8: "double"}  # gcc 12 has no _Float16 on half of its targets
 _STRINGS = frozenset({Kind.CHARS, Kind.BYTES, Kind.UUID})
 
-_NOTES: dict[Kind, str] = {
-    Kind.TIMESTAMP: "nanoseconds since 1970-01-01 UTC",
-    Kind.DURATION: "nanoseconds",
-    Kind.UUID: "UUID",
+_NOTES: dict[tuple[Kind, int], str] = {
+    (Kind.FLOAT, 2): "float16, as its bits",
+    (Kind.TIMESTAMP, 8): "nanoseconds since 1970-01-01 UTC",
+    (Kind.DURATION, 8): "nanoseconds",
+    (Kind.UUID, 16): "UUID",
 }
 
 _PROLOGUE = """\
@@ -161,17 +161,12 @@ _LONGEST = 240  # leaves room for what is put before and after
 
 def _c_names(names: Many[str]) -> list[str]:
     """A different C identifier for each name; a name that is one already is kept."""
-    chosen: dict[int, str] = {}
-    taken: set[str] = set()
+    chosen: dict[str, int] = {}
     plain = [_c_name(name) for name in names]
     for i in sorted(range(len(names)), key=lambda i: plain[i] != names[i]):
-        tries = (f"{plain[i]}_{n}" for n in count(2))
-        name = plain[i]
-        while name in taken:
-            name = next(tries)
-        taken.add(name)
-        chosen[i] = name
-    return [chosen[i] for i in range(len(names))]
+        tries = chain([plain[i]], (f"{plain[i]}_{n}" for n in count(2)))
+        chosen[next(name for name in tries if name not in chosen)] = i
+    return sorted(chosen, key=chosen.__getitem__)
 
 
 def _c_name(name: str) -> str:
@@ -205,7 +200,8 @@ class _Header:
     @classmethod
     def of(cls, layout: Layout) -> _Header:
         records = tuple(dict.fromkeys(_records(layout.record)))
-        enumerations = tuple(dict.fromkeys(_enumerations(records)))
+        leaves = (innermost(field.type)[0] for record in records for field in record.fields)
+        enumerations = tuple(dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, Enumeration)))
         # The outermost record chooses its name first.
         tagged: tuple[Record | Enumeration, ...] = (*reversed(records), *enumerations)
         tags = dict(zip(tagged, _c_names([type_.name for type_ in tagged]), strict=True))
@@ -226,7 +222,8 @@ class _Header:
         attributes = ""
         if not self.is_plain(record):
             members = list(_padded(record, fields, members))
-            attributes = f" {_packed(record.alignment)}"
+            aligned = f", aligned({record.alignment})" if record.alignment > 1 else ""
+            attributes = f" __attribute__((packed{aligned}))"
         note = _comment(_named(tag, record.name))
         lines = [f"struct {tag} {{{note and ' ' + note}", *members, f"}}{attributes};"]
         return "\n" + "\n".join(lines) + "\n" + _assertions(record, tag, names)
@@ -293,13 +290,14 @@ def _slot(*members_and_name: str) -> str:
 
 
 def _scalar(scalar: Scalar, name: str) -> str:
-    if scalar.kind in _STRINGS:
-        return f"{_C_TYPES[scalar.kind]} {name}[{scalar.size}]"
-    if scalar.kind is Kind.FLOAT:
-        return f"{_FLOATS[scalar.size]} {name}"
-    if scalar.kind is Kind.COMPLEX:
-        return f"{_FLOATS[scalar.size // 2]} _Complex {name}"
-    return f"{_C_TYPES[scalar.kind].format(bits=8 * scalar.size)} {name}"
+    match scalar.kind:
+        case Kind.FLOAT:
+            return f"{_FLOATS[scalar.size]} {name}"
+        case Kind.COMPLEX:
+            return f"{_FLOATS[scalar.size // 2]} _Complex {name}"
+        case kind:
+            length = f"[{scalar.size}]" if kind in _STRINGS else ""
+            return f"{_C_TYPES[kind].format(bits=8 * scalar.size)} {name}{length}"
 
 
 def _is_array(type_: Type) -> bool:
@@ -308,20 +306,10 @@ def _is_array(type_: Type) -> bool:
 
 def _type_note(type_: Type) -> str:
     """A comment with what the C type does not say."""
-    match innermost(type_)[0]:
-        case Enumeration() as enumeration:
-            return str(enumeration)
-        case Scalar(kind=Kind.FLOAT, size=2):
-            return "float16, as its bits"
-        case Scalar() as scalar:
-            return _NOTES.get(scalar.kind, "")
-        case _:
-            return ""
-
-
-def _packed(alignment: int) -> str:
-    aligned = f", aligned({alignment})" if alignment > 1 else ""
-    return f"__attribute__((packed{aligned}))"
+    inner, _ = innermost(type_)
+    if isinstance(inner, Enumeration):
+        return str(inner)
+    return _NOTES.get((inner.kind, inner.size), "") if isinstance(inner, Scalar) else ""
 
 
 def _padded(record: Record, fields: list[Field], members: list[str]) -> Iterator[str]:
@@ -357,14 +345,6 @@ def _records(record: Record) -> Iterator[Record]:
     yield record
 
 
-def _enumerations(records: Many[Record]) -> Iterator[Enumeration]:
-    for record in records:
-        for field in record.fields:
-            inner, _ = innermost(field.type)
-            if isinstance(inner, Enumeration):
-                yield inner
-
-
 def _closest_abi(layout: Layout, records: Many[Record]) -> Abi:
     """Of the ABIs with this byte order and pointer, the one that lays out the most of it by itself."""
     known = [
@@ -372,8 +352,7 @@ def _closest_abi(layout: Layout, records: Many[Record]) -> Abi:
         for abi in ABI_BY_NAME.values()
         if (abi.byte_order, abi.pointer_size) == (layout.byte_order, layout.pointer_size)
     ]
-    plain = Counter({abi: sum(_is_natural(record, abi) for record in records) for abi in known})
-    return plain.most_common(1)[0][0] if plain else NATIVE
+    return max(known, key=lambda abi: sum(_is_natural(record, abi) for record in records), default=NATIVE)
 
 
 def _is_natural(record: Record, abi: Abi) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from echo_core.errors import FormatError
 from echo_core.formats import limits
+from echo_core.formats.faults import unexpected
 
 # A comment without an end reaches to the end of the text: were it no match, `/*/*/*` would be read
 # once for each of its slashes.
@@ -82,8 +83,12 @@ def _obey(directive: str, defined: dict[str, str], type_words: Collection[str]) 
         if name not in type_words and (not number or _NUMBER.fullmatch(number)):
             defined[name] = number
             return
-    msg = f"Expected an include guard or an integer constant, got `#{words[:64]}`"
-    raise FormatError(msg, hint="give the text as the preprocessor leaves it (`gcc -E -P`)")
+    raise unexpected(
+        FormatError,
+        "an include guard or an integer constant",
+        f"`#{words[:64]}`",
+        hint="give the text as the preprocessor leaves it (`gcc -E -P`)",
+    )
 
 
 def _closing(tokens: list[Token], text: str) -> dict[int, int]:
@@ -106,8 +111,13 @@ def _closing(tokens: list[Token], text: str) -> dict[int, int]:
 
 
 def _refuse(expected: str, got: str, text: str, at: int, path: str = "") -> NoReturn:
-    msg = f"Expected {expected}, got `{got[:64] or 'the end of the text'}`"
-    raise FormatError(msg, path=path, hint=f"in line {text.count(chr(10), 0, at) + 1}")
+    raise unexpected(
+        FormatError,
+        expected,
+        f"`{got[:64] or 'the end of the text'}`",
+        path=path,
+        hint=f"in line {text.count(chr(10), 0, at) + 1}",
+    )
 
 
 # ---------------------------------------------------------------------------
@@ -187,8 +197,7 @@ class Cursor:
         _refuse(expected, self.text, self._source, self._tokens[self._at].at, self._path())
 
     def refuse(self, expected: str, got: str, hint: str) -> NoReturn:
-        msg = f"Expected {expected}, got `{got[:64]}`"
-        raise FormatError(msg, path=self._path(), hint=hint)
+        raise unexpected(FormatError, expected, f"`{got[:64]}`", path=self._path(), hint=hint)
 
     def _path(self) -> str:
         return ".".join(part for part in (self.owner, self.member) if part)
