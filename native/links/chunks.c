@@ -127,10 +127,10 @@ static void forget_large_chunks(struct intake *intake)
     }
 }
 
-static size_t prepare_large(struct intake *intake, size_t need)
+static size_t prepare_large(struct intake *intake)
 {
     size_t have = intake->end - intake->begin;
-    size_t wanted = need + FRAME_HEADER_BYTES; /* with the next one's header, to know how large that one is */
+    size_t wanted = intake->need + FRAME_HEADER_BYTES; /* with the next one's header, to know how large that one is */
     size_t begin;
 
     intake->small_reads = 0;
@@ -142,12 +142,12 @@ static size_t prepare_large(struct intake *intake, size_t need)
     return wanted - have;
 }
 
-size_t echo_intake_prepare(struct intake *intake, size_t need)
+size_t echo_intake_prepare(struct intake *intake)
 {
     struct chunk *chunk = current_chunk(intake);
 
-    if (need >= LARGE_FRAME_BYTES)
-        return prepare_large(intake, need);
+    if (intake->need >= LARGE_FRAME_BYTES)
+        return prepare_large(intake);
     if (++intake->small_reads > SMALL_READS) {
         intake->small_reads = 0;
         forget_large_chunks(intake);

@@ -30,6 +30,7 @@ struct intake {
     struct chunk *chunks[CHUNKS]; /* owned; NULL: not yet needed. To be used again when nobody refers to them */
     int current;                  /* the one that is read into */
     size_t begin, end;            /* of what is in it */
+    size_t need;                  /* bytes in all, at least, of the frame at `begin`; 0: nothing was read yet */
     unsigned small_reads;         /* since the last large frame */
 };
 
@@ -38,9 +39,8 @@ static inline struct chunk *current_chunk(const struct intake *intake)
     return intake->chunks[intake->current];
 }
 
-/* Sees to it that the frame at `begin`, of `need` bytes, can be completed. How many bytes to read at most; 0
- * with MemoryError. GIL. */
-size_t echo_intake_prepare(struct intake *intake, size_t need);
+/* Sees to it that the frame at `begin` can be completed. How many bytes to read at most; 0 with MemoryError. GIL. */
+size_t echo_intake_prepare(struct intake *intake);
 
 /* Whether `size` bytes of received ones are enough for a view that keeps the whole chunk. */
 int echo_chunk_may_be_kept(PyObject *chunk, Py_ssize_t size, int is_queued);

@@ -183,9 +183,13 @@ static int await_bytes(struct link *link)
  * exception is set. */
 static int take_role_politely(struct link *link)
 {
-    PyThreadState *state = PyEval_SaveThread();
-    int role = atomic_load(&link->role), status;
+    PyThreadState *state;
+    int role, status;
 
+    if (link->followers.are_waiting)
+        echo_link_wake_followers(link);
+    state = PyEval_SaveThread();
+    role = atomic_load(&link->role);
     if (role == ROLE_LED || role == ROLE_LEADING)
         status = park(link);
     else
@@ -196,33 +200,11 @@ static int take_role_politely(struct link *link)
     return status == -EINTR ? PyErr_CheckSignals() : status;
 }
 
-static void give_role_back(struct link *link)
+static void give_role_back(struct link *link, enum step step)
 {
     atomic_store(&link->role, ROLE_FREE);
-    if (link->followers.are_waiting)
+    if (link->followers.are_waiting && step != STEP_RAISED)
         echo_link_wake_followers(link);
-}
-
-static enum step run_once(struct link *link)
-{
-    int is_polite = link->followers.count > 0, taken;
-    enum step step;
-
-    if (!is_polite && change_role(link, ROLE_FREE, ROLE_READING))
-        taken = 1;
-    else {
-        if (link->followers.are_waiting)
-            echo_link_wake_followers(link);
-        taken = take_role_politely(link);
-    }
-    if (taken != 1)
-        return taken == 0 ? STEP_NOTHING : STEP_RAISED;
-    step = echo_link_read(link, is_polite ? 0 : -1);
-    if (step == STEP_RAISED)
-        atomic_store(&link->role, ROLE_FREE);
-    else
-        give_role_back(link);
-    return step;
 }
 
 static int finish(struct link *link, enum step step)
@@ -242,17 +224,26 @@ static int finish(struct link *link, enum step step)
     return -1;
 }
 
+/* Without followers the read waits, else take_role_politely. */
 int echo_link_run(struct link *link)
 {
     enum step step = STEP_READ;
+    int is_polite, taken;
 
     if (link->is_running) {
         PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
         return -1;
     }
     link->is_running = 1;
-    while (!link->is_ended && !has_forked_since(link->forks) && step != STEP_RAISED && step != STEP_ENDED)
-        step = run_once(link);
+    while (!link->is_ended && !has_forked_since(link->forks) && step != STEP_RAISED && step != STEP_ENDED) {
+        is_polite = link->followers.count > 0;
+        taken = !is_polite && change_role(link, ROLE_FREE, ROLE_READING) ? 1 : take_role_politely(link);
+        if (taken == 1) {
+            step = echo_link_read(link, is_polite ? 0 : -1);
+            give_role_back(link, step);
+        } else if (taken < 0)
+            step = STEP_RAISED;
+    }
     link->is_running = 0;
     return finish(link, step);
 }

@@ -23,31 +23,17 @@ static inline int is_led(const struct link *link)
 
 /* --- streams --- */
 
-/* A new reference to the IncomingStream of a stream, or to None where it was unbound; NULL with WireError. */
-static PyObject *incoming_of(const struct link *link, uint32_t stream)
+/* The IncomingStream of a stream, borrowed; NULL where it was unbound. -1 with WireError. */
+static int incoming_of(const struct link *link, uint32_t stream, struct incoming_stream **incoming)
 {
     size_t index = (size_t)stream - FIRST_STREAM;
 
     if (stream < FIRST_STREAM || index >= link->incoming_count || link->incoming[index] == NULL) {
         echo_raise("WireError", "Expected a stream that was asked for, got %lu", (unsigned long)stream);
-        return NULL;
-    }
-    return Py_NewRef(link->incoming[index]);
-}
-
-static int hand(const struct link *link, uint32_t stream, const struct record *records, Py_ssize_t count,
-                PyObject *owner)
-{
-    PyObject *incoming = incoming_of(link, stream);
-    int status = -1;
-
-    if (incoming == NULL)
         return -1;
-    status = incoming == Py_None
-                 ? 0
-                 : echo_incoming_hand((struct incoming_stream *)(void *)incoming, records, count, owner, is_led(link));
-    Py_DECREF(incoming);
-    return status;
+    }
+    *incoming = link->incoming[index] != Py_None ? (struct incoming_stream *)(void *)link->incoming[index] : NULL;
+    return 0;
 }
 
 /* For a frame with `size` bytes of the stream's records, and what follows it. */
@@ -81,45 +67,38 @@ static int check_gap(const struct incoming_stream *incoming, uint64_t events)
 static int take_gap(const struct link *link, const struct frame *frame)
 {
     struct incoming_stream *incoming;
-    PyObject *object;
     uint64_t events;
 
     if (frame->size != GAP_PAYLOAD_BYTES) {
         echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
         return -1;
     }
-    object = incoming_of(link, load_little32(frame->payload));
-    if (object == NULL)
+    if (incoming_of(link, load_little32(frame->payload), &incoming) != 0)
         return -1;
+    if (incoming == NULL)
+        return 0;
     events = load_little64(frame->payload + 8);
-    incoming = object != Py_None ? (struct incoming_stream *)(void *)object : NULL;
-    if (incoming != NULL && check_gap(incoming, events) != 0) {
-        Py_DECREF(object);
+    if (check_gap(incoming, events) != 0)
         return -1;
-    }
-    if (incoming != NULL) {
-        incoming->sequence += events;
-        incoming->lost += events;
-    }
-    Py_DECREF(object);
+    incoming->sequence += events;
+    incoming->lost += events;
     return 0;
 }
 
-/* Where a block holds one record. Those of fixed size are one after the other, and as large as was agreed. */
-static int is_loan_too_large(const struct link *link, uint32_t stream, Py_ssize_t size)
+/* The limit is for a block with one record. Those of fixed size are one after the other, and as large as was agreed. */
+static int hand_loan(const struct link *link, uint32_t stream, const struct record *record, PyObject *owner)
 {
-    PyObject *incoming = incoming_of(link, stream);
-    int is_it;
+    struct incoming_stream *incoming;
 
+    if (incoming_of(link, stream, &incoming) != 0)
+        return -1;
     if (incoming == NULL)
-        return 1;
-    is_it = incoming != Py_None && ((struct incoming_stream *)(void *)incoming)->record_size == 0 &&
-            size > (Py_ssize_t)link->max_payload;
-    Py_DECREF(incoming);
-    if (is_it)
-        echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
-                   (unsigned long)link->max_payload, size, (unsigned long)stream);
-    return is_it;
+        return 0;
+    if (incoming->record_size != 0 || record->size <= (Py_ssize_t)link->max_payload)
+        return echo_incoming_hand(incoming, record, 1, owner, is_led(link));
+    echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
+               (unsigned long)link->max_payload, record->size, (unsigned long)stream);
+    return -1;
 }
 
 static int take_loan(const struct link *link, const struct frame *frame)
@@ -135,7 +114,7 @@ static int take_loan(const struct link *link, const struct frame *frame)
     }
     if (echo_loan_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
         return -1;
-    status = is_loan_too_large(link, stream, record.size) ? -1 : hand(link, stream, &record, 1, owner);
+    status = hand_loan(link, stream, &record, owner);
     Py_DECREF(owner);
     return status;
 }
@@ -171,15 +150,12 @@ static int take_control(struct link *link, const struct frame *frame)
 /* --- handing out --- */
 
 /* The next frame of the intake, as echo_frame_next. */
-static int64_t next_frame(const struct link *link, struct frame *frame, size_t *need)
+static int64_t next_frame(struct link *link, struct frame *frame)
 {
-    const struct intake *intake = &link->intake;
-    const struct chunk *chunk = current_chunk(intake);
+    struct intake *intake = &link->intake;
 
-    *need = FRAME_HEADER_BYTES;
-    if (chunk == NULL)
-        return 0;
-    return echo_frame_next(chunk->bytes + intake->begin, intake->end - intake->begin, link->max_payload, frame, need);
+    return echo_frame_next(current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin, link->max_payload,
+                           frame, &intake->need);
 }
 
 static int refuse(const struct link *link, const struct frame *frame)
@@ -192,45 +168,38 @@ static int refuse(const struct link *link, const struct frame *frame)
     return -1;
 }
 
-/* The frames of `first`'s stream that follow each other, as many as there is room for: at least the first. *size: what
- * next_frame says of the one behind them. */
-static Py_ssize_t collect(struct link *link, const struct frame *first, struct space space, struct record *records,
-                          int64_t *size)
-{
-    struct frame frame = *first;
-    Py_ssize_t count = 0;
-    size_t need;
-
-    do {
-        records[count++] = (struct record){.bytes = frame.payload, .size = (Py_ssize_t)frame.size};
-        space.bytes -= (Py_ssize_t)frame.size;
-        link->intake.begin += (size_t)*size;
-        *size = next_frame(link, &frame, &need);
-    } while (*size > 0 && frame.stream == first->stream && count < space.frames &&
-             (Py_ssize_t)frame.size <= space.bytes);
-    return count;
-}
-
-static int hand_out_run(struct link *link, const struct frame *first, int64_t size, struct space space,
+/* The frames that follow each other in the stream of the first, as many as there is room for: at least that one.
+ * *frame and *size become what next_frame says of the one behind them. */
+static int hand_out_run(struct link *link, struct frame *frame, int64_t *size, struct space space,
                         struct gathering *gathering, PyObject *chunk)
 {
     struct record records[MAX_RUN];
-    Py_ssize_t count = collect(link, first, space, records, &size);
+    struct incoming_stream *incoming;
+    uint32_t stream = frame->stream;
+    Py_ssize_t count = 0;
 
+    do {
+        records[count++] = (struct record){.bytes = frame->payload, .size = (Py_ssize_t)frame->size};
+        space.bytes -= (Py_ssize_t)frame->size;
+        link->intake.begin += (size_t)*size;
+        *size = next_frame(link, frame);
+    } while (*size > 0 && frame->stream == stream && count < space.frames && (Py_ssize_t)frame->size <= space.bytes);
     link->received_frames += (uint64_t)count;
-    echo_gathering_set(gathering, count > 1 || size > 0);
-    return hand(link, first->stream, records, count, chunk);
+    gathering->is_on = count > 1 || *size > 0;
+    if (incoming_of(link, stream, &incoming) != 0)
+        return -1;
+    return incoming != NULL ? echo_incoming_hand(incoming, records, count, chunk, is_led(link)) : 0;
 }
 
-static int hand_out_control(struct link *link, const struct frame *frame, int64_t size, struct gathering *gathering)
+static int hand_out_control(struct link *link, struct frame *frame, int64_t *size, struct gathering *gathering)
 {
-    struct frame next;
-    size_t need;
+    struct frame control = *frame;
 
-    link->intake.begin += (size_t)size;
+    link->intake.begin += (size_t)*size;
+    *size = next_frame(link, frame);
     link->received_frames++;
-    echo_gathering_set(gathering, next_frame(link, &next, &need) > 0);
-    return take_control(link, frame);
+    gathering->is_on = *size > 0;
+    return take_control(link, &control);
 }
 
 /* What a leader leaves to run. Control code is the owner's, and half of it would be done where an interrupt hits it.
@@ -252,39 +221,6 @@ static int is_for_run(const struct link *link, const struct frame *frame, struct
     return space->frames < 1 || space->bytes < size;
 }
 
-/* All frames that are complete, up to one that a leader leaves to run. How many there were, or -1 with an
- * exception. */
-static Py_ssize_t hand_out(struct link *link)
-{
-    PyObject *chunk = Py_XNewRef((PyObject *)current_chunk(&link->intake));
-    struct gathering gathering;
-    struct space space = all_space;
-    struct frame frame;
-    Py_ssize_t count = 0;
-    int64_t size;
-    size_t need;
-    int status = 0;
-
-    echo_gathering_begin(&gathering, &link->ob_base);
-    while (status == 0 && !link->is_ended && !has_forked_since(link->forks) &&
-           (size = next_frame(link, &frame, &need)) != 0) {
-        if (size < 0)
-            status = refuse(link, &frame);
-        else if (is_led(link) && is_for_run(link, &frame, &space))
-            break;
-        else if (frame.stream >= FIRST_STREAM)
-            status = hand_out_run(link, &frame, size, space, &gathering, chunk);
-        else
-            status = hand_out_control(link, &frame, size, &gathering);
-        count++;
-    }
-    echo_gathering_end(&gathering);
-    Py_XDECREF(chunk);
-    return status == 0 ? count : -1;
-}
-
-/* --- reading --- */
-
 /* Whoever caused it has no use for the exception; run raises it. */
 static enum step fail(struct link *link)
 {
@@ -297,18 +233,39 @@ static enum step fail(struct link *link)
     return STEP_ENDED;
 }
 
-static enum step hand_out_or_fail(struct link *link)
+/* All frames that are complete, up to one that a leader leaves to run. */
+static enum step hand_out(struct link *link)
 {
-    Py_ssize_t count = hand_out(link);
+    PyObject *chunk = Py_NewRef((PyObject *)current_chunk(&link->intake));
+    struct gathering gathering;
+    struct space space = all_space;
+    enum step step = STEP_NOTHING;
     struct frame frame;
-    size_t need;
+    int64_t size = next_frame(link, &frame);
+    int status = 0;
 
-    link->is_unfinished = next_frame(link, &frame, &need) != 0;
-    if (count >= 0)
-        return count > 0 ? STEP_READ : STEP_NOTHING;
+    echo_gathering_begin(&gathering, &link->ob_base);
+    while (size != 0 && status == 0 && !link->is_ended && !has_forked_since(link->forks)) {
+        if (size < 0)
+            status = refuse(link, &frame);
+        else if (is_led(link) && is_for_run(link, &frame, &space))
+            break;
+        else if (frame.stream >= FIRST_STREAM)
+            status = hand_out_run(link, &frame, &size, space, &gathering, chunk);
+        else
+            status = hand_out_control(link, &frame, &size, &gathering);
+        step = STEP_READ;
+    }
+    link->is_unfinished = size != 0;
+    echo_gathering_end(&gathering);
+    Py_DECREF(chunk);
+    if (status == 0)
+        return step;
     /* A KeyboardInterrupt is the thread's, and no fault of the link. */
     return PyErr_ExceptionMatches(PyExc_Exception) ? fail(link) : STEP_RAISED;
 }
+
+/* --- reading --- */
 
 static enum end end_of(struct link *link)
 {
@@ -321,20 +278,18 @@ static enum end end_of(struct link *link)
 }
 
 /* The wire is at its end, or broken (`error`). */
-static enum step end_reading(struct link *link, size_t need, int error)
+static enum step end_reading(struct link *link, int error)
 {
     size_t have = link->intake.end - link->intake.begin;
     enum end end = end_of(link);
 
-    if (link->is_ended)
-        return STEP_ENDED;
     if (end != END_NOT && end != END_PEER)
         echo_link_raise_end(link);
     else if (error != 0)
         echo_raise("LinkError", "Receiving failed: %s", strerror(error));
     else if (have > 0)
         echo_raise("LinkError", "Received %zu of %s%zu bytes of a frame; peer closed the connection", have,
-                   have < FRAME_HEADER_BYTES ? "at least " : "", need);
+                   have < FRAME_HEADER_BYTES ? "at least " : "", link->intake.need);
     else {
         echo_link_end(link, END_PEER);
         return STEP_ENDED;
@@ -342,43 +297,42 @@ static enum step end_reading(struct link *link, size_t need, int error)
     return fail(link);
 }
 
-static ssize_t read_more(struct link *link, size_t size, int64_t timeout_ns)
+static enum step read_more(struct link *link, int64_t timeout_ns)
 {
     struct intake *intake = &link->intake;
-    uint8_t *room = current_chunk(intake)->bytes + intake->end;
-    PyThreadState *state = PyEval_SaveThread();
-    ssize_t count = link->wire->operations->read(link->wire, room, size, timeout_ns);
+    size_t size = echo_intake_prepare(intake);
+    PyThreadState *state;
+    uint8_t *room;
+    ssize_t count;
 
+    if (size == 0)
+        return fail(link);
+    room = current_chunk(intake)->bytes + intake->end;
+    state = PyEval_SaveThread();
+    count = link->wire->operations->read(link->wire, room, size, timeout_ns);
     PyEval_RestoreThread(state);
     if (count > 0) {
         intake->end += (size_t)count;
         link->received_bytes += (uint64_t)count;
         atomic_fetch_add_explicit(&link->reads, 1, memory_order_relaxed);
     }
-    return count;
-}
-
-enum step echo_link_read(struct link *link, int64_t timeout_ns)
-{
-    struct frame frame;
-    size_t need, size;
-    ssize_t count;
-
-    if (link->is_ended || has_forked_since(link->forks))
-        return STEP_ENDED;
-    if (next_frame(link, &frame, &need) != 0)
-        return hand_out_or_fail(link);
-    size = echo_intake_prepare(&link->intake, need);
-    if (size == 0)
-        return fail(link);
-    count = read_more(link, size, timeout_ns);
     if (link->is_ended)
         return STEP_ENDED;
+    if (count > 0)
+        return STEP_READ;
     if (count == -EINTR)
         return PyErr_CheckSignals() == 0 ? STEP_NOTHING : STEP_RAISED;
     if (count == -EAGAIN || count == -EWOULDBLOCK)
         return STEP_NOTHING;
-    if (count <= 0)
-        return end_reading(link, need, (int)-count);
-    return hand_out_or_fail(link);
+    return end_reading(link, (int)-count);
+}
+
+enum step echo_link_read(struct link *link, int64_t timeout_ns)
+{
+    enum step step;
+
+    if (link->is_ended || has_forked_since(link->forks))
+        return STEP_ENDED;
+    step = link->is_unfinished ? STEP_READ : read_more(link, timeout_ns);
+    return step == STEP_READ ? hand_out(link) : step;
 }

@@ -96,7 +96,7 @@ static PyObject *wire_write(PyObject *self, PyObject *data)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    count = wire->operations->write(wire, view.buf, (size_t)view.len);
+    count = wire->operations->write(wire, &(struct iovec){view.buf, (size_t)view.len}, 1);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&view);
     leave(self);

@@ -119,13 +119,13 @@ static PyObject *decode_copy(const struct delivery *delivery, const uint8_t *byt
     return event;
 }
 
-/* What a record was decoded to: NULL with an exception. `before`: what was left to Python code until then. */
-static inline int hand_decoded(struct delivery *delivery, unsigned long long before, PyObject *event, Py_ssize_t size)
+/* So many events were decoded. `before`: what was left to Python code until then. */
+static inline void count_decoded(struct delivery *delivery, unsigned long long before, Py_ssize_t size,
+                                 Py_ssize_t events)
 {
-    delivery->decoded++;
-    delivery->interpreted += left_to_python(delivery) != before;
+    delivery->decoded += (uint64_t)events;
+    delivery->interpreted += left_to_python(delivery) != before ? (uint64_t)events : 0;
     delivery->bytes += (uint64_t)size;
-    return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
 }
 
 static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
@@ -134,7 +134,8 @@ static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_s
     unsigned long long before = left_to_python(delivery);
     PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
 
-    return hand_decoded(delivery, before, event, size);
+    count_decoded(delivery, before, size, 1);
+    return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
 }
 
 /* --- the records of a batch --- */
@@ -212,13 +213,16 @@ static PyObject *copy_of(const struct record *record)
 static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *copy)
 {
     unsigned long long before = left_to_python(delivery);
+    PyObject *event;
 
     if (delivery->is_closed) /* while the copy was made */
         return 0;
     if (delivery->record_size != 0)
         return hand_each(delivery, batch, (const uint8_t *)PyBytes_AsString(copy));
     batch->begun = PyBytes_Size(copy);
-    return hand_decoded(delivery, before, call_one(delivery->decode, copy), batch->begun);
+    event = call_one(delivery->decode, copy);
+    count_decoded(delivery, before, batch->begun, 1);
+    return event != NULL ? deliver(delivery, event, batch->begun, 1) : refuse(delivery);
 }
 
 /* Nobody changes a copy while it is verified and read. */
@@ -367,9 +371,7 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
         return 0;
     }
     events = total / delivery->record_size;
-    delivery->decoded += (uint64_t)events;
-    delivery->interpreted += left_to_python(delivery) != before ? (uint64_t)events : 0;
-    delivery->bytes += (uint64_t)total;
+    count_decoded(delivery, before, total, events);
     return array != NULL ? deliver(delivery, array, total, events) : refuse(delivery);
 }
 

@@ -7,69 +7,47 @@
 
 #include <structmember.h>
 
-/* How many records there are in all; -1 with WireError. */
-static Py_ssize_t count_records(const struct incoming_stream *incoming, const struct record *records, Py_ssize_t count)
+/* Counts the records, if all are whole. -1 with WireError. */
+static int count_records(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count)
 {
-    Py_ssize_t i, total = 0, size = incoming->record_size;
+    Py_ssize_t i, events = count, bytes = 0, size = incoming->record_size;
 
-    if (size == 0)
-        return count;
     for (i = 0; i < count; i++) {
-        if (records[i].size == size) {
-            total++;
-        } else if (records[i].size > 0 && records[i].size % size == 0) {
-            total += records[i].size / size;
-        } else {
+        bytes += records[i].size;
+        if (size == 0 || records[i].size == size)
+            continue;
+        if (records[i].size <= 0 || records[i].size % size != 0) {
             echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", size, records[i].size);
             return -1;
         }
+        events += records[i].size / size - 1;
     }
-    return total;
-}
-
-static uint64_t sum_bytes(const struct record *records, Py_ssize_t count)
-{
-    uint64_t total = 0;
-    Py_ssize_t i;
-
-    for (i = 0; i < count; i++)
-        total += (uint64_t)records[i].size;
-    return total;
-}
-
-static int hand_to_all(PyObject *deliveries, const struct record *records, Py_ssize_t count, PyObject *owner,
-                       int is_led)
-{
-    Py_ssize_t i, delivery_count = PyTuple_Size(deliveries);
-    unsigned forks = echo_forks;
-    PyObject *interrupt = NULL;
-    int status = 0;
-
-    for (i = 0; status == 0 && i < delivery_count && !has_forked_since(forks); i++) {
-        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner, is_led) != 0)
-            status = echo_keep_interrupt(&interrupt);
-    }
-    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+    incoming->sequence += (uint64_t)events;
+    incoming->events += (uint64_t)events;
+    incoming->bytes += (uint64_t)bytes;
+    return 0;
 }
 
 int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count,
                        PyObject *owner, int is_led)
 {
-    Py_ssize_t events = count_records(incoming, records, count);
-    PyObject *deliveries = incoming->deliveries;
-    int status;
+    PyObject *interrupt = NULL, *deliveries = incoming->deliveries;
+    Py_ssize_t i, delivery_count;
+    unsigned forks = echo_forks;
+    int status = 0;
 
-    if (events < 0)
+    if (count_records(incoming, records, count) != 0)
         return -1;
-    incoming->sequence += (uint64_t)events;
-    incoming->events += (uint64_t)events;
-    incoming->bytes += sum_bytes(records, count);
     if (deliveries == NULL) /* after tp_clear */
         return 0;
     Py_INCREF(deliveries); /* they may be replaced meanwhile */
-    status = hand_to_all(deliveries, records, count, owner, is_led);
+    delivery_count = PyTuple_Size(deliveries);
+    for (i = 0; status == 0 && i < delivery_count && !has_forked_since(forks); i++) {
+        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), records, count, owner, is_led) != 0)
+            status = echo_keep_interrupt(&interrupt);
+    }
     Py_DECREF(deliveries);
-    return status;
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
 void echo_incoming_close(const struct incoming_stream *incoming)

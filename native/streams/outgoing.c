@@ -23,8 +23,7 @@ static inline int check(const struct outgoing_stream *stream)
 
 /* Something to put, and how far it has come. */
 struct put {
-    const struct outgoing_stream *stream;
-    struct outgoing *outgoing; /* the stream's */
+    struct outgoing *outgoing;
     const struct frame *frame;
     uint64_t events;
     size_t bytes;     /* of the frame */
@@ -186,23 +185,24 @@ static int raise_backlog(const struct outgoing_stream *stream)
 
 /* Locked; unlocks. 0, or -1 with an exception. Whoever waits lets others go on: after each attempt the stream may
  * be closed, and then nothing may follow what was said of that. */
-static int put_and_unlock(struct put *put)
+static int put_and_unlock(const struct outgoing_stream *stream, const struct frame *frame, uint64_t events)
 {
-    struct outgoing *outgoing = put->outgoing;
+    struct outgoing *outgoing = stream->outgoing;
     struct outbox *outbox = outgoing->outbox;
+    struct put put = {.outgoing = outgoing, .frame = frame, .events = events, .bytes = frame_bytes(frame->size)};
     enum done done = AGAIN;
 
     while (done == AGAIN && is_open(outgoing))
-        done = try(put);
+        done = try(&put);
     if (done == DONE)
-        outgoing->events += put->events;
+        outgoing->events += events;
     else
-        echo_outgoing_drop_newest(outgoing, put->events, put->frame);
+        echo_outgoing_drop_newest(outgoing, events, frame);
     if (done == AGAIN) /* an attempt may have written a part of what others have put */
         echo_outbox_pump(outbox, 1);
     echo_outbox_unlock(outbox);
     if (done == REFUSED)
-        return raise_backlog(put->stream);
+        return raise_backlog(stream);
     return done == INTERRUPTED ? -1 : 0;
 }
 
@@ -222,38 +222,29 @@ static int refuse_size(const struct outgoing_stream *stream, const struct frame 
     return -1;
 }
 
-/* `size`: of the payload; the frame's own is 32 bits of it. */
-static int put_frame(struct outgoing_stream *stream, const struct frame *frame, Py_ssize_t size, uint64_t events)
-{
-    struct outgoing *outgoing = stream->outgoing;
-    struct outbox *outbox = outgoing->outbox;
-    size_t bytes = frame_bytes(frame->size);
-    struct put put;
-
-    if (size > (Py_ssize_t)outgoing->max_payload)
-        return refuse_size(stream, frame, size, events);
-    outbox_lock(outbox);
-    if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && outgoing->tail_gap == 0 &&
-        is_open(outgoing)) {
-        outgoing->events += events;
-        echo_outbox_stage(outbox, frame, outgoing->delay);
-        echo_outbox_unlock(outbox);
-        return 0;
-    }
-    put = (struct put){.stream = stream, .outgoing = outgoing, .frame = frame, .events = events, .bytes = bytes};
-    return put_and_unlock(&put);
-}
-
 int echo_outgoing_stream_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, uint64_t events)
 {
     struct outgoing_stream *stream = stream_of(object);
-    struct frame frame = {.size = (uint32_t)size, .stream = stream->outgoing->stream, .payload = payload};
+    struct outgoing *outgoing = stream->outgoing;
+    struct outbox *outbox = outgoing->outbox;
+    struct frame frame = {.size = (uint32_t)size, .stream = outgoing->stream, .payload = payload};
+    size_t bytes = frame_bytes(frame.size);
 
     if (check(stream) != 0)
         return -1;
     if (events == 0)
         return 0;
-    return put_frame(stream, &frame, size, events);
+    if (size > (Py_ssize_t)outgoing->max_payload)
+        return refuse_size(stream, &frame, size, events);
+    outbox_lock(outbox);
+    if (bytes <= STAGING_BYTES - outbox->staged && !has_backlog(outbox) && outgoing->tail_gap == 0 &&
+        is_open(outgoing)) {
+        outgoing->events += events;
+        echo_outbox_stage(outbox, &frame, outgoing->delay);
+        echo_outbox_unlock(outbox);
+        return 0;
+    }
+    return put_and_unlock(stream, &frame, events);
 }
 
 Py_ssize_t echo_outgoing_stream_max_payload(PyObject *object)
@@ -274,10 +265,12 @@ int echo_outgoing_stream_lend(PyObject *object, PyObject *block, Py_ssize_t size
 
     if (check(stream) != 0)
         return -1;
-    if (stream->link->pool == NULL || (events == 1 && size > (Py_ssize_t)stream->outgoing->max_payload) ||
+    if (stream->link->pool == NULL || stream->outgoing->max_payload < sizeof loan ||
+        (events == 1 && size > (Py_ssize_t)stream->outgoing->max_payload) ||
         !echo_block_lend(block, stream->link->outbox.holder, stream->outgoing->stream, size, loan))
         return 1;
-    return put_frame(stream, &frame, frame.size, events);
+    outbox_lock(stream->outgoing->outbox);
+    return put_and_unlock(stream, &frame, events);
 }
 
 void echo_outgoing_stream_skip(PyObject *object, uint64_t events)

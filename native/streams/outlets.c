@@ -171,23 +171,17 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
     return hand_event_to_all(outlet, event, submission);
 }
 
-static PyObject *submit(struct outlet *outlet, PyObject *event)
-{
-    struct submission submission = {.events = 1, .forks = echo_forks};
-    int status = outlet->takes_records ? submit_record(outlet, event, &submission)
-                                       : submit_reference(outlet, event, &submission);
-
-    return conclude(&submission, status);
-}
-
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
 {
     struct outlet *outlet = (struct outlet *)self;
-    PyObject *result;
+    struct submission submission;
+    int status;
 
     if (!is_outlet_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0) || enter_submission() != 0)
         return NULL;
-    result = submit(outlet, event);
+    submission = (struct submission){.events = 1, .forks = echo_forks};
+    status = outlet->takes_records ? submit_record(outlet, event, &submission)
+                                   : submit_reference(outlet, event, &submission);
     leave_submission();
-    return result;
+    return conclude(&submission, status);
 }

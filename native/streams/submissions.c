@@ -52,11 +52,6 @@ PyObject *echo_submission_raise(struct submission *submission, int status)
 
 /* --- to other processes --- */
 
-static int put(PyObject *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events, struct submission *submission)
-{
-    return echo_outgoing_stream_put(stream, bytes, size, events) != 0 ? keep_error(submission) : 0;
-}
-
 /* Routes that it was not the turn of. */
 static void skip_from(PyObject *streams, Py_ssize_t first, uint64_t events)
 {
@@ -80,10 +75,11 @@ static int put_records(const struct outlet *outlet, PyObject *stream, struct sub
     Py_ssize_t at, size, most = most_in_frame(outlet, stream);
 
     if (outlet->record_size > echo_outgoing_stream_max_payload(stream))
-        return put(stream, record->bytes, outlet->record_size, submission->events, submission);
+        return echo_outgoing_stream_put(stream, record->bytes, outlet->record_size, submission->events);
     for (at = 0; at < record->size; at += most) {
         size = record->size - at < most ? record->size - at : most;
-        if (put(stream, record->bytes + at, size, (uint64_t)(size / outlet->record_size), submission) != 0) {
+        if (echo_outgoing_stream_put(stream, record->bytes + at, size, (uint64_t)(size / outlet->record_size)) != 0 &&
+            keep_error(submission) != 0) {
             echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / outlet->record_size));
             return -1;
         }
@@ -91,19 +87,18 @@ static int put_records(const struct outlet *outlet, PyObject *stream, struct sub
     return 0;
 }
 
-/* block: where the records lie in the pool; NULL: they do not. */
-static int send(const struct outlet *outlet, PyObject *stream, PyObject *block, struct submission *submission)
+/* Several records, or such as lie in a block of the pool. NULL: they do not. -1 with an exception, which is still to be
+ * kept. */
+static int send_large(const struct outlet *outlet, PyObject *stream, PyObject *block, struct submission *submission)
 {
     const struct record *record = &submission->record;
     int status = 1;
 
     if (block != NULL)
         status = echo_outgoing_stream_lend(stream, block, record->size, submission->events);
-    if (status < 0)
-        return keep_error(submission);
-    if (status == 0)
-        return 0;
-    return submission->events == 1 ? put(stream, record->bytes, record->size, 1, submission)
+    if (status <= 0)
+        return status;
+    return submission->events == 1 ? echo_outgoing_stream_put(stream, record->bytes, record->size, 1)
                                    : put_records(outlet, stream, submission);
 }
 
@@ -121,13 +116,20 @@ static PyObject *place(const struct outlet *outlet, PyObject *streams, const str
 int echo_submission_send(const struct outlet *outlet, struct submission *submission)
 {
     PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
-    PyObject *block = place(outlet, streams, &submission->record);
+    const struct record *record = &submission->record;
+    PyObject *stream, *block = place(outlet, streams, record);
     Py_ssize_t i, count = PyTuple_Size(streams);
     int status = 0;
 
     echo_submission_begin();
-    for (i = 0; status == 0 && i < count; i++)
-        status = send(outlet, PyTuple_GetItem(streams, i), block, submission);
+    for (i = 0; status == 0 && i < count; i++) {
+        stream = PyTuple_GetItem(streams, i);
+        status = block == NULL && submission->events == 1
+                     ? echo_outgoing_stream_put(stream, record->bytes, record->size, 1)
+                     : send_large(outlet, stream, block, submission);
+        if (status != 0)
+            status = keep_error(submission);
+    }
     skip_from(streams, i, submission->events);
     Py_XDECREF(block);
     Py_DECREF(streams);

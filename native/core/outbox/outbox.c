@@ -2,11 +2,12 @@
 #define _GNU_SOURCE
 #include "core/outbox/outbox.h"
 #include "core/outbox/outgoing.h"
-#include "core/outbox/staging.h"
 #include "core/outbox/writer.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+_Thread_local int64_t echo_thread_wrote_at __attribute__((tls_model("initial-exec")));
 
 /* --- beginning and end --- */
 
@@ -85,23 +86,6 @@ uint64_t echo_outbox_queued_events(const struct outbox *outbox)
 
 /* --- one write --- */
 
-static ssize_t write_parts(struct wire *wire, const struct iovec *parts, int count)
-{
-    ssize_t total = 0, taken;
-
-    if (count > 1 && wire->operations->write_parts != NULL)
-        return wire->operations->write_parts(wire, parts, count);
-    for (int i = 0; i < count; i++) {
-        taken = wire->operations->write(wire, parts[i].iov_base, parts[i].iov_len);
-        if (taken < 0)
-            return total > 0 ? total : taken; /* told again by the next write */
-        total += taken;
-        if ((size_t)taken < parts[i].iov_len)
-            break;
-    }
-    return total;
-}
-
 /* Room for appends while `front` is written. */
 static void swap(struct outbox *outbox)
 {
@@ -123,7 +107,7 @@ static void end_write(struct outbox *outbox, ssize_t taken, size_t offered)
     outbox->writes++;
     outbox->reads_seen = atomic_load_explicit(outbox->reads, memory_order_relaxed);
     outbox->written_at = ticks_now();
-    echo_submission_wrote(outbox->written_at);
+    echo_thread_wrote_at = outbox->written_at;
     if (taken < 0) {
         echo_outbox_end(outbox, END_ERROR, (int)-taken);
         return;
@@ -197,7 +181,7 @@ void echo_outbox_write(struct outbox *outbox, int in_host)
     echo_outbox_unlock(outbox);
     if (in_host && size > PAUSE_WRITE_BYTES)
         paused = outbox->host->pause();
-    taken = write_parts(wire, parts, count);
+    taken = wire->operations->write(wire, parts, count);
     if (paused != NULL)
         outbox->host->resume(paused);
     outbox_lock(outbox);
@@ -292,7 +276,7 @@ static ssize_t write_patiently(struct wire *wire, struct iovec *parts, int count
     int64_t until = patience_ns > 0 ? monotonic_ns() + patience_ns : 0;
 
     for (;;) {
-        taken = write_parts(wire, parts, count);
+        taken = wire->operations->write(wire, parts, count);
         if (taken < 0)
             return total > 0 ? total : taken;
         total += taken;

@@ -99,6 +99,9 @@ struct outbox {
 
 /* --- outbox.c --- */
 
+/* Ticks at the end of this thread's last write to any link. The model is the one that costs no call. */
+extern _Thread_local int64_t echo_thread_wrote_at __attribute__((tls_model("initial-exec")));
+
 /* Of a zeroed outbox whose settings are there: 0, or -1 for no memory. */
 int echo_outbox_open(struct outbox *outbox);
 

@@ -34,11 +34,6 @@ int echo_is_dispatching_from(const void *link)
     return gathering != NULL;
 }
 
-void echo_gathering_set(struct gathering *gathering, int is_on)
-{
-    gathering->is_on = is_on;
-}
-
 void echo_gathering_end(struct gathering *gathering)
 {
     struct outbox *outbox;
@@ -78,9 +73,8 @@ static int gathers(struct outbox *outbox)
 /* How this thread submits. A burst to several links looks like leisure to each of them, since writing to the
  * others takes time: so one judgement holds for all that a submission writes to. */
 static _Thread_local struct {
-    int64_t written_at;  /* ticks at the end of its last write to any link */
     uint64_t submission; /* which one it is at */
-    int64_t before;      /* written_at when that began: what it has written itself says nothing of its haste */
+    int64_t before;      /* when it had last written as that began: its own writes say nothing of its haste */
     uint64_t judged;     /* the last one that was looked at */
     int is_at_leisure;   /* what was found */
 } pace __attribute__((tls_model("initial-exec")));
@@ -88,12 +82,7 @@ static _Thread_local struct {
 void echo_submission_begin(void)
 {
     pace.submission++;
-    pace.before = pace.written_at;
-}
-
-void echo_submission_wrote(int64_t now)
-{
-    pace.written_at = now;
+    pace.before = echo_thread_wrote_at;
 }
 
 static int is_at_leisure(int64_t idle, int64_t now)
@@ -123,27 +112,24 @@ static int may_write(const struct outbox *outbox)
     return !outbox->is_writing && !outbox->is_full && outbox->end == END_NOT;
 }
 
-/* Writes what is staged, or sees to it that it is written after the delay of the frame that came last. A
- * `delay` of its own says that the source has time, so that gathering is worth more than an early write. */
-static void schedule(struct outbox *outbox, int64_t delay, int64_t now)
+/* A `delay` of its own says that the source has time, so that gathering is worth more than an early write. */
+void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay)
 {
+    size_t before = outbox->staged;
+    int64_t now;
+
+    echo_frame_store(outbox->staging + before, frame);
+    outbox->staged += frame_bytes(frame->size);
+    outbox->sent_frames++;
+    if (before > 0 && delay >= outbox->staged_delay)
+        return;
+    now = ticks_now();
     outbox->staged_delay = delay;
     outbox->due_at = now + (delay > 0 ? delay : outbox->delay);
     if (may_write(outbox) && delay <= 0 && (is_cheap(outbox->wire) || (is_idle(outbox, now) && !gathers(outbox))))
         echo_outbox_pump(outbox, 1);
     else
         echo_writer_call(outbox, outbox->due_at);
-}
-
-void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t delay)
-{
-    size_t before = outbox->staged;
-
-    echo_frame_store(outbox->staging + before, frame);
-    outbox->staged += frame_bytes(frame->size);
-    outbox->sent_frames++;
-    if (before == 0 || delay < outbox->staged_delay)
-        schedule(outbox, delay, ticks_now());
 }
 
 /* --- control frames --- */

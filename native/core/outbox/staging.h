@@ -31,13 +31,9 @@ struct gathering {
     } entries[16];
 };
 void echo_gathering_begin(struct gathering *gathering, const void *link);
-void echo_gathering_set(struct gathering *gathering, int is_on);
 
 /* Writes what has gathered. In the host; may run any code. */
 void echo_gathering_end(struct gathering *gathering);
-
-/* This thread has written to a link, at that time in ticks. */
-void echo_submission_wrote(int64_t now);
 
 /* Whether this thread is handing over what it has read from a link. */
 int echo_is_dispatching(void);

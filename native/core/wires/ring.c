@@ -197,7 +197,7 @@ static size_t total_of(const struct iovec *parts, int count)
 }
 
 /* One publication and one signal for all parts. */
-static ssize_t ring_write_parts(struct wire *wire, const struct iovec *parts, int count)
+static ssize_t ring_write(struct wire *wire, const struct iovec *parts, int count)
 {
     struct ring *ring = (struct ring *)wire;
     uint64_t begin = atomic_load_explicit(&ring->out.moved, memory_order_relaxed), end = begin;
@@ -224,11 +224,6 @@ static ssize_t ring_write_parts(struct wire *wire, const struct iovec *parts, in
 static int ring_is_cheap(struct wire *wire)
 {
     return !echo_signal_has_sleeper(&((struct ring *)wire)->out.direction->bytes_signal);
-}
-
-static ssize_t ring_write(struct wire *wire, const uint8_t *bytes, size_t size)
-{
-    return ring_write_parts(wire, &(struct iovec){(void *)(uintptr_t)bytes, size}, 1);
 }
 
 /* As ring_read, without waiting. */
@@ -325,7 +320,6 @@ static const struct wire_operations ring_operations = {
     .name = "shm",
     .is_cheap = ring_is_cheap,
     .write = ring_write,
-    .write_parts = ring_write_parts,
     .await_room = ring_await_room,
     .read = ring_read,
     .await_bytes = ring_await_bytes,

@@ -37,23 +37,22 @@ static struct socket_wire *socket_of(struct wire *wire)
 
 /* --- writing --- */
 
-static ssize_t written(ssize_t count)
-{
-    if (count >= 0)
-        return count;
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
-}
-
-static ssize_t socket_write(struct wire *wire, const uint8_t *bytes, size_t size)
-{
-    return written(send(socket_of(wire)->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL));
-}
-
-static ssize_t socket_write_parts(struct wire *wire, const struct iovec *parts, int count)
+static ssize_t send_parts(int fd, const struct iovec *parts, int count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count};
 
-    return written(sendmsg(socket_of(wire)->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static ssize_t socket_write(struct wire *wire, const struct iovec *parts, int count)
+{
+    int fd = socket_of(wire)->fd;
+    ssize_t taken = count == 1 ? send(fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                               : send_parts(fd, parts, count);
+
+    if (taken >= 0)
+        return taken;
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
 }
 
 /* --- waiting --- */
@@ -128,29 +127,22 @@ static void keep_receive_timeout(struct socket_wire *wire, int64_t timeout_ns)
     wire->receive_timeout_ns = timeout_ns;
 }
 
-static ssize_t received(struct socket_wire *wire, uint8_t *bytes, size_t size, int flags)
-{
-    ssize_t count = recv(wire->fd, bytes, size, flags);
-
-    return count < 0 ? -errno : count;
-}
-
 static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
 {
     struct socket_wire *socket = socket_of(wire);
-    struct pollfd descriptor = {.fd = socket->fd, .events = POLLIN};
-    int ready;
+    int flags = MSG_DONTWAIT, ready;
+    ssize_t count;
 
     if (timeout_ns < 0 || timeout_ns >= KERNEL_TIMEOUT_NS) {
         keep_receive_timeout(socket, timeout_ns < 0 ? 0 : timeout_ns);
-        return received(socket, bytes, size, 0);
-    }
-    if (timeout_ns > 0) {
-        ready = wait_for(&descriptor, 1, timeout_ns);
+        flags = 0;
+    } else if (timeout_ns > 0) {
+        ready = wait_for(&(struct pollfd){.fd = socket->fd, .events = POLLIN}, 1, timeout_ns);
         if (ready <= 0)
             return ready < 0 ? ready : -EAGAIN;
     }
-    return received(socket, bytes, size, MSG_DONTWAIT);
+    count = recv(socket->fd, bytes, size, flags);
+    return count < 0 ? -errno : count;
 }
 
 /* --- the end --- */
@@ -174,7 +166,6 @@ static void socket_free(struct wire *wire)
 static const struct wire_operations socket_operations = {
     .name = "socket",
     .write = socket_write,
-    .write_parts = socket_write_parts,
     .await_room = socket_await_room,
     .read = socket_read,
     .await_bytes = socket_await_bytes,

@@ -18,11 +18,9 @@ struct wire_operations {
     /* 1: a write now would cost no system call, so gathering gains nothing. NULL: it always costs one. Any
      * thread. */
     int (*is_cheap)(struct wire *wire);
-    /* Takes as many bytes as there is room for; 0: none now. -errno when broken (-EPIPE: shut or at its end).
-     * Does not block. */
-    ssize_t (*write)(struct wire *wire, const uint8_t *bytes, size_t size);
-    /* As write, of several pieces one after the other. NULL: each piece is written by itself. */
-    ssize_t (*write_parts)(struct wire *wire, const struct iovec *parts, int count);
+    /* Takes as many bytes of the parts, one part after the other, as there is room for; 0: none now. -errno when
+     * broken (-EPIPE: shut or at its end). Does not block. */
+    ssize_t (*write)(struct wire *wire, const struct iovec *parts, int count);
     /* Waits until write would take something: 1; 0: time is up; -EINTR: a signal came; -errno. Blocks. */
     int (*await_room)(struct wire *wire, int64_t timeout_ns);
     /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
