@@ -33,7 +33,7 @@ ADDRESS_TESTS=(
 THREAD_TESTS=(
     tests/native/test_{deliveries,link*,outlets,outlet_rooms,outlet_streams}.py
     tests/native/test_{pools,pool_attacks,pool_readers,queues,queue_links,queue_model,rings,ring_attacks}.py
-    tests/echo_core/test_{attacks_hostile,attacks_replayed,backlog,company,conformance,losses,nodes}.py
+    tests/echo_core/{attacks/test_{hostile,replayed},values/test_backlog,roster/test_company,handles/test_{conformance,nodes},streams/test_losses}.py
 )
 
 copy_tree() {

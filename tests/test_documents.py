@@ -108,7 +108,7 @@ def test_make_demo_shows_every_component_and_leaves_none(transport: str) -> None
 @pytest.mark.slow
 def test_make_test_runs_what_it_is_told() -> None:
     """Its variable for arguments, too."""
-    one_test = "tests/echo_core/test_channel_ids.py::test_text_stays_the_same_in_every_version"
+    one_test = "tests/echo_core/roster/test_ids.py::test_text_stays_the_same_in_every_version"
     result = make("test", f"PYTEST_ARGS=-p no:cacheprovider {one_test}")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "= 1 passed in " in result.stdout, result.stdout

@@ -19,6 +19,7 @@ from echo_core.streams.origins import Origin
 from echo_core.streams.targets import Target
 
 LIMIT_S = 30.0
+_SETTLED_S = 0.05  # without a change; a busy machine lets a thread that has ended wait for so long
 _OF_NODES = ("echo-door-", "echo-link-", "echo-meet-", "echo-sink-")
 
 
@@ -49,11 +50,11 @@ def settled_census(*, collects: bool = True) -> Census:
     """
     if collects:
         gc.collect()
-    last, times = census(), 0
-    while times < 20:
+    last, since = census(), time.monotonic()
+    while time.monotonic() - since < _SETTLED_S:
         os.sched_yield()
         now = census()
-        last, times = now, times + 1 if now == last else 0
+        last, since = now, since if now == last else time.monotonic()
     return last
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from echo_core._c import native
-from echo_core.transports.protocol import frames
+from echo_core.transports import limits as link_limits
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
@@ -87,5 +87,5 @@ def test_frames_begin_as_the_protocol_says() -> None:
     """The numbers that transports/protocol and core both need are the same."""
     limits = native.ffi.new("struct echo_limits *")
     native.lib.echo_native_limits(limits)
-    assert limits.first_stream == frames.FIRST_STREAM
+    assert limits.first_stream == link_limits.FIRST_STREAM
     assert (limits.frame_header_bytes, limits.frame_alignment) == (8, 8)

@@ -1,4 +1,4 @@
-"""What `with` enters for a lock: tests/echo_core/test_bookkeeping.py interrupts it, too."""
+"""What `with` enters for a lock: tests/echo_core/roster/test_bookkeeping.py interrupts it, too."""
 
 from __future__ import annotations
 

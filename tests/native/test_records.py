@@ -19,7 +19,7 @@ import echo_core as echo
 from echo_core._c.events import Decoder, Encoder, FieldDescriptor, Shape, base_type
 from echo_core.codegen.events.record_types import decoder_of
 from echo_core.errors import EncodeError, WireError
-from tests.echo_core.native_events import codec
+from tests.echo_core.events.native_events import codec
 
 
 class Color(enum.Enum):

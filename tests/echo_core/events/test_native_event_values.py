@@ -12,7 +12,7 @@ import pytest
 import echo_core as echo
 from echo_core.codegen.plain.objects import plain_of
 from echo_core.errors import EncodeError
-from tests.echo_core.native_events import (
+from tests.echo_core.events.native_events import (
     UTC,
     Color,
     Fixed,

@@ -15,7 +15,7 @@ from echo_core.codegen.plain import records
 from echo_core.codegen.plain.objects import plain_of, value_of
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.layout import Layout
-from tests.echo_core.native_events import generic, record_codec
+from tests.echo_core.events.native_events import generic, record_codec
 from tests.formats.strategies import comparable, examples, layouts, plain_values
 
 

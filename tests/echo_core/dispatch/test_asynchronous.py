@@ -10,7 +10,7 @@ import pytest
 import echo_core as echo
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.test_conformance import LIMIT_S
+from tests.echo_core.handles.test_conformance import LIMIT_S
 
 
 async def _first(sink: echo.Sink[Plain]) -> int:

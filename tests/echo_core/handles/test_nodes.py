@@ -22,7 +22,7 @@ from echo_core.transports.wires import sockets
 from tests.echo_core.census import left_behind, peers_of, settled_census
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.test_conformance import LIMIT_S, Collector
+from tests.echo_core.handles.test_conformance import LIMIT_S, Collector
 
 
 @pytest.fixture

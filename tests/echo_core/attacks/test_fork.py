@@ -272,7 +272,7 @@ if {is_loaded_first}:
     import multiprocessing.util
 channel = echo.create_channel("children", Plain)
 import multiprocessing
-from tests.echo_core.test_attacks_fork import submit_and_return
+from tests.echo_core.attacks.test_fork import submit_and_return
 left, handled, has_left = [], [], threading.Event()
 def notice(told):
     if isinstance(told, echo.PeerLeft):
@@ -311,7 +311,7 @@ def test_a_child_of_multiprocessing_has_its_node_as_long_as_its_threads_run(meth
     script = f"""
 faulthandler.cancel_dump_traceback_later()
 import multiprocessing
-from tests.echo_core.test_attacks_fork import submit_later
+from tests.echo_core.attacks.test_fork import submit_later
 channel = echo.create_channel("children", Plain)
 handled = []
 channel.sink(Plain, handled.append)

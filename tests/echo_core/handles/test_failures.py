@@ -13,8 +13,8 @@ import echo_core as echo
 from tests.echo_core.census import target_of
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.handles.test_conformance import LIMIT_S, Collector
 from tests.echo_core.processes import Actor
-from tests.echo_core.test_conformance import LIMIT_S, Collector
 
 
 @pytest.mark.parametrize("own_thread", [False, True])

@@ -11,7 +11,7 @@ import echo_core as echo
 from tests.echo_core.census import joins_in_process, origin_of
 from tests.echo_core.channel_events import Other, Plain, Story
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.test_conformance import LIMIT_S, Collector, opened
+from tests.echo_core.handles.test_conformance import LIMIT_S, Collector, opened
 
 Pair = tuple[echo.Node, echo.Node]
 

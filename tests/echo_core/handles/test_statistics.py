@@ -19,7 +19,7 @@ from echo_core.streams.origins import Origin
 from tests.echo_core.census import joins_in_process, origin_of, until
 from tests.echo_core.channel_events import Plain, Reading1, Reading2, Story, plain, story
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.test_conformance import LIMIT_S, Collector, Pair, opened
+from tests.echo_core.handles.test_conformance import LIMIT_S, Collector, Pair, opened
 
 
 def tiers(sink: echo.Sink[Any]) -> tuple[int, int]:

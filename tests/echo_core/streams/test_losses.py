@@ -19,8 +19,8 @@ from echo_core.transports.protocol import messages
 from tests.echo_core.census import origin_of, peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.handles.test_conformance import LIMIT_S, Collector
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
-from tests.echo_core.test_conformance import LIMIT_S, Collector
 
 
 def test_a_receiver_learns_what_a_source_has_dropped(make_node: MakeNode) -> None:

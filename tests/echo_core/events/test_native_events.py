@@ -18,8 +18,17 @@ import echo_core as echo
 from echo_core.codegen.events import record_types
 from echo_core.codegen.events.record_types import is_native
 from echo_core.errors import EncodeError
-from tests.echo_core import native_events
-from tests.echo_core.native_events import Fixed, Point, Varied, Version, codec, received, record_codec, varied
+from tests.echo_core.events import native_events
+from tests.echo_core.events.native_events import (
+    Fixed,
+    Point,
+    Varied,
+    Version,
+    codec,
+    received,
+    record_codec,
+    varied,
+)
 
 T = TypeVar("T")
 

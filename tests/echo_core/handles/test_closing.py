@@ -21,8 +21,8 @@ from echo_core.roster.ids import ChannelId
 from tests.echo_core.census import left_behind, settled_census, target_of, until
 from tests.echo_core.channel_events import Other, Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.handles.test_conformance import LIMIT_S
 from tests.echo_core.processes import Actor
-from tests.echo_core.test_conformance import LIMIT_S
 
 _MANY, _MARGIN_S = 16, 10.0  # less than what links and threads would take one after the other
 

@@ -12,8 +12,8 @@ import pytest
 from echo_core.errors import TimedOutError
 from echo_core.roster.bookkeeping import MAX_TO_TELL, Bookkeeping
 from echo_core.transports.threads import OwnThread
+from tests.echo_core.handles.test_conformance import LIMIT_S
 from tests.echo_core.processes import Actor
-from tests.echo_core.test_conformance import LIMIT_S
 
 
 class _SlowListener:

@@ -12,7 +12,7 @@ import echo_core as echo
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.test_conformance import LIMIT_S
+from tests.echo_core.handles.test_conformance import LIMIT_S
 
 Start = Callable[[threading.Thread], None]
 _start = threading.Thread.start

@@ -12,7 +12,16 @@ import pytest
 
 import echo_core as echo
 from echo_core.errors import EncodeError, WireError
-from tests.echo_core.native_events import Fixed, Point, Varied, Version, codec, generic, received, varied
+from tests.echo_core.events.native_events import (
+    Fixed,
+    Point,
+    Varied,
+    Version,
+    codec,
+    generic,
+    received,
+    varied,
+)
 
 # ---------------------------------------------------------------------------
 # Received
