@@ -4,6 +4,12 @@
 
 #include "stable_abi.h"
 
+/* A slot of Python's, or a field of ours; holds NULL or an owned reference. */
+static inline PyObject **slot_at(PyObject *object, Py_ssize_t offset)
+{
+    return (PyObject **)(void *)((char *)object + offset);
+}
+
 /* The last line of a tp_dealloc, when nothing is owned any more. May run any code, as the type may go too. */
 static inline void free_instance(PyObject *self)
 {

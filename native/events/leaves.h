@@ -10,6 +10,7 @@
 
 #include "events/outcome.h"
 #include "events/bytes.h"
+#include "types.h"
 
 /* Everything is at an offset below this: room for sums in 32 and 64 bits. */
 #define MAX_OFFSET (INT32_MAX / 2)
@@ -218,12 +219,6 @@ static inline enum outcome write_chars(PyObject *value, uint8_t *bytes, Py_ssize
 }
 
 /* --- objects --- */
-
-/* A slot of Python's; holds NULL or an owned reference. */
-static inline PyObject **slot_at(PyObject *object, Py_ssize_t offset)
-{
-    return (PyObject **)(void *)((uint8_t *)object + offset);
-}
 
 /* A number of bytes that a type tells, such as __basicsize__. -1 can be an answer too: see PyErr_Occurred. A metaclass
  * may run any code. */

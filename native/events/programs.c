@@ -21,17 +21,46 @@ struct call {
 
 /* --- programs --- */
 
-struct program *echo_program_new(PyObject *keep_alive)
+PyObject *echo_runner_install(PyObject *self, const struct program *program)
 {
-    struct program *program = PyMem_Calloc(1, sizeof *program);
+    struct program *installed = PyMem_Malloc(sizeof *installed);
 
-    if (program == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    program->users = 1;
-    program->keep_alive = Py_NewRef(keep_alive);
-    return program;
+    if (installed == NULL)
+        return PyErr_NoMemory();
+    *installed = *program;
+    installed->users = 1;
+    Py_INCREF(installed->keep_alive);
+    program_publish(&((struct runner *)self)->program, installed);
+    Py_RETURN_NONE;
+}
+
+PyObject *echo_runner_clear(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    program_publish(&((struct runner *)self)->program, NULL);
+    Py_RETURN_NONE;
+}
+
+PyObject *echo_runner_is_compiled(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct runner *)self)->program != NULL);
+}
+
+/* A program that was replaced is not visited: the calls that still run it are on some stack, alive. */
+int echo_runner_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    const struct program *program = ((struct runner *)self)->program;
+
+    if (program != NULL)
+        Py_VISIT(program->keep_alive);
+    return echo_shell_traverse(self, visit, arg);
+}
+
+int echo_runner_tp_clear(PyObject *self)
+{
+    program_publish(&((struct runner *)self)->program, NULL);
+    return echo_shell_clear(self);
 }
 
 void echo_program_free(struct program *program)
@@ -96,6 +125,7 @@ static int copy_verify_measure(struct call *call)
  * bytes that change under it give a wrong value, never a wrong address. Releases the GIL if the call does. */
 static enum outcome measure_variable(struct call *call)
 {
+    PyThreadState *released;
     int status;
 
     if (call->source.is_exported) {
@@ -105,13 +135,10 @@ static enum outcome measure_variable(struct call *call)
             return RAISED;
         }
     }
-    if (!call->without_gil) {
-        status = copy_verify_measure(call);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        status = copy_verify_measure(call);
-        Py_END_ALLOW_THREADS
-    }
+    released = call->without_gil ? PyEval_SaveThread() : NULL;
+    status = copy_verify_measure(call);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
     return status == 0 ? fits_python(call->size) : UNUSUAL;
 }
 
@@ -133,13 +160,11 @@ static int32_t run_native(const struct call *call)
 /* Releases the GIL if the call does: the views, the copy and the program are held by then. */
 static enum outcome convert(const struct call *call)
 {
-    int32_t status;
+    PyThreadState *released = call->without_gil ? PyEval_SaveThread() : NULL;
+    int32_t status = run_native(call);
 
-    if (!call->without_gil)
-        return run_native(call) == 0 ? GOOD : UNUSUAL;
-    Py_BEGIN_ALLOW_THREADS
-    status = run_native(call);
-    Py_END_ALLOW_THREADS
+    if (released != NULL)
+        PyEval_RestoreThread(released);
     return status == 0 ? GOOD : UNUSUAL;
 }
 

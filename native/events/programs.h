@@ -2,7 +2,7 @@
 #ifndef ECHO_PROGRAMS_H
 #define ECHO_PROGRAMS_H
 
-#include "events/views.h"
+#include "events/shell.h"
 
 /* A larger source is converted with the GIL released: below it the hand-over takes longer than the work. */
 #define GIL_RELEASE_BYTES (64 * 1024)
@@ -29,9 +29,6 @@ struct program {
                                   * verified record is the result as it is */
 };
 
-/* Returns a program with one user and no functions; NULL with MemoryError. Takes its own reference. */
-struct program *echo_program_new(PyObject *keep_alive);
-
 /* Frees a program without users; may run any finalizer. */
 void echo_program_free(struct program *program);
 
@@ -51,6 +48,22 @@ static inline void program_publish(struct program **published, struct program *p
     *published = program; /* first: the line below may run Python code that looks at it */
     program_release(old);
 }
+
+/* A shell whose calls run what is installed: the first part of a Routine and of a Decoder. */
+struct runner {
+    struct shell shell;      /* first */
+    struct program *program; /* counted in program->users; NULL: nothing is installed */
+};
+
+/* Installs a copy of these functions, and takes a reference to what keeps them alive. None, or NULL with MemoryError.
+ * May run any finalizer. */
+PyObject *echo_runner_install(PyObject *self, const struct program *program);
+
+/* The method `clear`, the getter of `is_compiled`, tp_traverse and tp_clear. */
+PyObject *echo_runner_clear(PyObject *self, PyObject *unused);
+PyObject *echo_runner_is_compiled(PyObject *self, void *unused);
+int echo_runner_traverse(PyObject *self, visitproc visit, void *arg);
+int echo_runner_tp_clear(PyObject *self);
 
 /* Converts the records of `source` to new bytes, or to the start of `target`, which may be NULL: then there is none.
  * The caller holds the program for as long as this takes. On GOOD *result is the caller's. Nothing stays open,

@@ -6,18 +6,13 @@
  */
 #include "events/module.h"
 #include "events/programs.h"
-#include "events/shell.h"
 
-/* The Python object. */
-struct routine {
-    struct shell shell;      /* first */
-    struct program *program; /* counted in program->users; NULL: nothing is installed */
-};
+#include <string.h>
 
 /* --- the call --- */
 
 /* Runs what is installed now, also when it is replaced meanwhile. On GOOD *result is the caller's. */
-static enum outcome attempt(struct routine *routine, PyObject *source, PyObject *target, PyObject **result)
+static enum outcome attempt(struct runner *routine, PyObject *source, PyObject *target, PyObject **result)
 {
     struct program *program = routine->program;
     enum outcome outcome;
@@ -38,7 +33,7 @@ static PyObject *target_among(PyObject *const *args, Py_ssize_t nargs)
 
 static PyObject *routine_call(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
-    struct routine *routine = (struct routine *)self;
+    struct runner *routine = (struct runner *)self;
     PyObject *result = NULL;
     enum outcome outcome;
 
@@ -55,7 +50,19 @@ static PyObject *routine_call(PyObject *self, PyObject *const *args, Py_ssize_t 
 
 /* --- installing --- */
 
-/* A converter for PyArg_Parse*: 1 and *out, or 0 with an exception. */
+/* Converters for PyArg_Parse*: 1 and *out, or 0 with an exception. */
+static int size_from(PyObject *object, void *out)
+{
+    uint64_t size = PyLong_AsUnsignedLongLong(object);
+
+    if (size == UINT64_MAX && PyErr_Occurred() != NULL)
+        return 0;
+    if (size == 0)
+        PyErr_SetString(PyExc_ValueError, "Expected records of at least 1 byte, got a size of 0");
+    *(uint64_t *)out = size;
+    return size != 0;
+}
+
 static int address_from(PyObject *object, void *out)
 {
     unsigned long long address = PyLong_AsUnsignedLongLong(object);
@@ -66,89 +73,43 @@ static int address_from(PyObject *object, void *out)
         PyErr_Format(PyExc_ValueError, "Expected the address of a native function, got %llu", address);
         return 0;
     }
-    *(uintptr_t *)out = (uintptr_t)address;
-    return 1;
-}
-
-/* A converter for PyArg_Parse*. */
-static int size_from(PyObject *object, void *out)
-{
-    unsigned long long size = PyLong_AsUnsignedLongLong(object);
-
-    if (size == (unsigned long long)-1 && PyErr_Occurred() != NULL)
-        return 0;
-    if (size == 0) {
-        PyErr_SetString(PyExc_ValueError, "Expected records of at least 1 byte, got a size of 0");
-        return 0;
-    }
-    *(uint64_t *)out = size;
+    memcpy(out, &(uintptr_t){(uintptr_t)address}, sizeof(uintptr_t)); /* to a pointer of any type */
     return 1;
 }
 
 static PyObject *routine_install_fixed(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"convert", "source_size", "target_size", "keep_alive", NULL};
-    uintptr_t convert;
-    uint64_t source_size, target_size;
-    PyObject *keep_alive;
-    struct program *program;
+    struct program program = {.users = 0};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O:install_fixed", names, address_from, &convert,
-                                     size_from, &source_size, size_from, &target_size, &keep_alive))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O:install_fixed", names, address_from, &program.fixed,
+                                     size_from, &program.source_size, size_from, &program.target_size,
+                                     &program.keep_alive))
         return NULL;
-    program = echo_program_new(keep_alive);
-    if (program == NULL)
-        return NULL;
-    program->fixed = (convert_fixed *)convert;
-    program->source_size = source_size;
-    program->target_size = target_size;
-    program_publish(&((struct routine *)self)->program, program);
-    Py_RETURN_NONE;
+    return echo_runner_install(self, &program);
 }
 
 static PyObject *routine_install_variable(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"verify", "measure", "convert", "keep_alive", NULL};
-    uintptr_t verify, measure, convert;
-    PyObject *keep_alive;
-    struct program *program;
+    struct program program = {.users = 0};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O:install_variable", names, address_from, &verify,
-                                     address_from, &measure, address_from, &convert, &keep_alive))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&O&O:install_variable", names, address_from, &program.verify,
+                                     address_from, &program.measure, address_from, &program.convert,
+                                     &program.keep_alive))
         return NULL;
-    program = echo_program_new(keep_alive);
-    if (program == NULL)
-        return NULL;
-    program->verify = (verify_record *)verify;
-    program->measure = (measure_record *)measure;
-    program->convert = (convert_record *)convert;
-    program_publish(&((struct routine *)self)->program, program);
-    Py_RETURN_NONE;
+    return echo_runner_install(self, &program);
 }
 
 static PyObject *routine_install_verified(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"verify", "keep_alive", NULL};
-    uintptr_t verify;
-    PyObject *keep_alive;
-    struct program *program;
+    struct program program = {.users = 0};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O:install_verified", names, address_from, &verify,
-                                     &keep_alive))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O:install_verified", names, address_from, &program.verify,
+                                     &program.keep_alive))
         return NULL;
-    program = echo_program_new(keep_alive);
-    if (program == NULL)
-        return NULL;
-    program->verify = (verify_record *)verify;
-    program_publish(&((struct routine *)self)->program, program);
-    Py_RETURN_NONE;
-}
-
-static PyObject *routine_clear(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    program_publish(&((struct routine *)self)->program, NULL);
-    Py_RETURN_NONE;
+    return echo_runner_install(self, &program);
 }
 
 /* --- the type --- */
@@ -156,43 +117,22 @@ static PyObject *routine_clear(PyObject *self, PyObject *unused)
 static PyObject *routine_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fallback", NULL};
+    static const Py_ssize_t nothing[] = {0};
     PyObject *fallback;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Routine", names, &fallback))
         return NULL;
-    return (PyObject *)echo_shell_new(type, fallback, NULL);
-}
-
-/* A program that was replaced is not visited: the calls that still run it are on some stack, alive. */
-static int routine_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    const struct program *program = ((struct routine *)self)->program;
-
-    if (program != NULL)
-        Py_VISIT(program->keep_alive);
-    return echo_shell_traverse(self, visit, arg);
-}
-
-static int routine_tp_clear(PyObject *self)
-{
-    program_publish(&((struct routine *)self)->program, NULL);
-    return echo_shell_clear(self);
+    return (PyObject *)echo_shell_new(type, nothing, fallback, NULL);
 }
 
 static const unsigned long long *count_of(PyObject *self, PyObject **next)
 {
     (void)next; /* its fallback is Python code */
-    return &((struct routine *)self)->shell.interpreted;
+    return &((struct shell *)self)->interpreted;
 }
 
 static const struct raw_codec raw_codecs[] = {
     {.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of}, {.call = NULL}};
-
-static PyObject *routine_is_compiled(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct routine *)self)->program != NULL);
-}
 
 static PyMethodDef routine_methods[] = {
     {"call", (PyCFunction)(void (*)(void))routine_call, METH_FASTCALL,
@@ -207,12 +147,12 @@ static PyMethodDef routine_methods[] = {
     {"install_verified", (PyCFunction)(void (*)(void))routine_install_verified, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("install_verified($self, /, verify, keep_alive)\n--\n\n"
                "From now on calls run native code that verifies one record of any size, which is then the result.")},
-    {"clear", routine_clear, METH_NOARGS,
+    {"clear", echo_runner_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallback.")},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef routine_properties[] = {
-    {"is_compiled", routine_is_compiled, NULL, PyDoc_STR("Whether native code is installed."), NULL},
+    {"is_compiled", echo_runner_is_compiled, NULL, PyDoc_STR("Whether native code is installed."), NULL},
     RAW_CODECS_PROPERTY(raw_codecs),
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -222,8 +162,8 @@ static PyType_Slot routine_slots[] = {
                           "or when something is unusual.")},
     {Py_tp_new, routine_new},
     {Py_tp_dealloc, echo_shell_dealloc},
-    {Py_tp_traverse, routine_traverse},
-    {Py_tp_clear, routine_tp_clear},
+    {Py_tp_traverse, echo_runner_traverse},
+    {Py_tp_clear, echo_runner_tp_clear},
     {Py_tp_methods, routine_methods},
     {Py_tp_members, echo_shell_members},
     {Py_tp_getset, routine_properties},
@@ -231,7 +171,7 @@ static PyType_Slot routine_slots[] = {
 
 PyType_Spec echo_routine_spec = {
     .name = "echo_core._c.events.Routine",
-    .basicsize = sizeof(struct routine),
+    .basicsize = sizeof(struct runner),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = routine_slots,
 };

@@ -1,7 +1,7 @@
 /* The shell of built-in functions as Python sees it: how it is made, visited, freed; and its slow ends. */
 #include "events/shell.h"
 
-struct shell *echo_shell_new(PyTypeObject *type, PyObject *first, PyObject *second)
+struct shell *echo_shell_new(PyTypeObject *type, const Py_ssize_t *owned, PyObject *first, PyObject *second)
 {
     struct shell *shell;
 
@@ -13,6 +13,7 @@ struct shell *echo_shell_new(PyTypeObject *type, PyObject *first, PyObject *seco
     shell = (struct shell *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (shell == NULL)
         return NULL;
+    shell->owned = owned;
     shell->fallbacks[0] = Py_NewRef(first);
     shell->fallbacks[1] = Py_XNewRef(second);
     if (echo_raw_call_of(first, &shell->raw) != 0)
@@ -23,10 +24,13 @@ struct shell *echo_shell_new(PyTypeObject *type, PyObject *first, PyObject *seco
 int echo_shell_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct shell *shell = (struct shell *)self;
+    const Py_ssize_t *at;
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(shell->fallbacks[0]);
     Py_VISIT(shell->fallbacks[1]);
+    for (at = shell->owned; *at != 0; at++)
+        Py_VISIT(*slot_at(self, *at));
     return 0;
 }
 
@@ -43,9 +47,12 @@ int echo_shell_clear(PyObject *self)
 void echo_shell_dealloc(PyObject *self)
 {
     inquiry clear = (inquiry)PyType_GetSlot(Py_TYPE(self), Py_tp_clear);
+    const Py_ssize_t *at;
 
     PyObject_GC_UnTrack(self);
     clear(self);
+    for (at = ((struct shell *)self)->owned; *at != 0; at++)
+        Py_CLEAR(*slot_at(self, *at));
     free_instance(self);
 }
 

@@ -23,13 +23,15 @@ struct shell {
     unsigned long long interpreted; /* left to a fallback */
     PyObject *fallbacks[2];         /* owned callables; the second is NULL where the type has no use for it. Both are
                                      * NULL after tp_clear */
+    const Py_ssize_t *owned;        /* where in the object what the type owns besides stands, and a 0. These references
+                                     * stay until tp_dealloc, unless the type's own tp_clear takes them */
     struct raw_call raw;            /* of the first fallback; zeroes where that has no raw form, and after tp_clear */
 };
 
 /* A new, otherwise zeroed object; takes its own references. second: NULL for none. NULL with an exception. */
-struct shell *echo_shell_new(PyTypeObject *type, PyObject *first, PyObject *second);
+struct shell *echo_shell_new(PyTypeObject *type, const Py_ssize_t *owned, PyObject *first, PyObject *second);
 
-/* tp_traverse, tp_clear and tp_dealloc, for a type without anything of its own, or as the last step of its own. */
+/* tp_traverse, tp_clear and tp_dealloc, or the last step of a type's own. */
 int echo_shell_traverse(PyObject *self, visitproc visit, void *arg);
 int echo_shell_clear(PyObject *self);
 void echo_shell_dealloc(PyObject *self); /* calls the type's own tp_clear; the GC no longer tracks the object */

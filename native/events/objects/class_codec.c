@@ -15,7 +15,8 @@
 struct class_codec {
     struct shell shell;       /* first; the fallback does one event or one record */
     struct code *code;        /* owned; NULL until it is installed */
-    PyObject *keep_alive;     /* owned; what holds the conversion's code. NULL like the above */
+    PyObject *keep_alive;     /* owned; what holds the conversion's code. NULL like the above. Both stay until nobody
+                               * can call any more: tp_clear takes only the fallback */
     PyObject *const *context; /* the code's, as are the functions below; here to be near */
     Py_ssize_t size;          /* of a native record */
     Py_ssize_t source_size;   /* of a sender's record; `size` where no conversion is needed */
@@ -305,6 +306,8 @@ static PyObject *codec_install(PyObject *self, PyObject *args, PyObject *kwargs)
 
 /* --- the type --- */
 
+static const Py_ssize_t owned[] = {offsetof(struct class_codec, code), offsetof(struct class_codec, keep_alive), 0};
+
 static PyObject *codec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fallback", "size", "source_size", NULL};
@@ -316,32 +319,12 @@ static PyObject *codec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     if (size <= 0 || source_size <= 0)
         return PyErr_Format(PyExc_ValueError, "expected sizes above 0");
-    codec = (struct class_codec *)echo_shell_new(type, fallback, NULL);
+    codec = (struct class_codec *)echo_shell_new(type, owned, fallback, NULL);
     if (codec == NULL)
         return NULL;
     codec->size = size;
     codec->source_size = source_size;
     return (PyObject *)codec;
-}
-
-static int codec_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    struct class_codec *codec = (struct class_codec *)self;
-
-    Py_VISIT(codec->code);
-    Py_VISIT(codec->keep_alive);
-    return echo_shell_traverse(self, visit, arg);
-}
-
-/* The code stays until nobody can call any more: tp_clear takes only the fallback. */
-static void codec_dealloc(PyObject *self)
-{
-    struct class_codec *codec = (struct class_codec *)self;
-
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(codec->code);
-    Py_CLEAR(codec->keep_alive);
-    echo_shell_dealloc(self);
 }
 
 static PyObject *codec_is_compiled(PyObject *self, void *unused)
@@ -370,8 +353,8 @@ static PyType_Slot codec_slots[] = {
     {Py_tp_doc, PyDoc_STR("ClassCodec(fallback, size, source_size)\n--\n\n"
                           "One direction between the events of a class and records of a size.")},
     {Py_tp_new, codec_new},
-    {Py_tp_dealloc, codec_dealloc},
-    {Py_tp_traverse, codec_traverse},
+    {Py_tp_dealloc, echo_shell_dealloc},
+    {Py_tp_traverse, echo_shell_traverse},
     {Py_tp_clear, echo_shell_clear},
     {Py_tp_methods, codec_methods},
     {Py_tp_members, echo_shell_members},

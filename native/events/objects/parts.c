@@ -41,6 +41,8 @@ static int is_viewable(const struct value *value)
     return value->form == FORM_SEQUENCE && value->dtype != NULL;
 }
 
+static const Py_ssize_t owned[] = {offsetof(struct part, record), 0};
+
 static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"record", "index", "is_view", "reader", "writer", NULL};
@@ -56,26 +58,13 @@ static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         index >= ((struct value *)record)->count ||
         (is_view && !is_viewable(((struct value *)record)->fields[index].value)))
         return PyErr_Format(PyExc_ValueError, "Expected a record and the index of a field, got %R", args);
-    part = (struct part *)echo_shell_new(type, reader, writer);
+    part = (struct part *)echo_shell_new(type, owned, reader, writer);
     if (part == NULL)
         return NULL;
     part->record = (struct value *)Py_NewRef(record);
     part->index = index;
     part->is_view = is_view;
     return (PyObject *)part;
-}
-
-static int part_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(((struct part *)self)->record);
-    return echo_shell_traverse(self, visit, arg);
-}
-
-static void part_dealloc(PyObject *self)
-{
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(((struct part *)self)->record);
-    echo_shell_dealloc(self);
 }
 
 static PyMethodDef part_methods[] = {
@@ -89,8 +78,8 @@ static PyType_Slot part_slots[] = {
     {Py_tp_doc, PyDoc_STR("Part(record, index, is_view, reader, writer)\n--\n\n"
                           "Reads and writes one field by itself.")},
     {Py_tp_new, part_new},
-    {Py_tp_dealloc, part_dealloc},
-    {Py_tp_traverse, part_traverse},
+    {Py_tp_dealloc, echo_shell_dealloc},
+    {Py_tp_traverse, echo_shell_traverse},
     {Py_tp_clear, echo_shell_clear},
     {Py_tp_methods, part_methods},
     {0, NULL}};

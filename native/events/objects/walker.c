@@ -120,6 +120,8 @@ static const struct raw_codec raw_codecs[] = {
 
 /* --- the type --- */
 
+static const Py_ssize_t owned[] = {offsetof(struct walker, value), offsetof(struct walker, convert), 0};
+
 static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"value", "convert", "encode", "decode", NULL};
@@ -131,31 +133,12 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     if (((struct value *)value)->form != FORM_RECORD)
         return PyErr_Format(PyExc_ValueError, "Expected the Value of a record, got %R", value);
-    walker = (struct walker *)echo_shell_new(type, encode, decode);
+    walker = (struct walker *)echo_shell_new(type, owned, encode, decode);
     if (walker == NULL)
         return NULL;
     walker->value = (struct value *)Py_NewRef(value);
     walker->convert = Py_NewRef(convert);
     return (PyObject *)walker;
-}
-
-static int walker_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    struct walker *walker = (struct walker *)self;
-
-    Py_VISIT(walker->value);
-    Py_VISIT(walker->convert);
-    return echo_shell_traverse(self, visit, arg);
-}
-
-static void walker_dealloc(PyObject *self)
-{
-    struct walker *walker = (struct walker *)self;
-
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(walker->value);
-    Py_CLEAR(walker->convert);
-    echo_shell_dealloc(self);
 }
 
 static PyMethodDef walker_methods[] = {
@@ -178,8 +161,8 @@ static PyType_Slot walker_slots[] = {
     {Py_tp_doc, PyDoc_STR("Walker(value, convert, encode, decode)\n--\n\n"
                           "Events to records and back, by the fallbacks where they are unusual.")},
     {Py_tp_new, walker_new},
-    {Py_tp_dealloc, walker_dealloc},
-    {Py_tp_traverse, walker_traverse},
+    {Py_tp_dealloc, echo_shell_dealloc},
+    {Py_tp_traverse, echo_shell_traverse},
     {Py_tp_clear, echo_shell_clear},
     {Py_tp_methods, walker_methods},
     {Py_tp_members, echo_shell_members},

@@ -10,11 +10,11 @@
 
 /* The Python object. */
 struct decoder {
-    struct shell shell;      /* first; the fallbacks are for one record and for many */
-    struct shape *shape;     /* owned; bound, unless the GC has cleared it */
-    struct program *program; /* counted in program->users; of fixed records, or a copy. NULL: nothing is installed */
-    PyObject *after;         /* owned; called with each event that was made, unless None */
-    PyObject *convert;       /* owned; verifies a sender's record and makes it ours. NULL: it is, see install_copy */
+    struct runner runner; /* first; the fallbacks are for one record and for many, the program for fixed records, or it
+                           * copies */
+    struct shape *shape;  /* owned; bound, unless the GC has cleared it */
+    PyObject *after;      /* owned; called with each event that was made, unless None */
+    PyObject *convert;    /* owned; verifies a sender's record and makes it ours. NULL: it is, see install_copy */
 };
 
 /* --- one event --- */
@@ -106,7 +106,7 @@ static enum outcome decode_whole(const struct decoder *decoder, const struct pro
 
 static inline int is_installed(const struct decoder *decoder)
 {
-    return decoder->program != NULL && decoder->shape->owner != NULL;
+    return decoder->runner.program != NULL && decoder->shape->owner != NULL;
 }
 
 /* Runs what is installed now, also when it is replaced meanwhile. */
@@ -114,7 +114,7 @@ static inline enum outcome decode_record(struct shell *shell, const uint8_t *rec
                                          PyObject **result)
 {
     struct decoder *decoder = (struct decoder *)shell;
-    struct program *program = decoder->program;
+    struct program *program = decoder->runner.program;
     enum outcome outcome = UNUSUAL;
 
     if (!is_installed(decoder))
@@ -152,7 +152,7 @@ static enum outcome decode_all(struct shell *shell, const uint8_t *records, Py_s
                                PyObject **result)
 {
     struct decoder *decoder = (struct decoder *)shell;
-    struct program *program = decoder->program;
+    struct program *program = decoder->runner.program;
     enum outcome outcome;
     PyObject *list;
 
@@ -177,7 +177,7 @@ static enum outcome decode_all(struct shell *shell, const uint8_t *records, Py_s
 /* An event of a record that is ours. */
 WITH_STEP static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
 {
-    return decode(&decoder->shell, decode_record, decoder->shell.fallbacks[0], data);
+    return decode(&decoder->runner.shell, decode_record, decoder->runner.shell.fallbacks[0], data);
 }
 
 /* An event of a sender's record, which is verified first, and made ours unless it is. */
@@ -205,7 +205,7 @@ WITH_STEP static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *rec
     PyObject *data, *result;
 
     if (decoder->convert == NULL)
-        return decode_raw(&decoder->shell, decode_record, decoder->shell.fallbacks[0], record, size);
+        return decode_raw(&decoder->runner.shell, decode_record, decoder->runner.shell.fallbacks[0], record, size);
     data = PyBytes_FromStringAndSize((const char *)record, size);
     result = data != NULL ? decode_converted(decoder, data) : NULL;
     Py_XDECREF(data);
@@ -224,7 +224,7 @@ static const unsigned long long *count_of(PyObject *self, PyObject **next)
     struct decoder *decoder = (struct decoder *)self;
 
     *next = decoder->convert;
-    return &decoder->shell.interpreted;
+    return &decoder->runner.shell.interpreted;
 }
 
 static const struct raw_codec raw_codecs[] = {
@@ -232,42 +232,29 @@ static const struct raw_codec raw_codecs[] = {
 
 /* --- installing --- */
 
-static PyObject *publish(struct decoder *decoder, convert_fixed *convert, uint64_t source_size, PyObject *keep_alive)
-{
-    struct program *program = echo_program_new(keep_alive);
-
-    if (program == NULL)
-        return NULL;
-    program->fixed = convert;
-    program->source_size = source_size;
-    program_publish(&decoder->program, program);
-    Py_RETURN_NONE;
-}
-
 static PyObject *decoder_install_fixed(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"convert", "source_size", "keep_alive", NULL};
     struct decoder *decoder = (struct decoder *)self;
+    struct program program = {.users = 0};
     unsigned long long convert, source_size;
-    PyObject *keep_alive;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "KKO:install_fixed", names, &convert, &source_size,
-                                     &keep_alive))
+                                     &program.keep_alive))
         return NULL;
-    if (convert == 0 || convert > UINTPTR_MAX || source_size == 0 || decoder->shape->source != 0) {
-        PyErr_SetString(PyExc_ValueError,
-                        "Expected a native function, records of a size, and no variable parts");
-        return NULL;
-    }
-    return publish(decoder, (convert_fixed *)(uintptr_t)convert, source_size, keep_alive);
+    if (convert == 0 || convert > UINTPTR_MAX || source_size == 0 || decoder->shape->source != 0)
+        return PyErr_Format(PyExc_ValueError, "Expected a native function, records of a size, and no variable parts");
+    program.fixed = (convert_fixed *)(uintptr_t)convert;
+    program.source_size = source_size;
+    return echo_runner_install(self, &program);
 }
 
 static PyObject *decoder_install_copy(PyObject *self, PyObject *unused)
 {
-    struct decoder *decoder = (struct decoder *)self;
+    uint64_t size = (uint64_t)((struct decoder *)self)->shape->size;
 
     (void)unused;
-    return publish(decoder, NULL, (uint64_t)decoder->shape->size, Py_None);
+    return echo_runner_install(self, &(struct program){.source_size = size, .keep_alive = Py_None});
 }
 
 /* install_converted(convert): a callable from a sender's record to one of ours, as bytes. */
@@ -281,14 +268,10 @@ static PyObject *decoder_install_converted(PyObject *self, PyObject *convert)
     return decoder_install_copy(self, NULL);
 }
 
-static PyObject *decoder_clear(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    program_publish(&((struct decoder *)self)->program, NULL);
-    Py_RETURN_NONE;
-}
-
 /* --- the type --- */
+
+static const Py_ssize_t owned[] = {offsetof(struct decoder, shape), offsetof(struct decoder, after),
+                                   offsetof(struct decoder, convert), 0};
 
 static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -301,7 +284,7 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return NULL;
     if (echo_record_demand_bound(shape) != 0)
         return NULL;
-    decoder = (struct decoder *)echo_shell_new(type, fallback, fallback_many);
+    decoder = (struct decoder *)echo_shell_new(type, owned, fallback, fallback_many);
     if (decoder == NULL)
         return NULL;
     decoder->shape = (struct shape *)Py_NewRef(shape);
@@ -309,41 +292,14 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)decoder;
 }
 
-/* A program that was replaced is not visited: the calls that still run it are on some stack, alive. */
-static int decoder_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    struct decoder *decoder = (struct decoder *)self;
-
-    Py_VISIT(decoder->shape);
-    Py_VISIT(decoder->after);
-    Py_VISIT(decoder->convert);
-    if (decoder->program != NULL)
-        Py_VISIT(decoder->program->keep_alive);
-    return echo_shell_traverse(self, visit, arg);
-}
-
 static int decoder_tp_clear(PyObject *self)
 {
     struct decoder *decoder = (struct decoder *)self;
+    int status = echo_runner_tp_clear(self); /* first: without a program nothing below is used */
 
-    program_publish(&decoder->program, NULL); /* first: without a program nothing below is used but the fallbacks */
     Py_CLEAR(decoder->after);
     Py_CLEAR(decoder->convert);
-    return echo_shell_clear(self);
-}
-
-static void decoder_dealloc(PyObject *self)
-{
-    PyObject_GC_UnTrack(self);
-    decoder_tp_clear(self);
-    Py_CLEAR(((struct decoder *)self)->shape);
-    echo_shell_dealloc(self);
-}
-
-static PyObject *decoder_is_compiled(PyObject *self, void *unused)
-{
-    (void)unused;
-    return PyBool_FromLong(((struct decoder *)self)->program != NULL);
+    return status;
 }
 
 static PyMethodDef decoder_methods[] = {
@@ -360,12 +316,12 @@ static PyMethodDef decoder_methods[] = {
     {"install_converted", decoder_install_converted, METH_O,
      PyDoc_STR("install_converted($self, convert, /)\n--\n\n"
                "From now on events are made of what convert(data) makes of a sender's record. Once.")},
-    {"clear", decoder_clear, METH_NOARGS,
+    {"clear", echo_runner_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallbacks.")},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef decoder_properties[] = {
-    {"is_compiled", decoder_is_compiled, NULL, PyDoc_STR("Whether something is installed."), NULL},
+    {"is_compiled", echo_runner_is_compiled, NULL, PyDoc_STR("Whether something is installed."), NULL},
     RAW_CODECS_PROPERTY(raw_codecs),
     {NULL, NULL, NULL, NULL, NULL}};
 
@@ -373,8 +329,8 @@ static PyType_Slot decoder_slots[] = {
     {Py_tp_doc, PyDoc_STR("Decoder(shape, after, fallback, fallback_many)\n--\n\n"
                           "Records to events, by the fallbacks until something is installed.")},
     {Py_tp_new, decoder_new},
-    {Py_tp_dealloc, decoder_dealloc},
-    {Py_tp_traverse, decoder_traverse},
+    {Py_tp_dealloc, echo_shell_dealloc},
+    {Py_tp_traverse, echo_runner_traverse},
     {Py_tp_clear, decoder_tp_clear},
     {Py_tp_methods, decoder_methods},
     {Py_tp_members, echo_shell_members},

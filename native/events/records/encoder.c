@@ -184,6 +184,8 @@ static PyObject *encoder_encode_many(PyObject *self, PyObject *events)
 
 /* --- the type --- */
 
+static const Py_ssize_t owned[] = {offsetof(struct encoder, shape), 0};
+
 static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"shape", "fallback", "fallback_many", NULL};
@@ -195,23 +197,10 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return NULL;
     if (echo_record_demand_bound(shape) != 0)
         return NULL;
-    encoder = (struct encoder *)echo_shell_new(type, fallback, fallback_many);
+    encoder = (struct encoder *)echo_shell_new(type, owned, fallback, fallback_many);
     if (encoder != NULL)
         encoder->shape = (struct shape *)Py_NewRef(shape);
     return (PyObject *)encoder;
-}
-
-static int encoder_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(((struct encoder *)self)->shape);
-    return echo_shell_traverse(self, visit, arg);
-}
-
-static void encoder_dealloc(PyObject *self)
-{
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(((struct encoder *)self)->shape);
-    echo_shell_dealloc(self);
 }
 
 static const struct raw_codec raw_codecs[] = {
@@ -229,8 +218,8 @@ static PyType_Slot encoder_slots[] = {
     {Py_tp_doc, PyDoc_STR("Encoder(shape, fallback, fallback_many)\n--\n\n"
                           "Events to records, by the fallbacks where they are not exactly of the class.")},
     {Py_tp_new, encoder_new},
-    {Py_tp_dealloc, encoder_dealloc},
-    {Py_tp_traverse, encoder_traverse},
+    {Py_tp_dealloc, echo_shell_dealloc},
+    {Py_tp_traverse, echo_shell_traverse},
     {Py_tp_clear, echo_shell_clear},
     {Py_tp_methods, encoder_methods},
     {Py_tp_members, echo_shell_members},
