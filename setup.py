@@ -15,7 +15,11 @@ SOURCES = {
         *sorted(glob("native/streams/*.c")),
         "native/raw_codec.c",
     ],
-    "events": [*sorted(glob("native/events/**/*.c", recursive=True)), "native/raw_codec.c"],
+    "events": [
+        *sorted(glob("native/events/**/*.c", recursive=True)),
+        "native/code/text.c",
+        "native/raw_codec.c",
+    ],
     "locks": ["native/locks/locks.c"],
 }
 

@@ -1,4 +1,4 @@
-/* Text as compiled code verifies it: where it ends, and whether it is UTF-8.
+/* Text as it is verified: where it ends, and whether it is UTF-8.
  *
  * UTF-8 is what CPython's strict decoder takes: no surrogates, nothing longer than it need be, nothing above
  * U+10FFFF. Expected workload: names of ten or twenty bytes of ASCII, by the ten million a second; hence the

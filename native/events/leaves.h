@@ -231,16 +231,19 @@ static inline Py_ssize_t size_attribute(PyObject *type, const char *name)
     return size;
 }
 
+/* Steals argument, which may be NULL with an exception. May run any code. */
+static inline PyObject *call_and_release(PyObject *callable, PyObject *argument)
+{
+    PyObject *result = argument != NULL ? PyObject_CallFunctionObjArgs(callable, argument, NULL) : NULL;
+
+    Py_XDECREF(argument);
+    return result;
+}
+
 /* What a Python function makes of a copy of bytes: a new reference. May run any code. */
 static inline PyObject *read_by_python(PyObject *function, const uint8_t *bytes, Py_ssize_t size)
 {
-    PyObject *result, *data = PyBytes_FromStringAndSize((const char *)bytes, size);
-
-    if (data == NULL)
-        return NULL;
-    result = PyObject_CallFunctionObjArgs(function, data, NULL);
-    Py_DECREF(data);
-    return result;
+    return call_and_release(function, PyBytes_FromStringAndSize((const char *)bytes, size));
 }
 
 #endif

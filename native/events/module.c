@@ -78,31 +78,6 @@ static int module_exec(PyObject *module)
     return add_constants(module);
 }
 
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
-    struct module_state *state = PyModule_GetState(module);
-    int i;
-
-    for (i = 0; i < TYPE_COUNT; i++)
-        Py_VISIT(state->types[i]);
-    return 0;
-}
-
-static int module_clear(PyObject *module)
-{
-    struct module_state *state = PyModule_GetState(module);
-    int i;
-
-    for (i = 0; i < TYPE_COUNT; i++)
-        Py_CLEAR(state->types[i]);
-    return 0;
-}
-
-static void module_free(void *module)
-{
-    module_clear((PyObject *)module);
-}
-
 static PyMethodDef module_methods[] = {
     {"base_type", echo_record_base_type, METH_VARARGS,
      PyDoc_STR("base_type(base, basicsize, /)\n--\n\nA type like base whose instances are so large.")},
@@ -121,9 +96,9 @@ static struct PyModuleDef module_definition = {
     .m_size = sizeof(struct module_state),
     .m_methods = module_methods,
     .m_slots = module_slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
+    .m_traverse = visit_state,
+    .m_clear = clear_state,
+    .m_free = free_state,
 };
 
 PyMODINIT_FUNC PyInit_events(void)

@@ -22,4 +22,14 @@ static inline enum outcome outcome_of_error(void)
     return UNUSUAL;
 }
 
+/* The end of a step that has made an object: *result gets it if all is good; otherwise it goes. */
+static inline enum outcome settle(enum outcome outcome, PyObject *made, PyObject **result)
+{
+    if (outcome == GOOD)
+        *result = made;
+    else
+        Py_DECREF(made);
+    return outcome;
+}
+
 #endif

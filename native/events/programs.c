@@ -186,12 +186,7 @@ static enum outcome convert_to_new_bytes(struct call *call)
     if (bytes == NULL)
         return outcome_of_error();
     call->target = (uint8_t *)PyBytes_AsString(bytes);
-    if (convert(call) != GOOD) {
-        Py_DECREF(bytes);
-        return UNUSUAL;
-    }
-    call->result = bytes;
-    return GOOD;
+    return settle(convert(call), bytes, &call->result);
 }
 
 /* Only the bytes that will be written must not overlap the source; what follows them may. */

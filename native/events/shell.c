@@ -1,4 +1,5 @@
 /* The shell of built-in functions as Python sees it: how it is made, visited, freed; and its slow ends. */
+#include "events/leaves.h"
 #include "events/shell.h"
 
 struct shell *echo_shell_new(PyTypeObject *type, const Py_ssize_t *owned, PyObject *first, PyObject *second)
@@ -24,14 +25,10 @@ struct shell *echo_shell_new(PyTypeObject *type, const Py_ssize_t *owned, PyObje
 int echo_shell_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct shell *shell = (struct shell *)self;
-    const Py_ssize_t *at;
 
-    Py_VISIT(Py_TYPE(self));
     Py_VISIT(shell->fallbacks[0]);
     Py_VISIT(shell->fallbacks[1]);
-    for (at = shell->owned; *at != 0; at++)
-        Py_VISIT(*slot_at(self, *at));
-    return 0;
+    return visit_owned(self, shell->owned, visit, arg);
 }
 
 int echo_shell_clear(PyObject *self)
@@ -47,12 +44,10 @@ int echo_shell_clear(PyObject *self)
 void echo_shell_dealloc(PyObject *self)
 {
     inquiry clear = (inquiry)PyType_GetSlot(Py_TYPE(self), Py_tp_clear);
-    const Py_ssize_t *at;
 
     PyObject_GC_UnTrack(self);
     clear(self);
-    for (at = ((struct shell *)self)->owned; *at != 0; at++)
-        Py_CLEAR(*slot_at(self, *at));
+    clear_owned(self, ((struct shell *)self)->owned);
     free_instance(self);
 }
 
@@ -65,16 +60,8 @@ PyMemberDef echo_shell_members[] = {
 
 PyObject *echo_shell_decode_slowly(struct shell *shell, PyObject *fallback, const uint8_t *record, Py_ssize_t size)
 {
-    PyObject *data, *event;
-
-    if (shell->raw.decode != NULL) {
-        shell->interpreted++;
+    shell->interpreted++;
+    if (shell->raw.decode != NULL)
         return shell->raw.decode(shell->raw.self, record, size);
-    }
-    data = PyBytes_FromStringAndSize((const char *)record, size);
-    if (data == NULL)
-        return NULL;
-    event = fall_back(shell, fallback, data);
-    Py_DECREF(data);
-    return event;
+    return read_by_python(fallback, record, size);
 }

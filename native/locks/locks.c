@@ -148,6 +148,9 @@ static PyObject *held_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return held;
 }
 
+static const Py_ssize_t held_owned[] = {offsetof(struct held, acquire), offsetof(struct held, release),
+                                        offsetof(struct held, changing), 0};
+
 /* An interrupt is on its way where this is still held: it has skipped the __exit__. */
 static void held_dealloc(PyObject *self)
 {
@@ -160,9 +163,7 @@ static void held_dealloc(PyObject *self)
             PyErr_WriteUnraisable(held->release);
         PyErr_Restore(type, value, traceback);
     }
-    Py_XDECREF(held->acquire);
-    Py_XDECREF(held->release);
-    Py_XDECREF((PyObject *)held->changing);
+    clear_owned(self, held_owned);
     free_instance(self);
 }
 
@@ -222,27 +223,18 @@ static PyObject *changing_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 }
 
 /* There is no tp_clear: as with a tuple, whatever it is in a cycle with can be cleared, and it is always whole. */
+static const Py_ssize_t changing_owned[] = {offsetof(struct changing, acquire), offsetof(struct changing, release),
+                                   offsetof(struct changing, asleep), offsetof(struct changing, ended), 0};
+
 static int changing_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct changing *changing = (struct changing *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(changing->acquire);
-    Py_VISIT(changing->release);
-    Py_VISIT(changing->asleep);
-    Py_VISIT(changing->ended);
-    return 0;
+    return visit_owned(self, changing_owned, visit, arg);
 }
 
 static void changing_dealloc(PyObject *self)
 {
-    struct changing *changing = (struct changing *)self;
-
     PyObject_GC_UnTrack(self);
-    Py_XDECREF(changing->acquire);
-    Py_XDECREF(changing->release);
-    Py_XDECREF(changing->asleep);
-    Py_XDECREF(changing->ended);
+    clear_owned(self, changing_owned);
     free_instance(self);
 }
 
@@ -271,27 +263,6 @@ static int module_exec(PyObject *module)
     return add_type(module, &held_spec, &state->held_type) != 0 || add_type(module, &changing_spec, NULL) != 0 ? -1 : 0;
 }
 
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
-    struct module_state *state = PyModule_GetState(module);
-
-    Py_VISIT((PyObject *)state->held_type);
-    return 0;
-}
-
-static int module_clear(PyObject *module)
-{
-    struct module_state *state = PyModule_GetState(module);
-
-    Py_CLEAR(state->held_type);
-    return 0;
-}
-
-static void module_free(void *module)
-{
-    module_clear((PyObject *)module);
-}
-
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
 static struct PyModuleDef module_definition = {
@@ -300,9 +271,9 @@ static struct PyModuleDef module_definition = {
     .m_doc = PyDoc_STR("Locks that no interrupt leaves locked."),
     .m_size = sizeof(struct module_state),
     .m_slots = module_slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
+    .m_traverse = visit_state,
+    .m_clear = clear_state,
+    .m_free = free_state,
 };
 
 PyMODINIT_FUNC PyInit_locks(void)

@@ -27,9 +27,9 @@ INCLUDED_BY_ROOM = {
     "core/outbox": {"core", "core/wires"},
     "links": {"", *_CORE},
     "streams": {"", *_CORE, "links", "events/raw_codec.h"},
-    "events": {""},
+    "events": {"", "code"},
     "locks": {""},
-    "code": {"", "events"},
+    "code": {""},
 }
 
 

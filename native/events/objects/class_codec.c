@@ -36,19 +36,13 @@ static inline enum outcome write_record(const struct class_codec *codec, PyObjec
 static inline enum outcome encode_one(const struct class_codec *codec, PyObject *event, PyObject **record)
 {
     PyObject *bytes;
-    enum outcome outcome;
 
     if (codec->encode == NULL)
         return UNUSUAL;
     bytes = PyBytes_FromStringAndSize(NULL, codec->size);
     if (bytes == NULL)
         return RAISED;
-    outcome = write_record(codec, event, (uint8_t *)PyBytes_AsString(bytes));
-    if (outcome == GOOD)
-        *record = bytes;
-    else
-        Py_DECREF(bytes);
-    return outcome;
+    return settle(write_record(codec, event, (uint8_t *)PyBytes_AsString(bytes)), bytes, record);
 }
 
 static PyObject *codec_encode(PyObject *self, PyObject *event)

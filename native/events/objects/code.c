@@ -58,26 +58,19 @@ static PyObject *code_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)code;
 }
 
+static const Py_ssize_t owned[] = {offsetof(struct code, owner), offsetof(struct code, objects),
+                                   offsetof(struct code, keep_alive), 0};
+
 static int code_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct code *code = (struct code *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(code->owner);
-    Py_VISIT(code->objects);
-    Py_VISIT(code->keep_alive);
-    return 0;
+    return visit_owned(self, owned, visit, arg);
 }
 
 static void code_dealloc(PyObject *self)
 {
-    struct code *code = (struct code *)self;
-
     PyObject_GC_UnTrack(self);
-    PyMem_Free(code->context);
-    Py_XDECREF(code->objects);
-    Py_XDECREF((PyObject *)code->owner);
-    Py_XDECREF(code->keep_alive);
+    PyMem_Free(((struct code *)self)->context);
+    clear_owned(self, owned);
     free_instance(self);
 }
 

@@ -5,6 +5,7 @@
  * is forwarded whole is not copied here, and stays as it was received.
  */
 #include "events/objects/objects.h"
+#include "code/text.h"
 
 /* Values are copied and then changed so many at a time: they stay in the cache that is next to the processor. */
 #define BLOCK_BYTES 4096
@@ -52,22 +53,13 @@ static inline int normalise_sixteen(uint8_t *bytes)
 
 static int normalise_chars(uint8_t *bytes, Py_ssize_t size)
 {
-    Py_ssize_t i, length;
-    PyObject *text;
+    Py_ssize_t length;
 
     if (size == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && normalise_sixteen(bytes))
         return 1;
     length = text_length(bytes, size);
     memset(bytes + length, 0, (size_t)(size - length));
-    for (i = 0; i < length && bytes[i] < 0x80; i++)
-        ;
-    if (i == length)
-        return 1;
-    text = PyUnicode_DecodeUTF8((char *)bytes, length, NULL);
-    if (text == NULL)
-        PyErr_Clear();
-    Py_XDECREF(text);
-    return text != NULL;
+    return echo_is_utf8(bytes, (uint64_t)length);
 }
 
 /* Values of one type in memory, each so many bytes behind the one before. */

@@ -15,14 +15,12 @@ static PyObject *value_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)value;
 }
 
+static const Py_ssize_t owned[] = {offsetof(struct value, details), offsetof(struct value, dtype_name),
+                                   offsetof(struct value, code), 0};
+
 static int value_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct value *value = (struct value *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(value->details);
-    Py_VISIT(value->code);
-    return 0;
+    return visit_owned(self, owned, visit, arg);
 }
 
 static void value_dealloc(PyObject *self)
@@ -37,9 +35,7 @@ static void value_dealloc(PyObject *self)
     PyMem_Free(value->checked);
     PyMem_Free(value->ties);
     PyMem_Free(value->gaps);
-    Py_XDECREF(value->dtype_name);
-    Py_XDECREF((PyObject *)value->code);
-    Py_XDECREF(value->details);
+    clear_owned(self, owned);
     free_instance(self);
 }
 

@@ -7,8 +7,9 @@
 #define ECHO_RECORD_CHECKS_H
 
 #include "events/records/records.h"
+#include "code/text.h"
 
-/* What follows a NUL is looked at too, which at worst asks the decoder below. Eight bytes at a time, and no
+/* What follows a NUL is looked at too, which at worst asks echo_is_utf8. Eight bytes at a time, and no
  * more: a wider load would span two of the stores that have just put them there, and wait for both. */
 static inline int is_ascii(const uint8_t *bytes, uint32_t size)
 {
@@ -24,20 +25,6 @@ static inline int is_ascii(const uint8_t *bytes, uint32_t size)
             return 0;
     }
     return 1;
-}
-
-/* An exception is never left set: what is no UTF-8 is for the fallback to name. */
-static inline int is_utf8(const uint8_t *bytes, uint32_t size)
-{
-    PyObject *text;
-
-    if (is_ascii(bytes, size))
-        return 1;
-    text = PyUnicode_DecodeUTF8((const char *)bytes, text_length(bytes, size), NULL);
-    if (text == NULL)
-        PyErr_Clear();
-    Py_XDECREF(text);
-    return text != NULL;
 }
 
 /* A true of the sender's may be any number but 0; ours is 1. Returns whether something was changed. */
@@ -68,7 +55,7 @@ static inline int is_readable(const struct shape *shape, uint8_t *record, int *c
             if (check->what == '|' && *bytes == 0)
                 i += check->count;
         } else if (check->what == 's') {
-            if (!is_utf8(bytes, check->size))
+            if (!is_ascii(bytes, check->size) && !echo_is_utf8(bytes, check->size))
                 return 0;
         } else if (find_number(check->known, check->known_count, load_number(bytes, check->size)) < 0) {
             return 0;

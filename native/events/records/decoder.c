@@ -80,11 +80,7 @@ static inline enum outcome decode_one(const struct decoder *decoder, const struc
     outcome = fill(shape, program, object, source);
     if (outcome == GOOD)
         outcome = call_after(decoder, object);
-    if (outcome == GOOD)
-        *result = object;
-    else
-        Py_DECREF(object);
-    return outcome;
+    return settle(outcome, object, result);
 }
 
 /* A whole record with its parts: the event holds bytes that hold nothing else. */
@@ -165,11 +161,7 @@ static enum outcome decode_all(struct shell *shell, const uint8_t *records, Py_s
     program->users++;
     outcome = decode_each(decoder, program, records, list, PyList_Size(list));
     program_release(program);
-    if (outcome == GOOD)
-        *result = list;
-    else
-        Py_DECREF(list);
-    return outcome;
+    return settle(outcome, list, result);
 }
 
 /* --- the calls --- */

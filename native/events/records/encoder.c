@@ -74,12 +74,7 @@ static enum outcome encode_one(const struct shape *shape, PyObject *event, PyObj
     bytes = PyBytes_FromStringAndSize(NULL, shape->size);
     if (bytes == NULL)
         return RAISED;
-    if (!copy_record(shape, event, (uint8_t *)PyBytes_AsString(bytes))) {
-        Py_DECREF(bytes);
-        return UNUSUAL;
-    }
-    *result = bytes;
-    return GOOD;
+    return settle(copy_record(shape, event, (uint8_t *)PyBytes_AsString(bytes)) ? GOOD : UNUSUAL, bytes, result);
 }
 
 /* events: an exact list. No Python code runs here, so it stays as it is. */
@@ -107,12 +102,7 @@ static enum outcome encode_list(const struct shape *shape, PyObject *events, PyO
     bytes = PyBytes_FromStringAndSize(NULL, count * shape->size);
     if (bytes == NULL)
         return RAISED;
-    if (encode_each(shape, events, count, (uint8_t *)PyBytes_AsString(bytes)) != GOOD) {
-        Py_DECREF(bytes);
-        return UNUSUAL;
-    }
-    *result = bytes;
-    return GOOD;
+    return settle(encode_each(shape, events, count, (uint8_t *)PyBytes_AsString(bytes)), bytes, result);
 }
 
 /* --- the calls --- */
@@ -157,28 +147,15 @@ static Py_ssize_t encoder_measure(PyObject *self, PyObject *event)
     return measure_slowly((struct shell *)self, event);
 }
 
-/* events: owned by the caller; exactly a list. */
-static PyObject *encode_many(struct encoder *encoder, PyObject *events)
-{
-    PyObject *result = NULL;
-    enum outcome outcome = encode_list(encoder->shape, events, &result);
-
-    return finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[1], events);
-}
-
 /* Any other iterable is made a list first, so that the fallback finds what we have taken out of it. */
 static PyObject *encoder_encode_many(PyObject *self, PyObject *events)
 {
     struct encoder *encoder = (struct encoder *)self;
-    PyObject *list, *result;
+    PyObject *result = NULL, *list = PyList_CheckExact(events) ? Py_NewRef(events) : PySequence_List(events);
+    enum outcome outcome = list != NULL ? encode_list(encoder->shape, list, &result) : RAISED;
 
-    if (PyList_CheckExact(events))
-        return encode_many(encoder, events);
-    list = PySequence_List(events);
-    if (list == NULL)
-        return NULL;
-    result = encode_many(encoder, list);
-    Py_DECREF(list);
+    result = finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[1], list);
+    Py_XDECREF(list);
     return result;
 }
 

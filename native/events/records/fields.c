@@ -106,16 +106,13 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* --- the type --- */
 
+static const Py_ssize_t owned[] = {offsetof(struct field, shape), offsetof(struct field, name),
+                                   offsetof(struct field, read), offsetof(struct field, write),
+                                   offsetof(struct field, nested), 0};
+
 static int field_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct field *field = (struct field *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(field->shape);
-    Py_VISIT(field->read);
-    Py_VISIT(field->write);
-    Py_VISIT(field->nested);
-    return 0;
+    return visit_owned(self, owned, visit, arg);
 }
 
 /* Without a shape a field reads and writes nothing, so that is enough to break any cycle: a shape leads to
@@ -128,14 +125,8 @@ static int field_tp_clear(PyObject *self)
 
 static void field_dealloc(PyObject *self)
 {
-    struct field *field = (struct field *)self;
-
     PyObject_GC_UnTrack(self);
-    field_tp_clear(self);
-    Py_CLEAR(field->name);
-    Py_CLEAR(field->read);
-    Py_CLEAR(field->write);
-    Py_CLEAR(field->nested);
+    clear_owned(self, owned);
     free_instance(self);
 }
 

@@ -7,15 +7,6 @@
 
 /* --- made by Python --- */
 
-/* Steals argument, which may be NULL with an exception. */
-static PyObject *call_and_release(PyObject *callable, PyObject *argument)
-{
-    PyObject *result = argument != NULL ? PyObject_CallFunctionObjArgs(callable, argument, NULL) : NULL;
-
-    Py_XDECREF(argument);
-    return result;
-}
-
 static PyObject *read_window(const struct field *field, PyObject *object)
 {
     if (field->is_shared)

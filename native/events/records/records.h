@@ -51,7 +51,8 @@ struct shape {
     int is_exposed;             /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;               /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
     int is_extended;            /* 1: some subclass keeps its fields elsewhere */
-    PyObject *details[2];       /* owned tuples: what Python says of its checks and of what is kept */
+    PyObject *checks_details;   /* owned tuple: what Python says of its checks */
+    PyObject *kept_details;     /* owned tuple: what Python says of the fields that are kept */
     struct check *checks;       /* owned, PyMem; may be NULL when there are none */
     Py_ssize_t check_count;     /* how many */
     struct kept *kept;          /* owned, PyMem; may be NULL when there are none */

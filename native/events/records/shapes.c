@@ -124,8 +124,8 @@ static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
                                      &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type,
                                      &kept, &shape->is_exposed))
         return -1;
-    shape->details[0] = Py_NewRef(checks);
-    shape->details[1] = Py_NewRef(kept);
+    shape->checks_details = Py_NewRef(checks);
+    shape->kept_details = Py_NewRef(kept);
     if (!is_offset(shape->record, shape->size) || shape->size < 1 ||
         shape->record < (Py_ssize_t)sizeof(PyObject) ||
         !is_offset(shape->source, 8) || !is_offset(shape->state, 1) || !shape->source != !shape->state) {
@@ -228,17 +228,13 @@ static PyObject *shape_mark_extended(PyObject *self, PyObject *unused)
 
 /* --- the type --- */
 
+static const Py_ssize_t owned[] = {offsetof(struct shape, owner), offsetof(struct shape, window_type),
+                                   offsetof(struct shape, fields), offsetof(struct shape, checks_details),
+                                   offsetof(struct shape, kept_details), 0};
+
 static int shape_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct shape *shape = (struct shape *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(shape->owner);
-    Py_VISIT(shape->window_type);
-    Py_VISIT(shape->fields);
-    Py_VISIT(shape->details[0]);
-    Py_VISIT(shape->details[1]);
-    return 0;
+    return visit_owned(self, owned, visit, arg);
 }
 
 /* What the kept fields refer to stays until the end: copy_record reads it. It cannot be part of a cycle that
@@ -257,12 +253,9 @@ static void shape_dealloc(PyObject *self)
     struct shape *shape = (struct shape *)self;
 
     PyObject_GC_UnTrack(self);
-    shape_tp_clear(self);
-    Py_CLEAR(shape->window_type);
     PyMem_Free(shape->kept);
     PyMem_Free(shape->checks);
-    Py_CLEAR(shape->details[0]);
-    Py_CLEAR(shape->details[1]);
+    clear_owned(self, owned);
     free_instance(self);
 }
 
