@@ -44,18 +44,12 @@ class TcpAddress:
     @property
     def is_loopback(self) -> bool:
         """Whether no other host can reach it; a name other than `localhost` may resolve to any address."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return ip.is_loopback if (ip := _ip(self.host)) else self.host == "localhost"
 
     @property
     def is_everywhere(self) -> bool:
         """Whether it means all interfaces of a host: usable for listening, but not for connecting."""
-        try:
-            return ipaddress.ip_address(self.host).is_unspecified
-        except ValueError:
-            return False
+        return (ip := _ip(self.host)) is not None and ip.is_unspecified
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +98,13 @@ def _parse_tcp(text: str) -> TcpAddress:
     return TcpAddress(host[1:-1] if is_bracketed else host, int(port))
 
 
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None
+
+
 def _is_ipv6(host: str) -> bool:
-    try:
-        address = ipaddress.IPv6Address(host)
-    except ValueError:
-        return False
-    return address.scope_id is None or _SCOPE.fullmatch(address.scope_id) is not None
+    ip = _ip(host)
+    scope = ip.scope_id if isinstance(ip, ipaddress.IPv6Address) else ""
+    return scope is None or _SCOPE.fullmatch(scope) is not None

@@ -16,7 +16,6 @@ HOST_ID_BYTES = 16
 CHANNEL_ID_BYTES = 16
 NONCE_BYTES = 16
 PROOF_BYTES = 32
-SECRET_BYTES = 32
 MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 64  # the limit of BLAKE2b
 
@@ -31,7 +30,6 @@ FIRST_STREAM = 64
 MAX_CONTROL_BYTES = 128 * 1024  # the payload of a control frame; every message fits
 MIN_PAYLOAD_BYTES = MAX_CONTROL_BYTES  # every peer must accept frames of this size
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
-MAX_PAYLOAD_BYTES = 2**32 - 1
 
 # One link.
 MAX_CHANNELS = 16384

@@ -142,7 +142,7 @@ class LinkProtocol:
 
     def end(self) -> None:
         """The link is over, with whatever was on it: nothing here waits for the garbage collector."""
-        for channel in list(self._state.channels):
+        for channel in list(self._state.channels.values()):
             all_of_it: list[About] = [channel, *channel.own_streams, *channel.peer_streams]
             for about in all_of_it:
                 about.owner = None

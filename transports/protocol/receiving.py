@@ -7,6 +7,7 @@ checked as any other, but the node does not hear it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from echo_core.errors import WireError
@@ -33,7 +34,8 @@ def receive(link: LinkState, message: Message) -> list[Heard]:
     return place.apply(link, message, about)
 
 
-class Subject(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Subject:
     """What messages are about, and how it is found."""
 
     noun: str
@@ -62,10 +64,10 @@ def _find(link: LinkState, message: Message, subject: Subject, states: frozenset
 # --- what each message does ---
 
 
-def _hear(_: LinkState, message: Message, about: About) -> list[Heard]:
+def _hear(_: LinkState, message: Message, about: About | None) -> list[Heard]:
     """Nothing but what the node hears, unless it has left the channel."""
-    channel = about if isinstance(about, ChannelOnLink) else about.channel
-    return [Heard(message, about)] if channel.is_shared else []
+    channel = about if about is None or isinstance(about, ChannelOnLink) else about.channel
+    return [Heard(message, about)] if channel is None or channel.is_shared else []
 
 
 def _hear_unless_closed(_: LinkState, message: Message, stream: OwnStream) -> list[Heard]:
@@ -92,7 +94,7 @@ def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) ->
 
 
 def _format(link: LinkState, format_: messages.Format, _: None) -> list[Heard]:
-    if states_of(Input.JOINED).issuperset(channel.state for channel in link.channels):
+    if states_of(Input.JOINED).issuperset(channel.state for channel in link.channels.values()):
         refuse("a FORMAT only where a channel is shared", format_.number)
     if format_.number != len(link.peer_formats):
         refuse(f"format {len(link.peer_formats)}", format_.number)
@@ -128,10 +130,6 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
     return heard
 
 
-def _flush(link: LinkState, flush: messages.Flush, _: None) -> list[Heard]:
-    return [Heard(flush, None)]
-
-
 def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]:
     if flushed.number not in link.flushes:
         refuse("FLUSHED for a flush that is under way", flushed.number)
@@ -151,27 +149,10 @@ def _loan(link: LinkState, loan: messages.Loan, _: None) -> list[Heard]:
 
 # --- what each message is about ---
 
-
-def _channel_to_join(link: LinkState, join: messages.Join) -> ChannelOnLink:
-    return link.channels.of_id(join.channel_id)
-
-
-def _channel(link: LinkState, message: Any) -> ChannelOnLink | None:
-    return link.channels.of_alias(message.alias)
-
-
-def _own_stream(link: LinkState, message: Any) -> OwnStream | None:
-    return link.own_streams.get(message.stream)
-
-
-def _peers_stream(link: LinkState, message: Any) -> PeerStream | None:
-    return link.peer_streams.get(message.stream)
-
-
-_JOINING = Subject("channel", "alias", _channel_to_join)
-_CHANNEL = Subject("channel", "alias", _channel)
-_OWN = Subject("the receiver's stream", "stream", _own_stream)
-_PEERS = Subject("the sender's stream", "stream", _peers_stream)
+_JOINING = Subject("channel", "alias", lambda link, join: link.channels.of_id(join.channel_id))
+_CHANNEL = Subject("channel", "alias", lambda link, message: link.channels.of_alias(message.alias))
+_OWN = Subject("the receiver's stream", "stream", lambda link, message: link.own_streams.get(message.stream))
+_PEERS = Subject("the sender's stream", "stream", lambda link, message: link.peer_streams.get(message.stream))
 
 # --- the table ---
 
@@ -199,7 +180,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Gap: Place(_PEERS, _ATTACHED, _hear),
     messages.Closed: Place(_PEERS, _OFFERED, _closed),
     messages.Format: Place(None, _ANY, _format),
-    messages.Flush: Place(None, _ANY, _flush),
+    messages.Flush: Place(None, _ANY, _hear),
     messages.Flushed: Place(None, _ANY, _flushed),
     messages.Bye: Place(None, _ANY, _bye),
     messages.Loan: Place(None, _ANY, _loan),

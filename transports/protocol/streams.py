@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
@@ -109,22 +108,15 @@ class PeerStream:
         return self.channel.is_shared and self in self.channel.peer_streams
 
 
-class ChannelTable:
-    """Channels by alias and by id. The initiator's aliases are even, the responder's odd."""
+class ChannelTable(dict[int, ChannelOnLink]):
+    """What is on the link by alias; all by id. The initiator's aliases are even, the responder's odd."""
 
     def __init__(self, role: Role) -> None:
-        self._by_alias: dict[int, ChannelOnLink] = {}  # what is on the link
+        super().__init__()
         # Weak: a channel that has left the link is kept by the node alone.
         self._by_id: WeakValueDictionary[bytes, ChannelOnLink] = WeakValueDictionary()
         self._next_alias = role.value
-        self._parity = role.value
         self._next_peer_alias = 1 - role.value
-
-    def __len__(self) -> int:
-        return len(self._by_alias)
-
-    def __iter__(self) -> Iterator[ChannelOnLink]:
-        return iter(self._by_alias.values())
 
     def of_id(self, channel_id: bytes) -> ChannelOnLink:
         """The one object of a channel, which may be off the link."""
@@ -135,8 +127,8 @@ class ChannelTable:
 
     def of_alias(self, alias: int) -> ChannelOnLink | None:
         """What is meant by an alias; None where it never was one."""
-        channel = self._by_alias.get(alias)
-        if channel is None and alias % 2 != self._parity and alias < self._next_peer_alias:
+        channel = self.get(alias)
+        if channel is None and alias % 2 == self._next_peer_alias % 2 and alias < self._next_peer_alias:
             return ChannelOnLink(b"", alias)  # the peer's JOIN did not come to anything, or is long over
         return channel
 
@@ -150,7 +142,7 @@ class ChannelTable:
 
     def use_peer_alias(self, alias: int) -> None:
         """A peer numbers upwards, and no number twice."""
-        if alias % 2 == self._parity or alias < self._next_peer_alias:
+        if alias % 2 != self._next_peer_alias % 2 or alias < self._next_peer_alias:
             msg = f"Expected an alias of {self._next_peer_alias} or more, in steps of 2, got {alias}"
             raise WireError(msg)
         self._next_peer_alias = alias + 2
@@ -159,50 +151,41 @@ class ChannelTable:
         """Gives a channel an alias instead of the one that it may have."""
         self.remove(channel)
         channel.alias = alias
-        self._by_alias[alias] = channel
+        self[alias] = channel
 
     def remove(self, channel: ChannelOnLink) -> None:
-        if self._by_alias.get(channel.alias) is channel:
-            del self._by_alias[channel.alias]
+        if self.get(channel.alias) is channel:
+            del self[channel.alias]
 
 
-class OwnStreams:
+class OwnStreams(dict[int, OwnStream]):
     """This side's sources. A number is used again when the peer has released it: tables stay dense."""
 
     def __init__(self) -> None:
-        self._streams: dict[int, OwnStream] = {}
+        super().__init__()
         self._free: list[int] = []
-
-    def get(self, number: int) -> OwnStream | None:
-        return self._streams.get(number)
 
     def free_number(self) -> int:
         """The number that the next stream to be added must have."""
-        if len(self._streams) >= limits.MAX_STREAMS:
+        if len(self) >= limits.MAX_STREAMS:
             msg = f"A link carries at most {limits.MAX_STREAMS} sources of one side"
             raise LinkError(msg)
-        return self._free[0] if self._free else limits.FIRST_STREAM + len(self._streams)
+        return self._free[0] if self._free else limits.FIRST_STREAM + len(self)
 
     def add(self, stream: OwnStream) -> None:
         if self._free:
             heapq.heappop(self._free)
-        self._streams[stream.number] = stream
+        self[stream.number] = stream
         stream.channel.own_streams.add(stream)
 
     def remove(self, stream: OwnStream) -> None:
-        del self._streams[stream.number]
+        del self[stream.number]
         stream.channel.own_streams.remove(stream)
         heapq.heappush(self._free, stream.number)
 
 
-class PeerStreams:
+class PeerStreams(dict[int, PeerStream]):
     """The peer's sources, which the peer numbers."""
-
-    def __init__(self) -> None:
-        self._streams: dict[int, PeerStream] = {}
-
-    def get(self, number: int) -> PeerStream | None:
-        return self._streams.get(number)
 
     def add(self, stream: PeerStream) -> None:
         number = stream.number
@@ -210,12 +193,12 @@ class PeerStreams:
             last = limits.FIRST_STREAM + limits.MAX_STREAMS - 1
             msg = f"Expected a stream from {limits.FIRST_STREAM} to {last}, got {number}"
             raise WireError(msg)
-        if number in self._streams:
+        if number in self:
             msg = f"Expected a stream that is free, got {number}, which is in use"
             raise WireError(msg)
-        self._streams[number] = stream
+        self[number] = stream
         stream.channel.peer_streams.add(stream)
 
     def remove(self, stream: PeerStream) -> None:
-        del self._streams[stream.number]
+        del self[stream.number]
         stream.channel.peer_streams.remove(stream)

@@ -14,7 +14,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from echo_core._c import links
@@ -60,19 +60,12 @@ def connect(
     """Connect to the node at an address; LinkError says why that fails."""
     limit = time.monotonic() + timeout_s
     connection = sockets.connect(address, timeout_s)
-    try:
+    with sockets.closed_on_failure(connection, f"{address} to finish the handshake"):
         name = sockets.peer_name(connection)
         established = _shake_hands(connection, make_initiator(), limit, address)
         if memory is not None and is_shared(connection, established):
             return share(connection, established, name, memory, limit)
         return plain(connection, established, name)
-    except OSError as error:
-        connection.close()
-        msg = f"Expected {address} to finish the handshake: {error.strerror or error}"
-        raise LinkError(msg) from error
-    except BaseException:
-        connection.close()
-        raise
 
 
 def is_shared(connection: socket.socket, established: Established) -> bool:
@@ -123,24 +116,10 @@ def _wait(connection: socket.socket, limit: float, address: Address) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """The pool that this side shares, and the peer's holder number in it.
+    """The pool that this side shares, if any, and the peer's holder number in it."""
 
-    No pool if it has no free holder number, or if the kernel cannot identify the peer's process.
-    """
-
-    pool: links.Pool | None
-    holder: int
-
-    @classmethod
-    def make(cls, memory: Memory, connection: socket.socket) -> _Offer:
-        pool = memory.pool()
-        if pool is None:
-            return cls(None, 0)
-        # Blocks that a process holds are reclaimed when it dies. A process in another PID namespace cannot be
-        # watched: blocks that it still reads would be reused once its link ends. So it gets copies.
-        with sockets.peer_process(connection) as process_fd:
-            holder = -1 if process_fd < 0 else pool.attach(process_fd)
-        return cls(None, 0) if holder < 0 else cls(pool, holder)
+    pool: links.Pool | None = None
+    holder: int = 0
 
     def send(self, connection: socket.socket, *rings: int) -> None:
         descriptors = [*rings, *([] if self.pool is None else [self.pool.fileno()])]
@@ -150,52 +129,50 @@ class _Offer:
         else:
             connection.sendall(memo)
 
-    def take_back(self) -> None:
-        if self.pool is not None:
-            self.pool.detach(self.holder)
 
+@contextlib.contextmanager
+def _offered(memory: Memory, connection: socket.socket) -> Generator[_Offer]:
+    """No pool if it has no free holder number, or if the kernel cannot identify the peer's process.
 
-_NO_OFFER = _Offer(None, 0)
+    Blocks that a process holds are reclaimed when it dies. A process in another PID namespace cannot be
+    watched: blocks that it still reads would be reused once its link ends. So it gets copies.
+    """
+    pool, holder = memory.pool(), -1
+    if pool is not None:
+        with sockets.peer_process(connection) as process_fd:
+            holder = -1 if process_fd < 0 else pool.attach(process_fd)
+    try:
+        yield _Offer() if holder < 0 else _Offer(pool, holder)
+    except BaseException:
+        if pool is not None and holder >= 0:
+            pool.detach(holder)
+        raise
 
 
 def share(
     connection: socket.socket, established: Established, name: str, memory: Memory, limit: float
 ) -> Connection:
     """Set up shared memory as the initiator: send a ring and the own pool, receive the peer's pool."""
-    descriptors = [links.ring_memory(RING_BYTES)]
-    offer = _NO_OFFER
-    try:
-        offer = _Offer.make(memory, connection)
-        offer.send(connection, descriptors[0])
+    ring = links.ring_memory(RING_BYTES)
+    with _closing([ring]) as descriptors, _offered(memory, connection) as offer:
+        offer.send(connection, ring)
         connection.settimeout(max(1e-3, limit - time.monotonic()))
         holder, theirs = _receive(connection, rings=0)
         descriptors += theirs
-        wire = links.RingWire(descriptors[0], 0, spin_ns=memory.spin_ns)
+        wire = links.RingWire(ring, 0, spin_ns=memory.spin_ns)
         return _shared(connection, established, name, wire, offer, holder, theirs)
-    except BaseException:
-        offer.take_back()
-        raise
-    finally:
-        _close_all(descriptors)
 
 
 def accept_shared(
     connection: socket.socket, established: Established, name: str, memory: Memory
 ) -> Connection:
     """Set up shared memory as the responder, once the initiator's message can be read."""
-    holder, descriptors = _receive(connection, rings=1)
-    offer = _NO_OFFER
-    try:
-        offer = _Offer.make(memory, connection)
-        wire = links.RingWire(descriptors[0], 1, spin_ns=memory.spin_ns)
-        made = _shared(connection, established, name, wire, offer, holder, descriptors[1:])
+    holder, (ring, *pools) = _receive(connection, rings=1)
+    with _closing([ring, *pools]), _offered(memory, connection) as offer:
+        wire = links.RingWire(ring, 1, spin_ns=memory.spin_ns)
+        made = _shared(connection, established, name, wire, offer, holder, pools)
         offer.send(connection)
         return made
-    except BaseException:
-        offer.take_back()
-        raise
-    finally:
-        _close_all(descriptors)
 
 
 def _shared(
@@ -224,12 +201,17 @@ def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:
         raise ConnectionResetError(msg)
     is_whole = len(memo) == _MEMO_BYTES and not flags & socket.MSG_CTRUNC
     if not is_whole or len(descriptors) != rings + memo[0]:
-        _close_all(descriptors)
-        msg = f"Expected {rings} or {rings + 1} descriptors of memory, got {len(descriptors)}"
-        raise WireError(msg)
+        with _closing(descriptors):
+            msg = f"Expected {rings} or {rings + 1} descriptors of memory, got {len(descriptors)}"
+            raise WireError(msg)
     return memo[1], descriptors
 
 
-def _close_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
+@contextlib.contextmanager
+def _closing(descriptors: list[int]) -> Generator[list[int]]:
+    """Also those that are added meanwhile."""
+    try:
+        yield descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)

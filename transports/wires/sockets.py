@@ -21,6 +21,15 @@ from echo_core.transports.limits import HOST_ID_BYTES
 
 BACKLOG = 128
 _TIME = struct.Struct("@ll")  # struct timeval: seconds, microseconds
+_TCP_OPTIONS = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    # Notice a host that has vanished within half a minute, even if nothing is sent.
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000),
+)
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -35,20 +44,26 @@ def host_id() -> bytes:
 def listen(address: Address) -> socket.socket:
     """A non-blocking listening socket; port 0 means any free port."""
     listener = _socket_for(address)
-    try:
+    with closed_on_failure(listener, f"to listen at {address}"):
         if isinstance(address, TcpAddress):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(_place(address))
         listener.listen(BACKLOG)
         listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        msg = f"Expected to listen at {address}: {error.strerror or error}"
-        raise LinkError(msg) from error
-    except BaseException:  # an interrupt
-        listener.close()
-        raise
     return listener
+
+
+@contextlib.contextmanager
+def closed_on_failure(opened: socket.socket, expected: str) -> Generator[None]:
+    """Closes a socket if what is done with it fails or is interrupted; LinkError says what was expected."""
+    try:
+        yield
+    except BaseException as error:
+        opened.close()
+        if not isinstance(error, OSError | UnicodeError):  # UnicodeError: not a valid host name
+            raise
+        msg = f"Expected {expected}: {getattr(error, 'strerror', None) or error}"
+        raise LinkError(msg) from error
 
 
 def new_unix_address() -> UnixAddress:
@@ -67,20 +82,13 @@ def bound_address(listener: socket.socket, *, advertised_host: str = "") -> Addr
 def connect(address: Address, timeout_s: float) -> socket.socket:
     """A connected socket with that timeout; LinkError names the address that does not answer."""
     connection = _socket_for(address)
-    try:
+    with closed_on_failure(connection, f"a process that listens at {address}"):
         if isinstance(address, UnixAddress):
             _connect_unix(connection, address, timeout_s)
         connection.settimeout(timeout_s)
         if isinstance(address, TcpAddress):
             connection.connect(_place(address))
         prepare(connection)
-    except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
-        connection.close()
-        msg = f"Expected a process that listens at {address}: {getattr(error, 'strerror', None) or error}"
-        raise LinkError(msg) from error
-    except BaseException:  # LinkError, or an interrupt
-        connection.close()
-        raise
     return connection
 
 
@@ -97,13 +105,8 @@ def prepare(connection: socket.socket) -> None:
     if connection.family == socket.AF_UNIX:
         _demand_own_user(connection)
         return
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Notice a host that has vanished within half a minute, even if nothing is sent.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
+    for level, option, value in _TCP_OPTIONS:
+        connection.setsockopt(level, option, value)
 
 
 def peer_name(connection: socket.socket) -> str:
