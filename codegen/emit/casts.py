@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from echo_core.codegen.emit.halves import DOUBLE, FLOAT, INFINITY, TOO_LARGE, narrowed, widened
-from echo_core.codegen.emit.ir import Function, float_constant
+from echo_core.codegen.emit.ir import Function, float_constant, vector_type
 from echo_core.codegen.plans.plan import Cast
 from echo_core.formats.leaves import integer_range
 from echo_core.formats.types import Kind, Scalar
@@ -30,25 +30,24 @@ def _is_half(scalar: Scalar) -> bool:
     return scalar.kind is Kind.FLOAT and scalar.size == 2
 
 
-def load_number(function: Function, scalar: Scalar, pointer: str, *, is_swapped: bool) -> str:
-    """Loads a number from memory."""
-    bits = f"i{8 * scalar.size}"
-    value = _swapped(function, function.load(bits, pointer), bits, is_swapped=is_swapped)
-    return _as(function, value, bits, ir_type(scalar))
+def load_number(function: Function, scalar: Scalar, pointer: str, *, is_swapped: bool, lanes: int = 0) -> str:
+    """Loads a number, or a vector of so many."""
+    bits = vector_type(f"i{8 * scalar.size}", lanes)
+    value = function.load(bits, pointer)
+    if is_swapped and scalar.size > 1:
+        value = function.swap(bits, value)
+    return _as(function, value, bits, vector_type(ir_type(scalar), lanes))
 
 
-def store_number(function: Function, scalar: Scalar, value: str, pointer: str, *, is_swapped: bool) -> None:
-    """Stores a number to memory."""
-    bits = f"i{8 * scalar.size}"
-    value = _as(function, value, ir_type(scalar), bits)
-    function.store(bits, _swapped(function, value, bits, is_swapped=is_swapped), pointer)
-
-
-def _swapped(function: Function, value: str, type_: str, *, is_swapped: bool) -> str:
-    if not is_swapped or type_.strip("<>").split()[-1] == "i8":
-        return value
-    name = type_ if not type_.startswith("<") else "v" + type_.strip("<>").replace(" x ", "")
-    return function.value(f"call {type_} @llvm.bswap.{name}({type_} {value})")
+def store_number(
+    function: Function, scalar: Scalar, value: str, pointer: str, *, is_swapped: bool, lanes: int = 0
+) -> None:
+    """Stores a number, or a vector of so many."""
+    bits = vector_type(f"i{8 * scalar.size}", lanes)
+    value = _as(function, value, vector_type(ir_type(scalar), lanes), bits)
+    if is_swapped and scalar.size > 1:
+        value = function.swap(bits, value)
+    function.store(bits, value, pointer)
 
 
 def _as(function: Function, value: str, given: str, wanted: str) -> str:
@@ -65,76 +64,49 @@ def cast_values(
     vector_bytes: int,
 ) -> None:
     """Converts `count` adjacent numbers: in vectors while there are enough, then one by one."""
-    done = "0"
-    lanes = vector_bytes // max(cast.sender.size, cast.receiver.size)
-    if lanes > 1 and _is_plain(cast) and not (count.isdigit() and int(count) < lanes):
-        whole = function.value(f"and i64 {count}, {-lanes}")
-        with function.loop(whole, [], step=lanes) as loop:
-            _cast_vector(function, cast, source, target, loop.index, lanes, swaps)
-        done = whole
     if count == "1":
-        _cast_one(function, cast, source, target, "0", swaps)
+        _cast_at(function, cast, source, target, "0", swaps)
         return
-    rest = function.value(f"sub i64 {count}, {done}")
-    with function.loop(rest, []) as loop:
-        _cast_one(function, cast, source, target, function.add(done, loop.index), swaps)
+    lanes = vector_bytes // max(cast.sender.size, cast.receiver.size) if _is_plain(cast) else 0
+    for index, is_vector in function.in_steps(count, lanes if lanes > 1 else 0):
+        _cast_at(function, cast, source, target, index, swaps, lanes if is_vector else 0)
 
 
 def _is_plain(cast: Cast) -> bool:
     return not cast.is_checked and Kind.BOOL not in (cast.sender.kind, cast.receiver.kind)
 
 
-def _cast_vector(
+def _cast_at(
     function: Function,
     cast: Cast,
     source: str,
     target: str,
     index: str,
-    lanes: int,
     swaps: tuple[bool, bool],
+    lanes: int = 0,
 ) -> None:
-    def vector(type_: str) -> str:
-        return f"<{lanes} x {type_}>"
-
-    given, wanted = f"i{8 * cast.sender.size}", f"i{8 * cast.receiver.size}"
+    """Converts the number at an index, or so many from there on."""
     place = function.at(source, function.multiply(index, cast.sender.size))
-    value = _swapped(function, function.load(vector(given), place), vector(given), is_swapped=swaps[0])
+    value = load_number(function, cast.sender, place, is_swapped=swaps[0], lanes=lanes)
+    value = cast_value(function, cast, value, lanes)
+    place = function.at(target, function.multiply(index, cast.receiver.size))
+    store_number(function, cast.receiver, value, place, is_swapped=swaps[1], lanes=lanes)
+
+
+def cast_value(function: Function, cast: Cast, value: str, lanes: int = 0) -> str:
+    """A number, or a vector of so many, in the receiver's type; fails where a check does."""
     if _is_half(cast.sender):
         cast, value = replace(cast, sender=SINGLE), widened(function, value, lanes)
-    else:
-        value = _as(function, value, vector(given), vector(ir_type(cast.sender)))
-    types = vector(ir_type(cast.sender)), vector(ir_type(cast.receiver))
-    if types[0] != types[1]:
-        value = function.value(f"{_instruction(cast)} {types[0]} {value} to {types[1]}")
-    value = _as(function, value, types[1], vector(wanted))
-    value = _swapped(function, value, vector(wanted), is_swapped=swaps[1])
-    function.store(vector(wanted), value, function.at(target, function.multiply(index, cast.receiver.size)))
-
-
-def _cast_one(
-    function: Function, cast: Cast, source: str, target: str, index: str, swaps: tuple[bool, bool]
-) -> None:
-    place = function.at(source, function.multiply(index, cast.sender.size))
-    value = load_number(function, cast.sender, place, is_swapped=swaps[0])
-    if _is_half(cast.sender):
-        cast, value = replace(cast, sender=SINGLE), widened(function, value)
+    types = [vector_type(ir_type(scalar), lanes) for scalar in (cast.sender, cast.receiver)]
     if cast.sender.kind is Kind.BOOL:  # any byte but 0 is true
         is_true = function.value(f"icmp ne i8 {value}, 0")
-        value = function.value(f"zext i1 {is_true} to {ir_type(cast.receiver)}")
-    else:
-        if cast.is_checked:
-            _check(function, cast, value)
-        value = _converted(function, cast, value)
-    place = function.at(target, function.multiply(index, cast.receiver.size))
-    store_number(function, cast.receiver, value, place, is_swapped=swaps[1])
-
-
-def _converted(function: Function, cast: Cast, value: str) -> str:
-    types = ir_type(cast.sender), ir_type(cast.receiver)
-    if types[0] == types[1] and not _is_half(cast.receiver):
-        return value
+        return function.value(f"zext i1 {is_true} to {types[1]}")
+    if cast.is_checked:
+        _check(function, cast, value)
     if _is_half(cast.receiver):
         result = _halved(function, cast, value)
+    elif types[0] == types[1]:
+        return value
     else:
         result = function.value(f"{_instruction(cast)} {types[0]} {value} to {types[1]}")
     if cast.is_checked and cast.sender.kind is cast.receiver.kind is Kind.FLOAT:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echo_core.codegen.emit.ir import LIKELY, STREAMED, Function, mask
+from echo_core.codegen.emit.ir import LIKELY, STREAMED, Function, mask, pieces, splat
 
 LANE = 8
 ROWS = 8
@@ -67,14 +67,11 @@ def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     """The module for records of `stride` bytes."""
     function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count, i64 %is_streamed)")
     writer = _ColumnWriter(function, columns, stride)
-    done = "0"
-    if by_vectors and stride >= WINDOW:
-        done = function.value(f"and i64 %count, {-ROWS}")
-        with function.loop(done, [], step=ROWS) as loop:
-            writer.eight(loop.index)
-    rest = function.value(f"sub i64 %count, {done}")
-    with function.loop(rest, []) as loop:
-        writer.one(function.add(done, loop.index), list(columns))
+    for index, is_eight in function.in_steps("%count", ROWS if by_vectors and stride >= WINDOW else 0):
+        if is_eight:
+            writer.eight(index)
+        else:
+            writer.one(index, list(columns))
     with function.when(writer.is_streamed, []):
         function.do("fence seq_cst")  # streamed stores are unordered until then
     function.do("ret void")
@@ -98,8 +95,7 @@ class _ColumnWriter:
         record = self._record(index)
         for column in columns:
             target = self._place(column, index)
-            source = self._function.at(record, column.offset)
-            self._copy(column, source, target)
+            self._copy(column, self._function.at(record, column.offset), target)
 
     def _record(self, index: str) -> str:
         return self._function.at("%records", self._function.multiply(index, self._stride))
@@ -114,13 +110,10 @@ class _ColumnWriter:
             arguments = f"ptr {target}, ptr {source}, i64 {column.size}, i1 false"
             self._function.do(f"call void @llvm.memcpy.p0.p0.i64({arguments})")
             return
-        at = 0
-        while at < column.size:
-            width = _width(column.size - at)
+        for at, width in pieces(column.size, widest=16):
             type_ = f"<{width} x i8>" if width > 8 else f"i{8 * width}"
             value = self._function.load(type_, self._function.at(source, at))
             self._function.store(type_, value, self._function.at(target, at))
-            at += width
 
     def eight(self, first: str) -> None:
         """All columns of eight records, from the one numbered `first`."""
@@ -180,14 +173,9 @@ class _ColumnWriter:
         type_ = f"<{ROWS} x i{bits}>"
         shift = 8 * (column.offset % LANE)
         if shift:
-            amounts = ", ".join([f"i64 {shift}"] * ROWS)
-            lane = function.value(f"lshr <{ROWS} x i64> {lane}, <{amounts}>")
+            lane = function.value(f"lshr <{ROWS} x i64> {lane}, {splat(shift, 'i64', ROWS)}")
         lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
         function.store(type_, lane, self._place(column, first))
-
-
-def _width(left: int) -> int:
-    return next(width for width in (16, 8, 4, 2, 1) if width <= left)
 
 
 def _windows(columns: list[Column], stride: int) -> list[int]:

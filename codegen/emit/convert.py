@@ -7,8 +7,8 @@ i32 @convert(ptr record, ptr target)     0, or 1 where a value did not fit
 from __future__ import annotations
 
 from echo_core.codegen.emit.casts import cast_values, store_number
-from echo_core.codegen.emit.ir import Function
-from echo_core.codegen.emit.moves import Module, Operations, SourceReader, move_bytes, zero
+from echo_core.codegen.emit.ir import Function, pieces
+from echo_core.codegen.emit.moves import Module, Operations, SourceReader, move_bytes, reverse, zero
 from echo_core.codegen.plans.plan import (
     Agree,
     Append,
@@ -28,7 +28,6 @@ from echo_core.codegen.plans.plan import (
     Slot,
     Text,
     When,
-    Word,
     reaches_out,
     steps,
 )
@@ -52,9 +51,7 @@ def covers(operations: Operations, size: int) -> bool:
 
 
 class Measurer(SourceReader):
-    """`end` is where the next variable part of the receiver's record may begin; nothing is written."""
-
-    end: str
+    """Finds where the receiver's record ends; nothing is written."""
 
     def run(self, operations: Operations, base: str) -> None:
         for operation, body in steps(operations):
@@ -65,10 +62,8 @@ class Measurer(SourceReader):
                     start = self.function.at(base, operation.source)
                     self._elements(body, start, str(operation.count), operation.source_stride)
                 case When():
-                    with self.function.when(self.is_present(operation.source, base), [self.end]) as branch:
+                    with self.where(self.is_present(operation.source, base)):
                         self.run(body, base)
-                        branch.carried = [self.end]
-                    self.end = branch.carried[0]
                 case Run():
                     self._pass_run(operation, body, base)
                 case Text() if operation.target_size is None:
@@ -99,17 +94,13 @@ class Measurer(SourceReader):
             self._elements(body, self.start_of(run, base), count, run.source_stride)
 
     def _elements(self, body: Operations, start: str, count: str, stride: int) -> None:
-        with self.function.loop(count, [self.end]) as loop:
-            self.end = loop.carried[0]
-            self.run(body, self.function.at(start, self.function.multiply(loop.index, stride)))
-            loop.carried = [self.end]
-        self.end = loop.carried[0]
+        with self.each(body, count) as index:
+            self.run(body, self.function.at(start, self.function.multiply(index, stride)))
 
 
 def measure(plan: Plan, module: Module) -> Function:
     function = Function("i64 @measure(ptr %record)", failure="i64 -1")
-    measurer = Measurer(function, plan.sender, module)
-    measurer.end = str(plan.receiver.size)
+    measurer = Measurer(function, plan.sender, module, str(plan.receiver.size))
     measurer.run(plan.operations, "%record")
     if plan.receiver.pointer_size == 4:  # its offsets cannot refer beyond
         function.fail_unless(function.value(f"icmp ult i64 {measurer.end}, {2**32}"))
@@ -121,7 +112,7 @@ class Converter(Measurer):
     """Writes the receiver's record at `%target`; source and target bases advance together."""
 
     def __init__(self, function: Function, plan: Plan, module: Module) -> None:
-        super().__init__(function, plan.sender, module)
+        super().__init__(function, plan.sender, module, str(plan.receiver.size))
         self._plan = plan
 
     def run(self, operations: Operations, base: str, target: str = "%target") -> None:
@@ -159,20 +150,14 @@ class Converter(Measurer):
         if move.unit == 1 or move.size > 8 * move.unit:
             move_bytes(self.function, source, place, str(move.size), move.unit, self._module.machine)
             return
-        type_ = f"i{8 * move.unit}"
         for at in range(0, move.size, move.unit):
-            value = self.function.load(type_, self.function.at(source, at))
-            swapped = self.function.value(f"call {type_} @llvm.bswap.{type_}({type_} {value})")
-            self.function.store(type_, swapped, self.function.at(place, at))
+            reverse(self.function, f"i{8 * move.unit}", source, place, at)
 
     def _bytes(self, data: bytes, pointer: str) -> None:
         """Constant bytes, in the widest integers that fit."""
-        at = 0
-        for width in (8, 4, 2, 1):
-            while len(data) - at >= width:
-                number = int.from_bytes(data[at : at + width], self._module.machine.byte_order)
-                self.function.store(f"i{8 * width}", str(number), self.function.at(pointer, at))
-                at += width
+        for at, width in pieces(len(data)):
+            number = int.from_bytes(data[at : at + width], self._module.machine.byte_order)
+            self.function.store(f"i{8 * width}", str(number), self.function.at(pointer, at))
 
     def _cast(self, cast: Cast, base: str, target: str) -> None:
         swaps = self._module.machine.swaps(self._plan.sender), self._module.machine.swaps(self._plan.receiver)
@@ -199,17 +184,10 @@ class Converter(Measurer):
     def _each(
         self, body: Operations, source: str, target: str, count: str, source_stride: int, target_stride: int
     ) -> None:
-        reaches = any(reaches_out(operation) for operation in body)
-        with self.function.loop(count, [self.end] if reaches else []) as loop:
-            if reaches:
-                self.end = loop.carried[0]
-            from_ = self.function.at(source, self.function.multiply(loop.index, source_stride))
-            to = self.function.at(target, self.function.multiply(loop.index, target_stride))
+        with self.each(body, count) as index:
+            from_ = self.function.at(source, self.function.multiply(index, source_stride))
+            to = self.function.at(target, self.function.multiply(index, target_stride))
             self.run(body, from_, to)
-            if reaches:
-                loop.carried = [self.end]
-        if reaches:
-            self.end = loop.carried[0]
 
     def _when(self, when: When, body: Operations, base: str, target: str) -> None:
         present = self.is_present(when.source, base)
@@ -217,15 +195,10 @@ class Converter(Measurer):
             self.function.fail_unless(present)
             self.run(body, base, target)
             return
-        reaches = any(reaches_out(operation) for operation in body)
-        with self.function.when(present, [self.end] if reaches else []) as branch:
+        with self.where(present):
             self.run(body, base, target)
             if when.target is not None:
                 self.function.store("i8", "1", self.function.at(target, when.target))
-            if reaches:
-                branch.carried = [self.end]
-        if reaches:
-            self.end = branch.carried[0]
 
     # -----------------------------------------------------------------------
     # Variable parts
@@ -294,13 +267,9 @@ class Converter(Measurer):
         word = Scalar(Kind.UINT, self._plan.receiver.pointer_size)
         self._store_word(word, start, self.function.at(target, slot.offset))  # it fits: see _measure
         for length, n in zip(slot.lengths, lengths, strict=True):
-            match length:
-                case Word():
-                    self._store_length(word, n, self.function.at(target, length.offset))
-                case Count():
-                    self._store_length(length.scalar, n, self.function.at(target, length.offset))
-                case Known():
-                    pass
+            if not isinstance(length, Known):
+                scalar = length.scalar if isinstance(length, Count) else word
+                self._store_length(scalar, n, self.function.at(target, length.offset))
         return self.function.at("%target", start)
 
     def _store_length(self, scalar: Scalar, value: str, pointer: str) -> None:
@@ -337,7 +306,6 @@ class Converter(Measurer):
 def convert(plan: Plan, module: Module) -> Function:
     function = Function("i32 @convert(ptr noalias %record, ptr noalias %target)", failure="i32 1")
     converter = Converter(function, plan, module)
-    converter.end = str(plan.receiver.size)
     if not covers(plan.operations, plan.receiver.size):
         zero(function, "%target", str(plan.receiver.size))
     converter.run(plan.operations, "%record")

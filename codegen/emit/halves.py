@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echo_core.codegen.emit.ir import Function, float_bits, float_constant, splat
+from echo_core.codegen.emit.ir import Function, float_bits, float_constant, splat, vector_type
 
 FRACTION = 10
 BIAS = 15
@@ -59,8 +59,7 @@ class _Arithmetic:
     lanes: int
 
     def type(self, name: str = "") -> str:
-        element = name or f"i{self.bits}"
-        return f"<{self.lanes} x {element}>" if self.lanes else element
+        return vector_type(name or f"i{self.bits}", self.lanes)
 
     def do(self, operation: str, a: str, b: str | int) -> str:
         operand = b if isinstance(b, str) else self.constant(b)

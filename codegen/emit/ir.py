@@ -7,7 +7,7 @@ round a loop or in a branch is carried, and comes out as a new name.
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -67,8 +67,8 @@ class Function:
         return self.value(f"add i64 {a}, {b}")
 
     def multiply(self, a: str, b: str | int) -> str:
-        if str(b) == "1":
-            return a
+        if "1" in (a, str(b)):
+            return a if str(b) == "1" else str(b)
         if a.isdigit() and str(b).isdigit():
             return str(int(a) * int(b))
         return self.value(f"mul i64 {a}, {b}")
@@ -93,6 +93,11 @@ class Function:
     def stream(self, type_: str, value: str, pointer: str, alignment: int) -> None:
         """A store past the caches, in order with nothing before the next fence; the module needs STREAMED."""
         self.do(f"store {type_} {value}, ptr {pointer}, align {alignment}, !nontemporal !1")
+
+    def swap(self, type_: str, value: str) -> str:
+        """The number, or each number of a vector, with its bytes in the other order."""
+        name = type_ if not type_.startswith("<") else "v" + type_.strip("<>").replace(" x ", "")
+        return self.value(f"call {type_} @llvm.bswap.{name}({type_} {value})")
 
     # -----------------------------------------------------------------------
     # Control
@@ -129,6 +134,20 @@ class Function:
         self.label(end)
         loop.index, loop.carried = index, names
 
+    def in_steps(self, count: str, wide: int, narrow: int = 1) -> Iterator[tuple[str, bool]]:
+        """Loops below `count`, by wide steps while there are enough (0: never), then by narrow ones.
+
+        The body is that of a `for`, which is run once for each loop: the index, and whether the step is wide.
+        """
+        done = "0"
+        if wide and not (count.isdigit() and int(count) < wide):
+            done = self.value(f"and i64 {count}, {-wide}")
+            with self.loop(done, [], step=wide) as loop:
+                yield loop.index, True
+        rest = self.value(f"sub i64 {count}, {done}")
+        with self.loop(rest, [], step=narrow) as loop:
+            yield self.add(done, loop.index), False
+
     @contextmanager
     def when(self, condition: str, carried: list[str]) -> Generator[Loop]:
         """Runs its body where the condition holds; carries i64 values."""
@@ -154,6 +173,20 @@ STREAMED = "!1 = !{i32 1}"
 def vector(elements: list[int | str], type_: str = "i8") -> str:
     """A vector constant."""
     return "<" + ", ".join(f"{type_} {element}" for element in elements) + ">"
+
+
+def vector_type(type_: str, lanes: int) -> str:
+    """The type of a vector; without lanes, of a number."""
+    return f"<{lanes} x {type_}>" if lanes else type_
+
+
+def pieces(size: int, widest: int = 8) -> Iterator[tuple[int, int]]:
+    """Where the widest powers of two that cover so many bytes begin, and their widths."""
+    at = 0
+    while at < size:
+        width = min(widest, 1 << (size - at).bit_length() - 1)
+        yield at, width
+        at += width
 
 
 def splat(element: int | str, type_: str, lanes: int) -> str:

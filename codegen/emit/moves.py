@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 
 from echo_core.codegen.emit.casts import load_number
-from echo_core.codegen.emit.ir import Function
+from echo_core.codegen.emit.ir import Function, vector_type
 from echo_core.codegen.plans.plan import (
     Count,
     Flag,
@@ -19,6 +22,7 @@ from echo_core.codegen.plans.plan import (
     Slot,
     Text,
     Word,
+    reaches_out,
 )
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.types import Kind, Scalar
@@ -68,31 +72,16 @@ def move_bytes(function: Function, source: str, target: str, size: str, unit: in
     if unit == 1:
         function.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
         return
-    done = "0"
     width = machine.vector_bytes
-    if width and not (size.isdigit() and int(size) < width):
-        whole = function.value(f"and i64 {size}, {-width}")
-        with function.loop(whole, [], step=width) as loop:
-            _reverse_vector(
-                function, function.at(source, loop.index), function.at(target, loop.index), unit, width
-            )
-        done = whole
-    type_ = f"i{8 * unit}"
-    rest = function.value(f"sub i64 {size}, {done}")
-    with function.loop(rest, [], step=unit) as loop:
-        at = function.add(done, loop.index)
-        value = function.load(type_, function.at(source, at))
-        swapped = function.value(f"call {type_} @llvm.bswap.{type_}({type_} {value})")
-        function.store(type_, swapped, function.at(target, at))
+    for at, is_vector in function.in_steps(size, width, unit):
+        type_ = vector_type(f"i{8 * unit}", width // unit if is_vector else 0)
+        reverse(function, type_, source, target, at)
 
 
-def _reverse_vector(function: Function, source: str, target: str, unit: int, width: int) -> None:
-    count = width // unit
-    type_ = f"<{count} x i{8 * unit}>"
-    value = function.load(type_, source)
-    name = f"@llvm.bswap.v{count}i{8 * unit}"
-    swapped = function.value(f"call {type_} {name}({type_} {value})")
-    function.store(type_, swapped, target)
+def reverse(function: Function, type_: str, source: str, target: str, at: str | int) -> None:
+    """Copies a number, or a vector of numbers, with the bytes of each in the other order."""
+    value = function.load(type_, function.at(source, at))
+    function.store(type_, function.swap(type_, value), function.at(target, at))
 
 
 def zero(function: Function, target: str, size: str) -> None:
@@ -100,10 +89,14 @@ def zero(function: Function, target: str, size: str) -> None:
 
 
 class SourceReader:
-    """The base of the emitters: finds lengths, slots and presence in a sender's record."""
+    """The base of the emitters: finds lengths, slots and presence in a sender's record.
 
-    def __init__(self, function: Function, side: Side, module: Module) -> None:
+    `end` is where the next variable part may begin, in the record that is read or in the one that is written.
+    """
+
+    def __init__(self, function: Function, side: Side, module: Module, end: str = "") -> None:
         self.function = function
+        self.end = end
         self._side = side
         self._module = module
 
@@ -134,10 +127,29 @@ class SourceReader:
         return [self.length(length, base) for length in place.lengths]
 
     def product(self, lengths: list[str]) -> str:
-        count = "1"
-        for length in lengths:
-            count = length if count == "1" else self.function.multiply(count, length)
-        return count
+        return reduce(self.function.multiply, lengths, "1")
+
+    def union(self, words: list[str]) -> str:
+        """A word that is 0 where all of them are."""
+        return reduce(lambda a, b: self.function.value(f"or i64 {a}, {b}"), words)
+
+    @contextmanager
+    def each(self, body: Operations, count: str) -> Generator[str]:
+        """A loop over elements, with the index; it carries `end` where its body reaches out."""
+        carried = [self.end] if any(map(reaches_out, body)) else []
+        with self.function.loop(count, carried) as loop:
+            (self.end,) = loop.carried or (self.end,)
+            yield loop.index
+            loop.carried = [self.end] if carried else []
+        (self.end,) = loop.carried or (self.end,)
+
+    @contextmanager
+    def where(self, condition: str) -> Generator[None]:
+        """A branch, which carries `end`."""
+        with self.function.when(condition, [self.end]) as branch:
+            yield
+            branch.carried = [self.end]
+        (self.end,) = branch.carried
 
     def is_present(self, source: Flag | Offset, base: str) -> str:
         if isinstance(source, Flag):

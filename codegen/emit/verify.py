@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from echo_core.codegen.emit.ir import Function
+from echo_core.codegen.emit.ir import Function, pieces
 from echo_core.codegen.emit.moves import Module, Operations, SourceReader
 from echo_core.codegen.plans.plan import Each, Offset, Plan, Run, Slot, Text, When, steps
 from echo_core.codegen.plans.verification import MAX_EXTENT
@@ -16,8 +16,7 @@ _HIGH_BITS = 0x8080808080808080
 
 def verify(plan: Plan, module: Module) -> Function:
     function = Function("i32 @verify(ptr %record, i64 %size)", failure="i32 1")
-    verifier = _Verifier(function, plan.sender, module)
-    verifier.end = str(plan.sender.size)
+    verifier = _Verifier(function, plan.sender, module, str(plan.sender.size))
     function.fail_unless(function.value(f"icmp uge i64 %size, {plan.sender.size}"))
     verifier.run(plan.operations, "%record")
     function.fail_unless(function.value(f"icmp eq i64 %size, {verifier.end}"))
@@ -26,9 +25,7 @@ def verify(plan: Plan, module: Module) -> Function:
 
 
 class _Verifier(SourceReader):
-    """`end` is the offset at which the next variable part may begin."""
-
-    end: str
+    """Passes every variable part of the sender's record."""
 
     def run(self, operations: Operations, base: str) -> None:
         for operation, body in steps(operations):
@@ -81,17 +78,13 @@ class _Verifier(SourceReader):
 
     def _is_beyond_ascii(self, start: str, size: int) -> str:
         """Whether one of the bytes is not ASCII, a word at a time."""
-        words: list[str] = []
-        at = 0
-        for width in (8, 4, 2, 1):
-            while size - at >= width:
-                word = self.function.load(f"i{8 * width}", self.function.at(start, at))
-                words.append(self._as_i64(Scalar(Kind.UINT, width), word))
-                at += width
-        together = words[0]
-        for word in words[1:]:
-            together = self.function.value(f"or i64 {together}, {word}")
-        high = self.function.value(f"and i64 {together}, {_HIGH_BITS}")
+        words = [
+            self._as_i64(
+                Scalar(Kind.UINT, width), self.function.load(f"i{8 * width}", self.function.at(start, at))
+            )
+            for at, width in pieces(size)
+        ]
+        high = self.function.value(f"and i64 {self.union(words)}, {_HIGH_BITS}")
         return self.function.value(f"icmp ne i64 {high}, 0")
 
     def _pass_run(self, run: Run, body: Operations, base: str) -> None:
@@ -124,22 +117,14 @@ class _Verifier(SourceReader):
             self._demand("ule", extent, str(MAX_EXTENT))
 
     def _elements(self, body: Operations, start: str, count: str, stride: int) -> None:
-        with self.function.loop(count, [self.end]) as loop:
-            self.end = loop.carried[0]
-            self.run(body, self.function.at(start, self.function.multiply(loop.index, stride)))
-            loop.carried = [self.end]
-        self.end = loop.carried[0]
+        with self.each(body, count) as index:
+            self.run(body, self.function.at(start, self.function.multiply(index, stride)))
 
     def _pass_when(self, when: When, body: Operations, base: str) -> None:
         present = self.is_present(when.source, base)
         if isinstance(when.source, Offset) and when.source.lengths:
-            lengths = [self.length(n, base) for n in when.source.lengths]
-            any_length = lengths[0]
-            for length in lengths[1:]:
-                any_length = self.function.value(f"or i64 {any_length}, {length}")
-            is_none = self.function.value(f"icmp eq i64 {any_length}, 0")
+            lengths = self.union([self.length(n, base) for n in when.source.lengths])
+            is_none = self.function.value(f"icmp eq i64 {lengths}, 0")
             self.function.fail_unless(self.function.value(f"or i1 {present}, {is_none}"))
-        with self.function.when(present, [self.end]) as branch:
+        with self.where(present):
             self.run(body, base)
-            branch.carried = [self.end]
-        self.end = branch.carried[0]

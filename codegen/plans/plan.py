@@ -267,13 +267,9 @@ def body_of(operation: Operation) -> int:
 
 def walk(operations: tuple[Operation, ...], depth: int = 0) -> Iterator[tuple[int, Operation]]:
     """Each operation with its depth."""
-    at = 0
-    while at < len(operations):
-        operation = operations[at]
+    for operation, body in steps(operations):
         yield depth, operation
-        body = body_of(operation)
-        yield from walk(operations[at + 1 : at + 1 + body], depth + 1)
-        at += 1 + body
+        yield from walk(body, depth + 1)
 
 
 def steps(operations: tuple[Operation, ...]) -> Iterator[tuple[Operation, tuple[Operation, ...]]]:
