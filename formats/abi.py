@@ -58,12 +58,13 @@ class Abi:
         return min(natural, self.max_alignment)
 
 
-def _native() -> Abi:
-    probe = struct.calcsize("@bq") - 8  # where an 8-byte integer lands after one byte
-    return Abi("native", sys.byteorder, struct.calcsize("@P"), struct.calcsize("@l"), probe)
-
-
-NATIVE = _native()
+NATIVE = Abi(
+    "native",
+    sys.byteorder,
+    struct.calcsize("@P"),
+    struct.calcsize("@l"),
+    max_alignment=struct.calcsize("@bq") - 8,  # where an 8-byte integer lands after one byte
+)
 
 ABI_BY_NAME: dict[str, Abi] = {
     abi.name: abi

@@ -138,7 +138,10 @@ def _check_field(
 
 
 def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: Fault, path: str) -> None:
-    _check_leaf(innermost(type_)[0], fault, path)  # first: the sizes of wrappers follow from it
+    leaf, _ = innermost(type_)  # first: the sizes of wrappers follow from it
+    if isinstance(leaf, Scalar) and leaf.size not in SIZES_BY_KIND[leaf.kind]:
+        kind = leaf.kind.name.lower()
+        raise unexpected(fault, f"a size that `{kind}` has", f"{leaf.size} bytes", path=path)
     outermost = True
     while isinstance(type_, Wrapper):
         match type_:
@@ -163,13 +166,6 @@ def _check_type(type_: Type, types: dict[str, Type], pointer_size: int, fault: F
         type_ = type_.element
     if isinstance(type_, Text | Blob) and type_.pointer_size != pointer_size:
         raise unexpected(fault, f"pointers of {pointer_size} bytes", type_.pointer_size, path=path)
-
-
-def _check_leaf(type_: Leaf | Record, fault: Fault, path: str) -> None:
-    if isinstance(type_, Scalar) and type_.size not in SIZES_BY_KIND[type_.kind]:
-        raise unexpected(
-            fault, f"a size that `{type_.kind.name.lower()}` has", f"{type_.size} bytes", path=path
-        )
 
 
 def _check_shape(shape: tuple[int, ...] | list[int], fault: Fault, path: str) -> None:

@@ -177,12 +177,13 @@ def match(sender: Record, receiver: Record) -> dict[str, Field]:
 
 def counted_by(record: Record) -> dict[str, str]:
     """For each field that counts elements, the sequence whose elements they are."""
-    counts: dict[str, str] = {}
-    for field in record.fields:
-        type_ = required(field.type)
-        if isinstance(type_, Sequence):
-            counts.update({name: field.name for name in type_.shape if isinstance(name, str)})
-    return counts
+    return {name: field.name for field in record.fields for name in _counters(field.type)}
+
+
+def _counters(type_: Type) -> list[str]:
+    """The fields that count the elements of a sequence."""
+    inner = required(type_)
+    return [name for name in inner.shape if isinstance(name, str)] if isinstance(inner, Sequence) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,9 @@ class _Comparison:
         if loss is Loss.LOSSY:
             findings.append(self._consent(f"`{receiver}` does not hold every `{sender}`"))
         elif not _same_values(sender, receiver):
-            findings.append(_Finding(Verdict.WIDENED, (_widening(sender, receiver),)))
+            are_enums = isinstance(sender, Enumeration) and isinstance(receiver, Enumeration)
+            reason = "other numbers for the same names" if are_enums else f"`{sender}` to `{receiver}`"
+            findings.append(_Finding(Verdict.WIDENED, (reason,)))
         return _strongest(findings)
 
     def _consent(self, reason: str) -> _Finding:
@@ -334,22 +337,11 @@ def _same_values(sender: Leaf, receiver: Leaf) -> bool:
     return type(sender) is type(receiver)
 
 
-def _widening(sender: Leaf, receiver: Leaf) -> str:
-    if isinstance(sender, Enumeration) and isinstance(receiver, Enumeration):
-        return "other numbers for the same names"
-    return f"`{sender}` to `{receiver}`"
-
-
 def _held_by_others(field: Field, matched: dict[str, Field], receiver: Record) -> str:
     """The field that counts a missing sequence, if the sender's record already decides its value."""
-    type_ = required(field.type)
-    counts = [n for n in type_.shape if isinstance(n, str)] if isinstance(type_, Sequence) else []
     decided = set(matched)
-    for other in receiver.fields:
-        inner = required(other.type)
-        if other.name in matched and isinstance(inner, Sequence):
-            decided.update(n for n in inner.shape if isinstance(n, str))
-    return next((name for name in counts if name in decided), "")
+    decided.update(*(_counters(other.type) for other in receiver.fields if other.name in matched))
+    return next((name for name in _counters(field.type) if name in decided), "")
 
 
 def _missing(field: Field, path: str, counts: str | None, held: str) -> Entry:

@@ -271,12 +271,14 @@ _WAYS_OUT: tuple[tuple[tuple[Any, ...], str], ...] = (
 
 def _no_layout(annotation: Any, path: str) -> FormatError:
     name = annotation.__qualname__ if type(annotation) is type else str(annotation)
-    msg = f"Expected a type with a native layout, got `{name}`"
     origin = typing.get_origin(annotation) or annotation
-    for origins, hint in _WAYS_OUT:
-        if any(origin is o or (_is_class(origin, o) and not isabstract(o)) for o in origins):
-            return FormatError(msg, path=path, hint=hint)
-    return FormatError(msg, path=path, hint="use a scalar, str, bytes, Enum, list, Array or a dataclass")
+    hints = (
+        hint
+        for origins, hint in _WAYS_OUT
+        if any(origin is o or (_is_class(origin, o) and not isabstract(o)) for o in origins)
+    )
+    hint = next(hints, "use a scalar, str, bytes, Enum, list, Array or a dataclass")
+    return unexpected(FormatError, "a type with a native layout", f"`{name}`", path=path, hint=hint)
 
 
 def _is_class(origin: Any, base: Any) -> bool:

@@ -71,7 +71,12 @@ def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, An
     """The annotations of one class without its parents', resolved."""
     alone = types.new_class(cls.__name__, (), {}, lambda body: body.update(__annotations__=annotations))
     alone.__module__ = cls.__module__
-    names = {**_field_names(cls, annotations), **_locals_around(cls), **_others(cls, annotations)}
+    known = {**vars(builtins), **vars(sys.modules.get(cls.__module__, builtins))}
+    # A field's name as text, because a dimension may be one; other meanings of a name win.
+    fields = {name: name for name in annotations if name not in known}
+    # What the class body defines, without the fields: their defaults are no types.
+    others = {name: value for name, value in vars(cls).items() if name not in annotations}
+    names = {**fields, **_locals_around(cls), **others}
     try:
         return typing.get_type_hints(alone, localns=names, include_extras=True)
     except NameError as error:
@@ -86,17 +91,6 @@ def _resolved_alone(cls: type[Any], annotations: dict[str, Any]) -> dict[str, An
         raise unexpected(
             FormatError, "annotations that can be evaluated", f"one that cannot: {error}", path=cls.__name__
         ) from error
-
-
-def _field_names(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    """Field names as text, because a dimension may be one; other meanings of a name win."""
-    known = {**vars(builtins), **vars(sys.modules.get(cls.__module__, builtins))}
-    return {name: name for name in annotations if name not in known}
-
-
-def _others(cls: type[Any], annotations: dict[str, Any]) -> dict[str, Any]:
-    """The names that a class body defines, without its fields: their defaults are no types."""
-    return {name: value for name, value in vars(cls).items() if name not in annotations}
 
 
 def _locals_around(cls: type[Any]) -> dict[str, Any]:

@@ -194,9 +194,7 @@ def _default_code(default: Default | None) -> int:
 
 
 def _dimension(n: int | str | None, places: dict[str, int]) -> int:
-    if isinstance(n, str):
-        return COUNTED_BY | places[n]
-    return n or 0
+    return COUNTED_BY | places[n] if isinstance(n, str) else n or 0
 
 
 def from_metadata(data: bytes) -> Layout:
@@ -205,7 +203,11 @@ def from_metadata(data: bytes) -> Layout:
         raise unexpected(WireError, f"metadata of at most {limits.MAX_METADATA_BYTES} bytes", len(data))
     if data[:4] == MAGIC and data[4:5] != bytes([VERSION]):  # the rest may have another structure then
         raise unexpected(WireError, f"metadata of version {VERSION}", f"{data[4] if data[4:] else 'none'}")
-    entries = _parse(data)
+    try:
+        entries = METADATA.parse(data)
+    except (ConstructError, struct.error) as error:
+        got = f"{len(data)} bytes that do not begin or end as it does"
+        raise unexpected(WireError, "metadata", got) from error
     layout = _TableReader(entries).layout()
     if to_metadata(layout) != data:
         raise unexpected(
@@ -215,15 +217,6 @@ def from_metadata(data: bytes) -> Layout:
             path=layout.record.name,
         )
     return layout
-
-
-def _parse(data: bytes) -> Any:
-    try:
-        return METADATA.parse(data)
-    except (ConstructError, struct.error) as error:
-        raise unexpected(
-            WireError, "metadata", f"{len(data)} bytes that do not begin or end as it does"
-        ) from error
 
 
 class _TableReader:
@@ -284,10 +277,8 @@ class _TableReader:
                 return None
             case DefaultCode.VALUE:
                 return Default(data)
-            case DefaultCode.NONE:
-                return Default()
-            case DefaultCode.LOCAL:
-                return Default(local=True)
+            case DefaultCode.NONE | DefaultCode.LOCAL:
+                return Default(local=entry.default == DefaultCode.LOCAL)
             case code:
                 raise unexpected(WireError, f"a code for defaults from 0 to {max(DefaultCode)}", code)
 

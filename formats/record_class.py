@@ -30,7 +30,6 @@ from echo_core.formats.types import (
     StaticArray,
     Text,
     Type,
-    Wrapper,
     required,
 )
 
@@ -70,16 +69,12 @@ def _made_class(record: Record) -> type[Any]:
 
 
 def _member(field: Field) -> tuple[str, Any, dataclasses.Field[Any]]:
-    options = FieldOptions(field.aliases, field.unit, field.doc)
-    metadata = {OPTIONS_KEY: options}
-    if field.default is None:
-        member: dataclasses.Field[Any] = dataclasses.field(metadata=metadata)
-    elif field.default.local:
-        blank = functools.partial(blank_value, field.type)
-        member = dataclasses.field(default_factory=blank, metadata=metadata)
-    else:
-        member = dataclasses.field(default=default_value(field), metadata=metadata)
-    return field.name, annotation_of(field.type), member
+    options: dict[str, Any] = {"metadata": {OPTIONS_KEY: FieldOptions(field.aliases, field.unit, field.doc)}}
+    if field.default is not None and field.default.local:
+        options["default_factory"] = functools.partial(blank_value, field.type)
+    elif field.default is not None:
+        options["default"] = default_value(field)
+    return field.name, annotation_of(field.type), dataclasses.field(**options)
 
 
 def blank_value(type_: Type) -> Any:
@@ -169,17 +164,15 @@ def _enum_class(enumeration: Enumeration) -> type[enum.Enum]:
 # which is neither true nor false
 
 
-def holds_arrays(record: Record) -> bool:
-    """Whether some field's value is an array, or something that holds one."""
-    for field in record.fields:
-        type_: Type = field.type
-        while isinstance(type_, Wrapper):
-            if isinstance(type_, StaticArray | Sequence) and type_.container is np.ndarray:
-                return True
-            type_ = type_.element
-        if isinstance(type_, Record) and holds_arrays(type_):
-            return True
-    return False
+def holds_arrays(type_: Type) -> bool:
+    """Whether a value is an array, or something that holds one."""
+    match type_:
+        case Record():
+            return any(holds_arrays(field.type) for field in type_.fields)
+        case StaticArray() | Sequence():
+            return type_.container is np.ndarray or holds_arrays(type_.element)
+        case _:
+            return isinstance(type_, Nullable) and holds_arrays(type_.element)
 
 
 def equal_records(first: Any, second: Any) -> bool:

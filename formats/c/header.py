@@ -234,42 +234,36 @@ class _Header:
         note = _comment(_named(name, field.name), _type_note(field.type), unit, field.doc)
         return f"    {self.declare(field.type, name, names)};{note and ' ' + note}"
 
-    def declare(self, type_: Type, name: str, names: dict[str, str]) -> str:
-        """A declaration of `name`, which may be a whole declarator such as `*items` or `value[3]`."""
+    def declare(self, type_: Type, name: str, names: dict[str, str], star: str = "*") -> str:
+        """A declaration of `name`, which may be a whole declarator such as `*items` or `value[3]`.
+
+        `star` is what makes a pointer of it, if it is one.
+        """
         match type_:
             case Scalar():
                 return _scalar(type_, name)
             case Enumeration():
                 return f"int{8 * type_.size}_t {name}"
             case Text():
-                return f"char *{name}"
+                return f"char {star}{name}"
             case Blob():
-                return _slot("uint8_t *data", "size_t size", name)
+                return _slot(name, f"uint8_t {star}data", "size_t size")
             case Record():
                 return f"struct {self.tags[type_]} {name}"
             case StaticArray():
                 shape = "".join(f"[{n}]" for n in type_.shape)
                 return self.declare(type_.element, f"{name}{shape}", names)
             case Sequence():
-                return self.sequence(type_, name, names, star="*")
+                return self.sequence(type_, name, names, star)
+            case Nullable() if type_.by_reference:
+                return self.declare(type_.element, name, names, "* _Nullable ")
             case Nullable():
-                return self.nullable(type_, name, names)
-
-    def nullable(self, type_: Nullable, name: str, names: dict[str, str]) -> str:
-        match type_.element:
-            case Text():
-                return f"char * _Nullable {name}"
-            case Blob():
-                return _slot("uint8_t * _Nullable data", "size_t size", name)
-            case Sequence() as sequence:
-                return self.sequence(sequence, name, names, star="* _Nullable ")
-            case element:
-                padding = type_.size - element.size - 1
-                members = [self.declare(element, "value", names), "bool present"]
+                padding = type_.size - type_.element.size - 1
+                members = [self.declare(type_.element, "value", names), "bool present"]
                 members += [f"uint8_t padding[{padding}]"] if padding else []
-                return _slot(*members, name)
+                return _slot(name, *members)
 
-    def sequence(self, type_: Sequence, name: str, names: dict[str, str], *, star: str) -> str:
+    def sequence(self, type_: Sequence, name: str, names: dict[str, str], star: str) -> str:
         """A counted pointer; in a struct with its own lengths, where it has some."""
         own = type_.shape.count(None)
         items = f"{star}{'items' if own else name}"
@@ -281,11 +275,10 @@ class _Header:
             pointer += f" __counted_by({', '.join(counts)})"
         if not own:
             return pointer
-        return _slot(pointer, "size_t count" if own == 1 else f"size_t count[{own}]", name)
+        return _slot(name, pointer, "size_t count" if own == 1 else f"size_t count[{own}]")
 
 
-def _slot(*members_and_name: str) -> str:
-    *members, name = members_and_name
+def _slot(name: str, *members: str) -> str:
     return f"struct {{ {' '.join(f'{member};' for member in members)} }} {name}"
 
 
