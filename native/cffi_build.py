@@ -19,8 +19,8 @@ SANITIZERS = {
 }
 SANITIZER = SANITIZERS[os.environ["ECHO_SANITIZE"]] if "ECHO_SANITIZE" in os.environ else []
 
-# The plain extension modules of setup.py are built with the same.
-COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra"]
+# The plain extension modules of setup.py are built with the same. All that a module exports is its PyInit function.
+COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"]
 LINK_ARGS = SANITIZER
 if SANITIZER:
     COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZER]

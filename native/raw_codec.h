@@ -11,8 +11,7 @@
  *
  * All of it is called with the GIL, and may run any code.
  */
-#ifndef ECHO_RAW_CODEC_H
-#define ECHO_RAW_CODEC_H
+#pragma once
 
 #include "types.h"
 
@@ -60,16 +59,13 @@ struct raw_call {
 #define RAW_CODECS_PROPERTY(rows)                                                                          \
     {RAW_CODECS, echo_raw_codecs_get, NULL, PyDoc_STR("Its functions, for C code."), (void *)(uintptr_t)(rows)}
 
-/* raw_codec.c is part of each module that offers or asks. */
-#pragma GCC visibility push(hidden)
+/* --- raw_codec.c, which is part of each module that offers or asks --- */
 
 /* A getter: the rows in a new capsule. */
 PyObject *echo_raw_codecs_get(PyObject *self, void *rows);
 
 /* Fills in *raw. 0, or -1 with an exception. */
 int echo_raw_call_of(PyObject *callable, struct raw_call *raw);
-
-#pragma GCC visibility pop
 
 /* The size of a record that a function has returned, which goes; -1 with an exception, also where it is no bytes. */
 static inline Py_ssize_t size_of_record(PyObject *record)
@@ -79,5 +75,3 @@ static inline Py_ssize_t size_of_record(PyObject *record)
     Py_XDECREF(record);
     return size;
 }
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Py_INCREF and Py_DECREF of later headers leave alone what has 2^31 references and more, which here is nothing.
  */
-#ifndef ECHO_STABLE_ABI_H
-#define ECHO_STABLE_ABI_H
+#pragma once
 
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
@@ -27,5 +26,3 @@
 #define Py_RETURN_FALSE return Py_NewRef(Py_False)
 #undef Py_RETURN_NOTIMPLEMENTED
 #define Py_RETURN_NOTIMPLEMENTED return Py_NewRef(Py_NotImplemented)
-
-#endif

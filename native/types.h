@@ -1,6 +1,5 @@
 /* What every extension type needs: how its instances end, and how it gets into its module. */
-#ifndef ECHO_TYPES_H
-#define ECHO_TYPES_H
+#pragma once
 
 #include "stable_abi.h"
 
@@ -71,5 +70,3 @@ static inline void free_state(void *module)
 {
     clear_state((PyObject *)module);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Ticks are for delays, of microseconds to minutes: a per mille off is no matter. They are compared by signed
  * difference, so that counters which differ a little between cores do no harm.
  */
-#ifndef ECHO_CORE_CLOCK_H
-#define ECHO_CORE_CLOCK_H
+#pragma once
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -13,8 +12,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#pragma GCC visibility push(hidden)
 
 static inline int64_t monotonic_ns(void)
 {
@@ -25,7 +22,7 @@ static inline int64_t monotonic_ns(void)
 }
 
 /* 1: the processor's counter runs at one rate, whatever the processor does. Set by echo_clock_start. */
-extern int echo_counter_is_steady;
+extern int echo_counter_is_steady __attribute__((visibility("hidden")));
 
 static inline int64_t ticks_now(void)
 {
@@ -57,7 +54,3 @@ static inline void futex_wake_all(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
-
-#pragma GCC visibility pop
-
-#endif

@@ -10,13 +10,11 @@
  * 2. A call that runs handlers may find, when one of them returns, that it goes on in a child. It notes echo_forks
  *    when it begins, and asks before each next step: what is left of its work is the parent's.
  */
-#ifndef ECHO_CORE_FORKS_H
-#define ECHO_CORE_FORKS_H
+#pragma once
 
-#pragma GCC visibility push(hidden)
-
-/* How often this process was forked from another, since echo_forks_watch. */
-extern unsigned echo_forks;
+/* How often this process was forked from another, since echo_forks_watch. Hidden, so that reading it is one
+ * instruction. */
+extern unsigned echo_forks __attribute__((visibility("hidden")));
 
 /* Counts from now on. May be called more than once; takes no lock that a fork could leave behind. */
 void echo_forks_watch(void);
@@ -26,7 +24,3 @@ static inline int has_forked_since(unsigned forks)
 {
     return forks != echo_forks;
 }
-
-#pragma GCC visibility pop
-
-#endif

@@ -6,15 +6,12 @@
  * Little-endian. `stream` from FIRST_STREAM on: records of one source, in its layout; below: a kind of control
  * frame. A frame begins at a multiple of 8, so a payload does too.
  */
-#ifndef ECHO_CORE_FRAMES_H
-#define ECHO_CORE_FRAMES_H
+#pragma once
 
 #include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#pragma GCC visibility push(hidden)
 
 #define FRAME_HEADER_BYTES 8
 #define FRAME_ALIGNMENT 8
@@ -75,7 +72,3 @@ static inline void store_little64(uint8_t *bytes, uint64_t number)
     number = htole64(number);
     memcpy(bytes, &number, sizeof number);
 }
-
-#pragma GCC visibility pop
-
-#endif

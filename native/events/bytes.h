@@ -1,6 +1,5 @@
 /* Numbers and text in bytes of any alignment. No Python. */
-#ifndef ECHO_BYTES_H
-#define ECHO_BYTES_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -80,5 +79,3 @@ static inline int64_t text_length(const uint8_t *bytes, int64_t size)
 
     return end != NULL ? end - bytes : size;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * same result, and say UNUSUAL for all others: they never reject a value, and leave no exception set.
  * Only what says so runs Python code.
  */
-#ifndef ECHO_LEAVES_H
-#define ECHO_LEAVES_H
+#pragma once
 
 #include "events/outcome.h"
 #include "events/bytes.h"
@@ -193,16 +192,12 @@ static inline const char *utf8_of(PyObject *value, Py_ssize_t *size)
 
 /* --- text of fixed size: chars.c --- */
 
-#pragma GCC visibility push(hidden)
-
 /* Copies ASCII or UTF-8 text into its place and fills the rest with zeros; -1 where it has a NUL or is too
  * long. */
 int32_t echo_write_text(uint8_t *target, const uint8_t *text, int64_t length, int64_t size);
 
 /* read_chars, for compiled code. */
 PyObject *echo_read_text(const uint8_t *source, int64_t size);
-
-#pragma GCC visibility pop
 
 /* A new str: up to the first NUL. NULL with UnicodeDecodeError. */
 static inline PyObject *read_chars(const uint8_t *bytes, Py_ssize_t size)
@@ -245,5 +240,3 @@ static inline PyObject *read_by_python(PyObject *function, const uint8_t *bytes,
 {
     return call_and_release(function, PyBytes_FromStringAndSize((const char *)bytes, size));
 }
-
-#endif

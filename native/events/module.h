@@ -1,10 +1,7 @@
 /* The types of echo_core._c.events; events/module.c says what each is. */
-#ifndef ECHO_EVENTS_MODULE_H
-#define ECHO_EVENTS_MODULE_H
+#pragma once
 
 #include "types.h"
-
-#pragma GCC visibility push(hidden)
 
 /* Those that others ask for by number come first. */
 enum type { VALUE, CODE, SHAPE, FIELD, WINDOW, WALKER, PART, CLASS_CODEC, ENCODER, DECODER, ROUTINE, TYPE_COUNT };
@@ -38,7 +35,3 @@ extern PyType_Spec echo_routine_spec;
 PyObject *echo_record_base_type(PyObject *module, PyObject *args);
 PyObject *echo_record_plain_type(PyObject *module, PyObject *args);
 PyObject *echo_record_holds_at(PyObject *module, PyObject *args);
-
-#pragma GCC visibility pop
-
-#endif

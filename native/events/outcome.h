@@ -1,6 +1,5 @@
 /* How a call, or a step of it, came out. */
-#ifndef ECHO_OUTCOME_H
-#define ECHO_OUTCOME_H
+#pragma once
 
 #include "stable_abi.h"
 
@@ -31,5 +30,3 @@ static inline enum outcome settle(enum outcome outcome, PyObject *made, PyObject
         Py_DECREF(made);
     return outcome;
 }
-
-#endif

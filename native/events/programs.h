@@ -1,6 +1,5 @@
 /* Compiled conversions of records: what is installed in a Routine or a Decoder, and how a Routine's call runs it. */
-#ifndef ECHO_PROGRAMS_H
-#define ECHO_PROGRAMS_H
+#pragma once
 
 #include "events/shell.h"
 
@@ -13,8 +12,6 @@ typedef int32_t convert_fixed(const uint8_t *source, uint8_t *target, uint64_t c
 typedef int32_t verify_record(const uint8_t *record, uint64_t size);
 typedef uint64_t measure_record(const uint8_t *record); /* UINT64_MAX: the result would be too large */
 typedef int32_t convert_record(const uint8_t *record, uint8_t *target);
-
-#pragma GCC visibility push(hidden)
 
 /* One set of installed functions. Never changed once published, only replaced. */
 struct program {
@@ -69,7 +66,3 @@ int echo_runner_tp_clear(PyObject *self);
  * The caller holds the program for as long as this takes. On GOOD *result is the caller's. Nothing stays open,
  * whatever the outcome. */
 enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result);
-
-#pragma GCC visibility pop
-
-#endif

@@ -4,8 +4,7 @@
  * What a type adds is its steps: C functions that are GOOD, or UNUSUAL and have changed nothing. A step is compiled
  * into what calls the functions below with it (WITH_STEP), as a call of it would show in every event.
  */
-#ifndef ECHO_SHELL_H
-#define ECHO_SHELL_H
+#pragma once
 
 #include "events/views.h"
 #include "raw_codec.h"
@@ -13,8 +12,6 @@
 #include <structmember.h>
 
 #define WITH_STEP __attribute__((flatten))
-
-#pragma GCC visibility push(hidden)
 
 /* The first part of the Python object. */
 struct shell {
@@ -127,7 +124,3 @@ static inline PyObject *decode_raw(struct shell *shell, decode_step *step, PyObj
         return echo_shell_decode_slowly(shell, fallback, record, size);
     return event;
 }
-
-#pragma GCC visibility pop
-
-#endif

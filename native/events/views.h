@@ -1,6 +1,5 @@
 /* The bytes of an argument that is bytes or any contiguous buffer, for one call. */
-#ifndef ECHO_VIEWS_H
-#define ECHO_VIEWS_H
+#pragma once
 
 #include "events/outcome.h"
 
@@ -63,5 +62,3 @@ static inline enum outcome take_bytes(PyObject *object, PyObject **out)
     close_view(&view);
     return *out != NULL ? GOOD : RAISED;
 }
-
-#endif

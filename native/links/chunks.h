@@ -1,13 +1,10 @@
 /* The memory that a link reads into: chunks.c. */
-#ifndef ECHO_LINKS_CHUNKS_H
-#define ECHO_LINKS_CHUNKS_H
+#pragma once
 
 #include "types.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 /* What is read at a time; a large frame has a larger chunk. */
 #define CHUNK_BYTES 262144
@@ -44,7 +41,3 @@ size_t echo_intake_prepare(struct intake *intake);
 
 /* Whether `size` bytes of received ones are enough for a view that keeps the whole chunk. */
 int echo_chunk_may_be_kept(PyObject *chunk, Py_ssize_t size, int is_queued);
-
-#pragma GCC visibility pop
-
-#endif

@@ -12,8 +12,7 @@
  * and goes on unless a handler has raised: echo_wait. What was raised ends the call. While records are handed out, the
  * first exception that is no Exception waits until all have been (echo_keep_interrupt).
  */
-#ifndef ECHO_LINKS_ENTRIES_H
-#define ECHO_LINKS_ENTRIES_H
+#pragma once
 
 #include "links/link.h"
 
@@ -61,5 +60,3 @@ static inline int echo_wait(int (*wait)(void *subject), void *subject)
     } while (status == -EINTR && PyErr_CheckSignals() == 0);
     return status;
 }
-
-#endif

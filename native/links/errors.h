@@ -1,10 +1,7 @@
 /* Exceptions: echo_core's own, by their names, and those that wait until something is done. */
-#ifndef ECHO_LINKS_ERRORS_H
-#define ECHO_LINKS_ERRORS_H
+#pragma once
 
 #include "stable_abi.h"
-
-#pragma GCC visibility push(hidden)
 
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
 void echo_raise(const char *error, const char *format, ...);
@@ -22,7 +19,3 @@ int echo_keep_interrupt(PyObject **kept);
 /* After the last of it: sets what was kept, and takes the reference over. An exception that is set goes before it,
  * and has it as its context. -1. GIL. */
 int echo_raise_interrupt(PyObject *kept);
-
-#pragma GCC visibility pop
-
-#endif

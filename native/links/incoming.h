@@ -1,13 +1,10 @@
 /* What a link asks of the receiving ends of streams, and of the queues behind them. streams/incoming.c and
  * streams/queues.c answer: records go up from a link, which knows nothing of handlers and formats. */
-#ifndef ECHO_LINKS_INCOMING_H
-#define ECHO_LINKS_INCOMING_H
+#pragma once
 
 #include "stable_abi.h"
 
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
@@ -43,7 +40,3 @@ void echo_incoming_narrow(const struct incoming_stream *incoming, Py_ssize_t siz
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);
-
-#pragma GCC visibility pop
-
-#endif

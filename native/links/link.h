@@ -1,6 +1,5 @@
 /* The Python object Link, and its receiving half. */
-#ifndef ECHO_LINKS_LINK_H
-#define ECHO_LINKS_LINK_H
+#pragma once
 
 #include "links/chunks.h"
 #include "links/incoming.h"
@@ -8,8 +7,6 @@
 
 #include "core/forks.h"
 #include "core/outbox/outbox.h"
-
-#pragma GCC visibility push(hidden)
 
 /* --- the reader's role: leading.c --- */
 
@@ -115,7 +112,3 @@ void echo_link_unfollow(struct link *link, PyObject *queue);
 
 /* Followers look again whether they can lead. GIL; may run any code. */
 void echo_link_wake_followers(struct link *link);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,13 +1,10 @@
 /* Pools as Python objects: what their owner has of them (pools.c, blocks.c), and what a reader has (mappings.c). */
-#ifndef ECHO_LINKS_POOL_H
-#define ECHO_LINKS_POOL_H
+#pragma once
 
 #include "links/incoming.h"
 #include "types.h"
 
 #include "core/wires/pool.h"
-
-#pragma GCC visibility push(hidden)
 
 /* --- the owner's side; the GIL guards all but the holders' bits --- */
 
@@ -70,7 +67,3 @@ int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_
  * the bytes and gives them back when the last reference goes, in *owner. -1 with WireError. GIL. */
 int echo_loan_open(PyObject *mapping, const uint8_t *payload, uint32_t size, struct record *record, uint32_t *stream,
                    PyObject **owner);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,10 +1,7 @@
 /* The state of the module echo_core._c.links: its types, which all of its files look up here. */
-#ifndef ECHO_LINKS_STATE_H
-#define ECHO_LINKS_STATE_H
+#pragma once
 
 #include "stable_abi.h"
-
-#pragma GCC visibility push(hidden)
 
 /* The types that links are made of, each in its own file; the other ones' are in the headers of streams/. Read once
  * per module, and never changed; not const only because Python's API wants it so. */
@@ -40,7 +37,3 @@ static inline const struct module_state *echo_state_of(PyTypeObject *type)
     }
     return state;
 }
-
-#pragma GCC visibility pop
-
-#endif

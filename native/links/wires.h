@@ -1,12 +1,9 @@
 /* Wires as Python objects: wires.c has what all of them do, socket_wires.c and ring_wires.c make them. */
-#ifndef ECHO_LINKS_WIRES_H
-#define ECHO_LINKS_WIRES_H
+#pragma once
 
 #include "types.h"
 
 #include "core/wires/wire.h"
-
-#pragma GCC visibility push(hidden)
 
 /* The Python object that hands a wire to a Link, which takes it over (then `wire` is NULL). Its type, Wire, is
  * the base of those that make one: their tp_new fills all of it, and all else is inherited. GIL guards it. */
@@ -27,7 +24,3 @@ PyObject *echo_wire_object(PyTypeObject *type, struct wire *wire);
 
 /* ring_memory of the module; ring_wires.c. GIL. */
 PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,6 +1,5 @@
 /* Calls of Python from links. */
-#ifndef ECHO_STREAMS_CALLS_H
-#define ECHO_STREAMS_CALLS_H
+#pragma once
 
 #include "stable_abi.h"
 
@@ -26,5 +25,3 @@ static inline PyObject *call_with(PyObject *callable, PyObject *argument, PyObje
 
     return PyObject_Vectorcall(callable, args + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
 }
-
-#endif

@@ -1,14 +1,11 @@
 /* Deliveries: the way of one stream's records to one sink. deliveries.c has the rules, delivery_type.c the Python
  * face. */
-#ifndef ECHO_STREAMS_DELIVERIES_H
-#define ECHO_STREAMS_DELIVERIES_H
+#pragma once
 
 #include "links/incoming.h"
 #include "links/state.h"
 
 #include "raw_codec.h"
-
-#pragma GCC visibility push(hidden)
 
 /* How many of the functions that decode one after another may count: a walker and the conversion before it. */
 #define COUNTS 2
@@ -95,7 +92,3 @@ int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
 extern PyType_Spec echo_link_incoming_spec;
 extern PyType_Spec echo_link_delivery_spec;
 extern PyType_Spec echo_link_span_spec;
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,12 +1,9 @@
 /* What the files of the type OutgoingStream know of each other. */
-#ifndef ECHO_STREAMS_OUTGOING_H
-#define ECHO_STREAMS_OUTGOING_H
+#pragma once
 
 #include "links/link.h"
 
 #include "core/outbox/outgoing.h"
-
-#pragma GCC visibility push(hidden)
 
 /* The Python object. The outgoing outlives it while frames of it wait. */
 struct outgoing_stream {
@@ -45,7 +42,3 @@ int echo_outgoing_stream_lend(PyObject *stream, PyObject *block, Py_ssize_t size
 void echo_outgoing_stream_skip(PyObject *stream, uint64_t events);
 
 extern PyType_Spec echo_link_outgoing_spec;
-
-#pragma GCC visibility pop
-
-#endif

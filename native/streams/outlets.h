@@ -1,6 +1,5 @@
 /* What the two files of the type Outlet know of it: outlets.c how events leave, outlet_type.c the rest. */
-#ifndef ECHO_STREAMS_OUTLETS_H
-#define ECHO_STREAMS_OUTLETS_H
+#pragma once
 
 #include "links/errors.h"
 #include "links/state.h"
@@ -8,8 +7,6 @@
 
 #include "core/outbox/outgoing.h"
 #include "raw_codec.h"
-
-#pragma GCC visibility push(hidden)
 
 /* The Python object. */
 struct outlet {
@@ -55,7 +52,3 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
 PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
 
 extern PyType_Spec echo_link_outlet_spec;
-
-#pragma GCC visibility pop
-
-#endif

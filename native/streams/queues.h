@@ -1,14 +1,11 @@
 /* What the two files of the type Queue know of it: queues.c its rules, queue_type.c its Python face. */
-#ifndef ECHO_STREAMS_QUEUES_H
-#define ECHO_STREAMS_QUEUES_H
+#pragma once
 
 #include "links/incoming.h"
 #include "types.h"
 
 #include "core/clock.h"
 #include "core/outbox/policy.h"
-
-#pragma GCC visibility push(hidden)
 
 /* What is got at once. */
 struct item {
@@ -97,7 +94,3 @@ int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t
 void echo_queue_narrow(PyObject *queue, Py_ssize_t record_size, Py_ssize_t alone, struct space *space);
 
 extern PyType_Spec echo_link_queue_spec;
-
-#pragma GCC visibility pop
-
-#endif

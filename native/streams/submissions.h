@@ -1,12 +1,9 @@
 /* Submissions: what leaves by an outlet at once, whoever takes it. submissions.c has the rules; outlets.c submits
  * events, outlet_records.c records and arrays of them. */
-#ifndef ECHO_STREAMS_SUBMISSIONS_H
-#define ECHO_STREAMS_SUBMISSIONS_H
+#pragma once
 
 #include "streams/deliveries.h"
 #include "streams/outlets.h"
-
-#pragma GCC visibility push(hidden)
 
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
 struct submission {
@@ -60,7 +57,3 @@ static inline PyObject *conclude(struct submission *submission, int status)
         return echo_submission_raise(submission, status);
     Py_RETURN_NONE;
 }
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,12 +1,9 @@
 /* Frames that wait for room on the wire, in order. No lock of its own: the outbox's mutex guards it. */
-#ifndef ECHO_CORE_BACKLOG_H
-#define ECHO_CORE_BACKLOG_H
+#pragma once
 
 #include "core/frames.h"
 
 #include <sys/uio.h>
-
-#pragma GCC visibility push(hidden)
 
 /* One frame, complete with header and padding. */
 struct entry {
@@ -48,7 +45,3 @@ struct piece *echo_backlog_take(struct backlog *backlog);
 
 /* A piece with these bytes in it; NULL: no memory. */
 struct piece *echo_piece_of(const struct iovec *parts, int count);
-
-#pragma GCC visibility pop
-
-#endif

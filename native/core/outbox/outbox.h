@@ -13,8 +13,7 @@
  * the mutex: who has set is_writing. A thread that has the host's lock (Python's GIL) may wait for the
  * mutex, so no holder of the mutex ever waits for that lock.
  */
-#ifndef ECHO_CORE_OUTBOX_H
-#define ECHO_CORE_OUTBOX_H
+#pragma once
 
 #include "core/clock.h"
 #include "core/outbox/backlog.h"
@@ -22,8 +21,6 @@
 #include "core/wires/wire.h"
 
 #include <pthread.h>
-
-#pragma GCC visibility push(hidden)
 
 #define STAGING_BYTES 65536
 
@@ -164,7 +161,3 @@ void echo_outbox_clear(struct outbox *outbox);
 
 /* Fills staging from the backlogs, in turn; a large frame becomes `large` if nothing is before it. Locked. */
 void echo_outbox_refill(struct outbox *outbox);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,14 +1,11 @@
 /* Outgoing streams: the way of one source's events to one place, as far as its outbox has to know of it: what waits of
  * them, with which limits, what becomes of the rest, and who counts that. */
-#ifndef ECHO_CORE_OUTGOING_H
-#define ECHO_CORE_OUTGOING_H
+#pragma once
 
 #include "core/outbox/backlog.h"
 #include "core/outbox/policy.h"
 
 #include <stdatomic.h>
-
-#pragma GCC visibility push(hidden)
 
 struct outbox;
 
@@ -80,7 +77,3 @@ void echo_outgoing_free(struct outgoing *outgoing);
 
 /* Frees it now, or when its backlog has been sent. */
 void echo_outgoing_release(struct outgoing *outgoing);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,10 +1,7 @@
 /* Frames into the outbox: gathered, or written at once. Whether a thread is in haste is judged here. */
-#ifndef ECHO_CORE_STAGING_H
-#define ECHO_CORE_STAGING_H
+#pragma once
 
 #include "core/outbox/outbox.h"
-
-#pragma GCC visibility push(hidden)
 
 /* A frame to staging, where it fits; writes it, or sees to it that somebody does in time. `delay`: ticks; 0:
  * the outbox's. Locked, in the host. */
@@ -46,7 +43,3 @@ int echo_is_dispatching_from(const void *link);
 /* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once
  * or to gather is judged once for it. */
 void echo_submission_begin(void);
-
-#pragma GCC visibility pop
-
-#endif

@@ -5,12 +5,9 @@
  * same user is trusted with the content, not with this process's memory: what the other side can write is
  * read once and checked before it is used.
  */
-#ifndef ECHO_CORE_MEMORY_H
-#define ECHO_CORE_MEMORY_H
+#pragma once
 
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 /* Two cache lines, which processors fetch as a pair: what one side writes often does not disturb its
  * neighbour. */
@@ -27,7 +24,3 @@ const char *echo_memory_refusal(int fd, uint64_t *size);
 
 /* `size` bytes from `offset` on, for `protection` as of mmap; NULL with errno. */
 void *echo_memory_map(int fd, uint64_t offset, uint64_t size, int protection);
-
-#pragma GCC visibility pop
-
-#endif

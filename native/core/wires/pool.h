@@ -9,15 +9,12 @@
  * readers: processes of the same user are trusted with content. They are not with memory safety, so the owner
  * reads nothing back from here but holders, and a reader checks what it reads.
  */
-#ifndef ECHO_CORE_POOL_H
-#define ECHO_CORE_POOL_H
+#pragma once
 
 #include "core/frames.h"
 #include "core/wires/memory.h"
 
 #include <stdatomic.h>
-
-#pragma GCC visibility push(hidden)
 
 #define POOL_MAGIC UINT64_C(0x6c6f6f706f686365) /* "echopool" */
 #define POOL_VERSION 1
@@ -103,7 +100,3 @@ void echo_pool_close(struct pool_memory *memory);
 /* Why a KIND_LOAN frame tells of nothing that can be read; NULL: of *loan. Checks all that it says. */
 const char *echo_loan_refusal(const struct pool_memory *memory, unsigned holder, const uint8_t *payload, size_t size,
                               struct loan_frame *loan);
-
-#pragma GCC visibility pop
-
-#endif

@@ -1,11 +1,8 @@
 /* Waiting in shared memory: signals.c, which says why nobody sleeps for ever. */
-#ifndef ECHO_CORE_SIGNALS_H
-#define ECHO_CORE_SIGNALS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
-
-#pragma GCC visibility push(hidden)
 
 /* After something was published: wakes all that sleep on the signal. No system call if nobody does. */
 void echo_signal_wake(_Atomic uint32_t *signal);
@@ -26,7 +23,3 @@ int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int
  * sleep with a deadline). `is_over` looks at what is published before echo_signal_wake, and must be sequentially
  * consistent in that. */
 int echo_signal_sleep(_Atomic uint32_t *signal, int (*is_over)(void *), void *subject, int64_t deadline_ns);
-
-#pragma GCC visibility pop
-
-#endif

@@ -3,8 +3,7 @@
  * One thread at a time writes, one at a time reads; shut, nudge and rouse come from any. Times are nanoseconds;
  * a negative one is for ever. Who calls what blocks has let go of its host's lock (Python's GIL).
  */
-#ifndef ECHO_CORE_WIRE_H
-#define ECHO_CORE_WIRE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ struct wire_operations {
 struct wire {
     const struct wire_operations *operations;
 };
-
-#endif

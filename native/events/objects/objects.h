@@ -3,15 +3,12 @@
  * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
  */
-#ifndef ECHO_OBJECTS_H
-#define ECHO_OBJECTS_H
+#pragma once
 
 #include "events/leaves.h"
 #include "events/shell.h"
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
-#pragma GCC visibility push(hidden)
-
 /* One dimension of an array or a sequence. */
 struct dimension {
     int64_t length; /* as the type fixes it; OWN: behind the slot's offset; TIED: in a field of the record */
@@ -187,7 +184,3 @@ enum outcome echo_value_decode_field(const struct value *record, const struct me
 
 /* A value of fixed size, for compiled code: a new reference, or NULL. May run any code, if the value does. */
 PyObject *echo_read_field(PyObject *value, const uint8_t *source);
-
-#pragma GCC visibility pop
-
-#endif

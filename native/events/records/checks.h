@@ -3,8 +3,7 @@
  *
  * None of these runs Python code, and none leaves an exception set.
  */
-#ifndef ECHO_RECORD_CHECKS_H
-#define ECHO_RECORD_CHECKS_H
+#pragma once
 
 #include "events/records/records.h"
 #include "code/text.h"
@@ -63,5 +62,3 @@ static inline int is_readable(const struct shape *shape, uint8_t *record, int *c
     }
     return 1;
 }
-
-#endif

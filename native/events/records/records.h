@@ -3,15 +3,12 @@
  * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
  */
-#ifndef ECHO_RECORDS_H
-#define ECHO_RECORDS_H
+#pragma once
 
 #include "events/leaves.h"
 #include "events/shell.h"
 
 /* What follows is the module's own: calls within it take no detour through the dynamic linker. */
-#pragma GCC visibility push(hidden)
-
 /* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
 enum state {
     ABSENT = 0,   /* there is no source: the record was made here */
@@ -145,7 +142,3 @@ int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value);
 
 /* window.c: a new Window on the field's bytes, which holds the object. Runs no Python code. */
 PyObject *echo_record_window_new(const struct field *field, PyObject *object);
-
-#pragma GCC visibility pop
-
-#endif
