@@ -19,7 +19,7 @@ SANITIZERS = {
 }
 SANITIZER = SANITIZERS[os.environ["ECHO_SANITIZE"]] if "ECHO_SANITIZE" in os.environ else []
 
-# The plain extension modules of setup.py are built with the same. All that a module exports is its PyInit function.
+# The plain extension modules of setup.py are built with the same. A module exports only its PyInit function.
 COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"]
 LINK_ARGS = SANITIZER
 if SANITIZER:

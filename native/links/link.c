@@ -111,7 +111,7 @@ static PyObject *link_send(PyObject *self, PyObject *args)
         return NULL;
     }
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
-    echo_submission_begin();
+    submission_begin();
     outbox_lock(&link->outbox);
     status = echo_outbox_control(&link->outbox, &frame);
     echo_outbox_unlock(&link->outbox);
@@ -167,12 +167,11 @@ DEFINE_ENTRY_THAT_ACTS(link_drain, link_of(self))
 /* --- receiving --- */
 
 /* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
-static PyObject *link_run(PyObject *self, PyObject *ignored)
+static PyObject *link_run(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     struct link *link = link_of(self);
     int status;
 
-    (void)ignored;
     status = echo_link_run(link);
     if (link->is_ended)
         Py_CLEAR(link->control);
@@ -266,11 +265,10 @@ static PyObject *link_unfollow(PyObject *self, PyObject *queue)
     Py_RETURN_NONE;
 }
 
-static PyObject *link_rouse(PyObject *self, PyObject *ignored)
+static PyObject *link_rouse(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     struct link *link = link_of(self);
 
-    (void)ignored;
     if (link->wire->operations->rouse != NULL)
         link->wire->operations->rouse(link->wire);
     Py_RETURN_NONE;
@@ -278,12 +276,11 @@ static PyObject *link_rouse(PyObject *self, PyObject *ignored)
 DEFINE_ENTRY_THAT_ACTS(link_rouse, link_of(self))
 
 /* Another thread may be handing out a batch, or a handler that is given an event of one calls this. */
-static PyObject *link_shut(PyObject *self, PyObject *ignored)
+static PyObject *link_shut(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     struct link *link = link_of(self);
     PyObject *incoming;
 
-    (void)ignored;
     for (size_t i = 0; i < link->incoming_count; i++) {
         incoming = link->incoming[i];
         if (incoming != NULL && incoming != Py_None)
@@ -295,20 +292,18 @@ static PyObject *link_shut(PyObject *self, PyObject *ignored)
 DEFINE_ENTRY_THAT_ACTS(link_shut, link_of(self))
 
 /* The end of the outbox shuts the wire, which still gives what came before; the reader ends the link behind that. */
-static PyObject *link_conclude(PyObject *self, PyObject *ignored)
+static PyObject *link_conclude(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    (void)ignored;
     echo_link_end_outbox(link_of(self), END_PEER);
     Py_RETURN_NONE;
 }
 DEFINE_ENTRY_THAT_ACTS(link_conclude, link_of(self))
 
-static PyObject *link_abandon(PyObject *self, PyObject *ignored)
+static PyObject *link_abandon(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     struct link *link = link_of(self);
     struct wire *wire = link->wire;
 
-    (void)ignored;
     if (!has_forked_since(link->forks)) {
         PyErr_SetString(PyExc_RuntimeError, "Only a forked child abandons a link; this process made it");
         return NULL;

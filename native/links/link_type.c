@@ -21,12 +21,11 @@ DEFINE_ENTRY_THAT_TELLS(link_queued_events, link_of(self), echo_outbox_queued_ev
 DEFINE_ENTRY_THAT_TELLS(link_dropped, link_of(self), link->outbox.dropped)
 DEFINE_ENTRY_THAT_TELLS(link_writes, link_of(self), link->outbox.writes)
 
-static PyObject *link_get_is_open(PyObject *self, void *ignored)
+static PyObject *link_get_is_open(PyObject *self, void *Py_UNUSED(ignored))
 {
     struct link *link = link_of(self);
     int is_open = 0;
 
-    (void)ignored;
     if (!has_forked_since(link->forks) && !link->is_ended) {
         outbox_lock(&link->outbox);
         is_open = link->outbox.end == END_NOT;
@@ -35,9 +34,8 @@ static PyObject *link_get_is_open(PyObject *self, void *ignored)
     return PyBool_FromLong(is_open);
 }
 
-static PyObject *link_get_reads(PyObject *self, void *ignored)
+static PyObject *link_get_reads(PyObject *self, void *Py_UNUSED(ignored))
 {
-    (void)ignored;
     return PyLong_FromUnsignedLongLong(atomic_load(&link_of(self)->reads));
 }
 

@@ -244,7 +244,7 @@ static enum step hand_out(struct link *link)
     int64_t size = next_frame(link, &frame);
     int status = 0;
 
-    echo_gathering_begin(&gathering, &link->ob_base);
+    gathering_begin(&gathering, &link->ob_base);
     while (size != 0 && status == 0 && !link->is_ended && !has_forked_since(link->forks)) {
         if (size < 0)
             status = refuse(link, &frame);

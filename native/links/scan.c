@@ -31,14 +31,13 @@ static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t li
     return -1;
 }
 
-PyObject *echo_scan(PyObject *module, PyObject *args)
+PyObject *echo_scan(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *frames = NULL, *result = NULL;
     Py_ssize_t consumed = -1;
     unsigned int limit;
     Py_buffer view;
 
-    (void)module;
     if (!PyArg_ParseTuple(args, "y*I:scan", &view, &limit))
         return NULL;
     frames = PyList_New(0);

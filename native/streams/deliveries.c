@@ -402,21 +402,6 @@ int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
     return deliver(delivery, Py_NewRef(event), size, 1);
 }
 
-int echo_delivery_is_queued(PyObject *self)
-{
-    return ((struct delivery *)self)->is_queue;
-}
-
-int echo_delivery_is_led(PyObject *self)
-{
-    return ((struct delivery *)self)->is_led;
-}
-
-void echo_delivery_drop(PyObject *self, Py_ssize_t events)
-{
-    ((struct delivery *)self)->dropped += (uint64_t)events;
-}
-
 /* The records of an array are one item, those of a frame may be many. */
 void echo_delivery_narrow(PyObject *self, Py_ssize_t size, struct space *space)
 {

@@ -69,15 +69,6 @@ void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *spa
  * for one that is queued. As above. */
 int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
 
-/* Whether its events go to a Queue. */
-int echo_delivery_is_queued(PyObject *delivery);
-
-/* Whether what it hands on now was seen to have room. */
-int echo_delivery_is_led(PyObject *delivery);
-
-/* So many of its events have found no room. */
-void echo_delivery_drop(PyObject *delivery, Py_ssize_t events);
-
 /* --- spans.c --- */
 
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */

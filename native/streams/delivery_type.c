@@ -25,9 +25,8 @@ static PyObject *delivery_hand(PyObject *self, PyObject *records)
     Py_RETURN_NONE;
 }
 
-static PyObject *delivery_close(PyObject *self, PyObject *unused)
+static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     echo_delivery_close(self);
     Py_RETURN_NONE;
 }
@@ -154,27 +153,24 @@ static PyMethodDef delivery_methods[] = {
      PyDoc_STR("close($self, /)\n--\n\nNothing more is handed on; what is left of a batch is dropped.")},
     {NULL, NULL, 0, NULL}};
 
-static PyObject *delivery_get_events(PyObject *self, void *ignored)
+static PyObject *delivery_get_events(PyObject *self, void *Py_UNUSED(ignored))
 {
     const struct delivery *delivery = (struct delivery *)self;
 
-    (void)ignored;
     return PyLong_FromUnsignedLongLong(delivery->decoded + delivery->handed + delivery->skipped);
 }
 
-static PyObject *delivery_get_compiled(PyObject *self, void *ignored)
+static PyObject *delivery_get_compiled(PyObject *self, void *Py_UNUSED(ignored))
 {
     const struct delivery *delivery = (struct delivery *)self;
 
-    (void)ignored;
     return PyLong_FromUnsignedLongLong(delivery->decoded - delivery->interpreted);
 }
 
-static PyObject *delivery_is_busy(PyObject *self, void *ignored)
+static PyObject *delivery_is_busy(PyObject *self, void *Py_UNUSED(ignored))
 {
     const struct delivery *delivery = (struct delivery *)self;
 
-    (void)ignored;
     return PyBool_FromLong(delivery->batches != NULL && !has_forked_since(delivery->forks));
 }
 

@@ -127,19 +127,17 @@ static void incoming_dealloc(PyObject *self)
     free_instance(self);
 }
 
-static PyObject *incoming_get_deliveries(PyObject *self, void *unused)
+static PyObject *incoming_get_deliveries(PyObject *self, void *Py_UNUSED(unused))
 {
     const struct incoming_stream *incoming = (struct incoming_stream *)self;
 
-    (void)unused;
     return incoming->deliveries != NULL ? Py_NewRef(incoming->deliveries) : PyTuple_New(0);
 }
 
-static int incoming_set_deliveries(PyObject *self, PyObject *deliveries, void *unused)
+static int incoming_set_deliveries(PyObject *self, PyObject *deliveries, void *Py_UNUSED(unused))
 {
     const struct module_state *state = echo_state_of(Py_TYPE(self));
 
-    (void)unused;
     return echo_replace_tuple(&((struct incoming_stream *)self)->deliveries, deliveries, state->delivery_type);
 }
 

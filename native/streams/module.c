@@ -35,10 +35,8 @@
 
 #include <stddef.h>
 
-static PyObject *is_dispatching(PyObject *module, PyObject *unused)
+static PyObject *is_dispatching(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     return PyBool_FromLong(echo_is_dispatching());
 }
 

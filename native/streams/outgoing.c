@@ -247,16 +247,6 @@ int echo_outgoing_stream_put(PyObject *object, const uint8_t *payload, Py_ssize_
     return put_and_unlock(stream, &frame, events);
 }
 
-Py_ssize_t echo_outgoing_stream_max_payload(PyObject *object)
-{
-    return (Py_ssize_t)stream_of(object)->outgoing->max_payload;
-}
-
-int echo_outgoing_stream_lends(PyObject *object)
-{
-    return stream_of(object)->link->pool != NULL;
-}
-
 int echo_outgoing_stream_lend(PyObject *object, PyObject *block, Py_ssize_t size, uint64_t events)
 {
     struct outgoing_stream *stream = stream_of(object);

@@ -26,12 +26,6 @@ static inline struct outgoing_stream *stream_of(PyObject *object)
  * dropped, and the departure is told elsewhere. */
 int echo_outgoing_stream_put(PyObject *stream, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
-/* How many bytes the peer takes in one frame; what is put beyond that is refused, and counted as dropped. GIL. */
-Py_ssize_t echo_outgoing_stream_max_payload(PyObject *stream);
-
-/* Whether the link shares a pool. GIL. */
-int echo_outgoing_stream_lends(PyObject *stream);
-
 /* The same for records in a block of the node's pool, however large they are together, as a KIND_LOAN frame. 1:
  * nothing was done, as the link shares no pool, one record is larger than the peer takes, or echo_block_lend refuses;
  * put them. */

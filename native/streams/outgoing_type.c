@@ -21,7 +21,7 @@ static PyObject *outgoing_send(PyObject *self, PyObject *args)
         return NULL;
     frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
     if (echo_frame_check(kind, payload.len) == 0) {
-        echo_submission_begin();
+        submission_begin();
         outbox_lock(outbox);
         status = echo_outgoing_control(stream->outgoing, &frame);
         echo_outbox_unlock(outbox);
@@ -33,11 +33,10 @@ static PyObject *outgoing_send(PyObject *self, PyObject *args)
 }
 DEFINE_ENTRY_THAT_ACTS(outgoing_send, stream_of(self)->link)
 
-static PyObject *outgoing_close(PyObject *self, PyObject *ignored)
+static PyObject *outgoing_close(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     struct outbox *outbox = stream_of(self)->outgoing->outbox;
 
-    (void)ignored;
     outbox_lock(outbox);
     echo_outgoing_close(stream_of(self)->outgoing);
     echo_outbox_unlock(outbox);
@@ -45,15 +44,13 @@ static PyObject *outgoing_close(PyObject *self, PyObject *ignored)
 }
 DEFINE_ENTRY_THAT_LETS_GO(outgoing_close, stream_of(self)->link->forks)
 
-static PyObject *outgoing_get_link(PyObject *self, void *ignored)
+static PyObject *outgoing_get_link(PyObject *self, void *Py_UNUSED(ignored))
 {
-    (void)ignored;
     return Py_NewRef((PyObject *)stream_of(self)->link);
 }
 
-static PyObject *outgoing_get_stream(PyObject *self, void *ignored)
+static PyObject *outgoing_get_stream(PyObject *self, void *Py_UNUSED(ignored))
 {
-    (void)ignored;
     return PyLong_FromUnsignedLong(stream_of(self)->outgoing->stream);
 }
 

@@ -21,8 +21,7 @@ static int hand_buffer(const struct outlet *outlet, PyObject *records, struct su
     if (submission->owner == NULL)
         return -1;
     record->bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
-    return echo_submission_hand(outlet->direct, submission) != 0 ? -1
-                                                                 : echo_submission_hand(outlet->converting, submission);
+    return hand_to_all(outlet->direct, NULL, submission) != 0 ? -1 : hand_to_all(outlet->converting, NULL, submission);
 }
 
 static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer *view, struct submission *submission)

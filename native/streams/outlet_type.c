@@ -68,11 +68,10 @@ static PyObject *outlet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)outlet;
 }
 
-static PyObject *outlet_close(PyObject *self, PyObject *unused)
+static PyObject *outlet_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     struct outlet *outlet = (struct outlet *)self;
 
-    (void)unused;
     outlet->is_closed = 1;
     if (let_go(outlet) != 0)
         return NULL;
@@ -121,21 +120,18 @@ static void outlet_dealloc(PyObject *self)
 
 /* --- attributes --- */
 
-static PyObject *outlet_get_outgoing(PyObject *self, void *unused)
+static PyObject *outlet_get_outgoing(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return Py_NewRef(((struct outlet *)self)->outgoing);
 }
 
-static PyObject *outlet_get_direct(PyObject *self, void *unused)
+static PyObject *outlet_get_direct(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return Py_NewRef(((struct outlet *)self)->direct);
 }
 
-static PyObject *outlet_get_converting(PyObject *self, void *unused)
+static PyObject *outlet_get_converting(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return Py_NewRef(((struct outlet *)self)->converting);
 }
 
@@ -143,8 +139,8 @@ static int has_queue(PyObject *deliveries)
 {
     Py_ssize_t i, count = PyTuple_Size(deliveries);
 
-    for (i = 0; i < count && !echo_delivery_is_queued(PyTuple_GetItem(deliveries, i)); i++)
-        ;
+    for (i = 0; i < count && !((struct delivery *)PyTuple_GetItem(deliveries, i))->is_queue; i++)
+        continue;
     return i < count;
 }
 
@@ -158,12 +154,11 @@ static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyT
     return status;
 }
 
-static int outlet_set_outgoing(PyObject *self, PyObject *streams, void *unused)
+static int outlet_set_outgoing(PyObject *self, PyObject *streams, void *Py_UNUSED(unused))
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
 
-    (void)unused;
     return replace(outlet, &outlet->outgoing, streams, state->outgoing_type);
 }
 
@@ -221,52 +216,46 @@ static PyObject *outlet_add_outgoing(PyObject *self, PyObject *args)
     return status == 0 ? Py_NewRef(Py_True) : NULL;
 }
 
-static int outlet_set_direct(PyObject *self, PyObject *direct, void *unused)
+static int outlet_set_direct(PyObject *self, PyObject *direct, void *Py_UNUSED(unused))
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
 
-    (void)unused;
     return replace(outlet, &outlet->direct, direct, state->delivery_type);
 }
 
-static int outlet_set_converting(PyObject *self, PyObject *converting, void *unused)
+static int outlet_set_converting(PyObject *self, PyObject *converting, void *Py_UNUSED(unused))
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
 
-    (void)unused;
     return replace(outlet, &outlet->converting, converting, state->delivery_type);
 }
 
-static PyObject *outlet_get_dropped(PyObject *self, void *unused)
+static PyObject *outlet_get_dropped(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->dropped));
 }
 
 /* Whoever has a stream may drop something yet; so may a backlog that a stream has left behind. */
-static PyObject *outlet_get_may_drop(PyObject *self, void *unused)
+static PyObject *outlet_get_may_drop(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyBool_FromLong(atomic_load(&((struct outlet *)self)->tally->users) > 1);
 }
 
-static PyObject *outlet_get_pool(PyObject *self, void *unused)
+static PyObject *outlet_get_pool(PyObject *self, void *Py_UNUSED(unused))
 {
     PyObject *pool = ((struct outlet *)self)->pool;
 
-    (void)unused;
     return Py_NewRef(pool != NULL ? pool : Py_None);
 }
 
-static int outlet_set_pool(PyObject *self, PyObject *pool, void *unused)
+static int outlet_set_pool(PyObject *self, PyObject *pool, void *Py_UNUSED(unused))
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
     PyObject *old = outlet->pool;
 
-    (void)unused;
     if (pool == NULL || (pool != Py_None && !Py_IS_TYPE(pool, state->pool_type))) {
         PyErr_Format(PyExc_TypeError, "Expected a Pool or None, got %R", pool != NULL ? pool : Py_None);
         return -1;

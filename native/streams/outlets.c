@@ -15,22 +15,6 @@
  * longer than the encoding. */
 #define ROOM_BYTES (1024 * 1024)
 
-/* --- the event itself --- */
-
-static int hand_event_to_all(const struct outlet *outlet, PyObject *event, struct submission *submission)
-{
-    PyObject *direct = Py_NewRef(outlet->direct); /* it may be replaced meanwhile */
-    Py_ssize_t i, count = PyTuple_Size(direct);
-    int status = 0;
-
-    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
-        if (echo_delivery_hand_event(PyTuple_GetItem(direct, i), event, submission->record.size) != 0)
-            status = echo_keep_interrupt(&submission->interrupt);
-    }
-    Py_DECREF(direct);
-    return status;
-}
-
 /* --- room for records --- */
 
 /* Where one submission encodes its record: nobody else does so there until it is given back. */
@@ -146,9 +130,9 @@ static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObje
         status = echo_submission_send(outlet, submission);
     }
     if (status == 0)
-        status = hand_event_to_all(outlet, event, submission);
+        status = hand_to_all(outlet->direct, event, submission);
     if (status == 0)
-        status = echo_submission_hand(outlet->converting, submission);
+        status = hand_to_all(outlet->converting, NULL, submission);
     give_room_back(outlet, room, submission);
     return status;
 }
@@ -168,7 +152,7 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
     if (submission->record.size < 0 || !is_outlet_open(outlet)) /* measuring may have run any code */
         return -1;
     outlet->sequence++;
-    return hand_event_to_all(outlet, event, submission);
+    return hand_to_all(outlet->direct, event, submission);
 }
 
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event)

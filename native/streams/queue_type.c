@@ -56,12 +56,11 @@ static PyObject *queue_get(PyObject *self, PyObject *const *args, Py_ssize_t nar
     return result_of(got, event);
 }
 
-static PyObject *queue_get_nowait(PyObject *self, PyObject *unused)
+static PyObject *queue_get_nowait(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *event = NULL;
     enum got got = echo_queue_take((struct queue *)self, &event);
 
-    (void)unused;
     return result_of(got, event);
 }
 
@@ -89,25 +88,22 @@ static PyObject *queue_lead(PyObject *self, PyObject *link)
     Py_RETURN_NONE;
 }
 
-static PyObject *queue_close(PyObject *self, PyObject *unused)
+static PyObject *queue_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     echo_queue_close((struct queue *)self);
     Py_RETURN_NONE;
 }
 
-static PyObject *queue_drop_all(PyObject *self, PyObject *unused)
+static PyObject *queue_drop_all(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     echo_queue_empty((struct queue *)self);
     Py_RETURN_NONE;
 }
 
-static PyObject *queue_fileno(PyObject *self, PyObject *unused)
+static PyObject *queue_fileno(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     int fd = echo_queue_fd((struct queue *)self);
 
-    (void)unused;
     return fd >= 0 ? PyLong_FromLong(fd) : NULL;
 }
 
@@ -184,9 +180,8 @@ static void queue_dealloc(PyObject *self)
     free_instance(self);
 }
 
-static PyObject *queue_is_closed(PyObject *self, void *unused)
+static PyObject *queue_is_closed(PyObject *self, void *Py_UNUSED(unused))
 {
-    (void)unused;
     return PyBool_FromLong(((struct queue *)self)->is_closed);
 }
 

@@ -214,7 +214,7 @@ void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone,
  * and what handlers that run meanwhile submit to the queue that it leads for. */
 static int waits_for_itself(const struct queue *queue, PyObject *from)
 {
-    return (from != NULL && echo_delivery_is_led(from)) ||
+    return (from != NULL && ((struct delivery *)from)->is_led) ||
            (queue->leader != 0 && queue->leader == PyThread_get_thread_ident());
 }
 
@@ -244,7 +244,7 @@ static void drop(struct queue *queue, const struct item *item)
 {
     queue->dropped += (uint64_t)item->events;
     if (item->from != NULL)
-        echo_delivery_drop(item->from, item->events);
+        ((struct delivery *)item->from)->dropped += (uint64_t)item->events;
     Py_DECREF(item->event);
 }
 

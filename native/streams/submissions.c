@@ -14,7 +14,6 @@
 
 #include "links/pool.h"
 
-#include "core/forks.h"
 #include "core/outbox/staging.h"
 
 /* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
@@ -59,28 +58,21 @@ static void skip_from(PyObject *streams, Py_ssize_t first, uint64_t events)
         echo_outgoing_stream_skip(PyTuple_GetItem(streams, i), events);
 }
 
-/* Bytes of records in a frame: as many whole ones as this side wants and the peer takes, but at least one. */
-static Py_ssize_t most_in_frame(const struct outlet *outlet, PyObject *stream)
-{
-    Py_ssize_t taken = echo_outgoing_stream_max_payload(stream);
-    Py_ssize_t most = taken < outlet->max_payload ? taken : outlet->max_payload;
-
-    return most > outlet->record_size ? most - most % outlet->record_size : outlet->record_size;
-}
-
-/* Frame by frame, each with whole records; where one record is more than the peer takes, all are refused at once. */
+/* Frame by frame, each with as many whole records as this side wants and the peer takes, but at least one; where one is
+ * more than the peer takes, all are refused at once. */
 static int put_records(const struct outlet *outlet, PyObject *stream, struct submission *submission)
 {
     const struct record *record = &submission->record;
-    Py_ssize_t at, size, most = most_in_frame(outlet, stream);
+    Py_ssize_t taken = stream_of(stream)->outgoing->max_payload, one = outlet->record_size;
+    Py_ssize_t at, size, most = Py_MAX(one, Py_MIN(taken, outlet->max_payload) / one * one);
 
-    if (outlet->record_size > echo_outgoing_stream_max_payload(stream))
-        return echo_outgoing_stream_put(stream, record->bytes, outlet->record_size, submission->events);
+    if (one > taken)
+        return echo_outgoing_stream_put(stream, record->bytes, one, submission->events);
     for (at = 0; at < record->size; at += most) {
-        size = record->size - at < most ? record->size - at : most;
-        if (echo_outgoing_stream_put(stream, record->bytes + at, size, (uint64_t)(size / outlet->record_size)) != 0 &&
+        size = Py_MIN(record->size - at, most);
+        if (echo_outgoing_stream_put(stream, record->bytes + at, size, (uint64_t)(size / one)) != 0 &&
             keep_error(submission) != 0) {
-            echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / outlet->record_size));
+            echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / one));
             return -1;
         }
     }
@@ -108,7 +100,7 @@ static PyObject *place(const struct outlet *outlet, PyObject *streams, const str
     if (outlet->pool == NULL || record->size < LOAN_BYTES)
         return NULL;
     for (Py_ssize_t i = 0; i < PyTuple_Size(streams); i++)
-        if (echo_outgoing_stream_lends(PyTuple_GetItem(streams, i)))
+        if (stream_of(PyTuple_GetItem(streams, i))->link->pool != NULL)
             return echo_pool_place(outlet->pool, record->bytes, record->size);
     return NULL;
 }
@@ -121,7 +113,7 @@ int echo_submission_send(const struct outlet *outlet, struct submission *submiss
     Py_ssize_t i, count = PyTuple_Size(streams);
     int status = 0;
 
-    echo_submission_begin();
+    submission_begin();
     for (i = 0; status == 0 && i < count; i++) {
         stream = PyTuple_GetItem(streams, i);
         status = block == NULL && submission->events == 1
@@ -134,23 +126,4 @@ int echo_submission_send(const struct outlet *outlet, struct submission *submiss
     Py_XDECREF(block);
     Py_DECREF(streams);
     return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
-}
-
-/* --- to sinks in this process --- */
-
-/* What goes wrong there is reported there; an Exception that comes back all the same ends the submission. A child
- * that a handler has forked hands on nothing: the sinks are the parent's. */
-int echo_submission_hand(PyObject *deliveries, struct submission *submission)
-{
-    Py_ssize_t i, count;
-    int status = 0;
-
-    Py_INCREF(deliveries); /* they may be replaced meanwhile */
-    count = PyTuple_Size(deliveries);
-    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
-        if (echo_delivery_hand(PyTuple_GetItem(deliveries, i), &submission->record, 1, submission->owner, 0) != 0)
-            status = echo_keep_interrupt(&submission->interrupt);
-    }
-    Py_DECREF(deliveries);
-    return status;
 }

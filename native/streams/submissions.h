@@ -5,6 +5,8 @@
 #include "streams/deliveries.h"
 #include "streams/outlets.h"
 
+#include "core/forks.h"
+
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
 struct submission {
     struct record record; /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
@@ -41,9 +43,25 @@ static inline void leave_submission(void)
  * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
 
-/* The record to sinks of this process. 0; -1 with an Exception, which ends the submission, or with the second one
- * that is none. */
-int echo_submission_hand(PyObject *deliveries, struct submission *submission);
+/* To sinks of this process: the event, or where that is NULL the record. What goes wrong there is reported there; an
+ * Exception that comes back all the same ends the submission, as does the second one that is none: -1. A child that a
+ * handler has forked hands on nothing: the sinks are the parent's. */
+static inline int hand_to_all(PyObject *deliveries, PyObject *event, struct submission *submission)
+{
+    Py_ssize_t i, count = PyTuple_Size(deliveries);
+    PyObject *delivery;
+    int status = 0;
+
+    Py_INCREF(deliveries); /* they may be replaced meanwhile */
+    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
+        delivery = PyTuple_GetItem(deliveries, i);
+        if ((event != NULL ? echo_delivery_hand_event(delivery, event, submission->record.size)
+                           : echo_delivery_hand(delivery, &submission->record, 1, submission->owner, 0)) != 0)
+            status = echo_keep_interrupt(&submission->interrupt);
+    }
+    Py_DECREF(deliveries);
+    return status;
+}
 
 /* The end of a submission that has failed, or has kept what went wrong. NULL with an exception: that of `status`,
  * which is then -1, goes before those that were kept. */

@@ -130,7 +130,7 @@ static void put(struct outgoing *stream, uint64_t number)
 static void send_all(struct outbox *outbox, struct outgoing *const streams[2])
 {
     for (uint64_t number = 0; number < EVENTS; number++) {
-        echo_submission_begin();
+        submission_begin();
         for (int i = 0; i < 2; i++) {
             outbox_lock(outbox);
             put(streams[i], number);

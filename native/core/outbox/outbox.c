@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-_Thread_local int64_t echo_thread_wrote_at __attribute__((tls_model("initial-exec")));
+_Thread_local struct pace echo_pace __attribute__((tls_model("initial-exec")));
 
 /* --- beginning and end --- */
 
@@ -107,7 +107,7 @@ static void end_write(struct outbox *outbox, ssize_t taken, size_t offered)
     outbox->writes++;
     outbox->reads_seen = atomic_load_explicit(outbox->reads, memory_order_relaxed);
     outbox->written_at = ticks_now();
-    echo_thread_wrote_at = outbox->written_at;
+    echo_pace.written_at = outbox->written_at;
     if (taken < 0) {
         echo_outbox_end(outbox, END_ERROR, (int)-taken);
         return;
@@ -160,7 +160,8 @@ static void choose(struct outbox *outbox)
 {
     for (int i = 0; i < 2 && outbox->large == NULL && outbox->front_to == outbox->front_from; i++) {
         swap(outbox);
-        echo_outbox_refill(outbox);
+        if (has_backlog(outbox))
+            echo_outbox_refill(outbox);
     }
 }
 

@@ -96,8 +96,17 @@ struct outbox {
 
 /* --- outbox.c --- */
 
-/* Ticks at the end of this thread's last write to any link. The model is the one that costs no call. */
-extern _Thread_local int64_t echo_thread_wrote_at __attribute__((tls_model("initial-exec")));
+/* How this thread submits. A burst to several links looks like leisure to each of them, since writing to the
+ * others takes time: so one judgement holds for all that a submission writes to. The model is the one that costs no
+ * call. */
+struct pace {
+    int64_t written_at;  /* ticks at the end of its last write to any link */
+    uint64_t submission; /* which one it is at */
+    int64_t before;      /* written_at when that began: what it has written itself says nothing of its haste */
+    uint64_t judged;     /* the last one that was looked at */
+    int is_at_leisure;   /* what was found */
+};
+extern _Thread_local struct pace echo_pace __attribute__((tls_model("initial-exec")));
 
 /* Of a zeroed outbox whose settings are there: 0, or -1 for no memory. */
 int echo_outbox_open(struct outbox *outbox);

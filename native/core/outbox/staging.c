@@ -7,27 +7,16 @@
 
 /* --- gathering while a batch is handed out --- */
 
-/* Of this thread; NULL: it hands out nothing. The model is the one that costs no call. */
-static _Thread_local struct gathering *current __attribute__((tls_model("initial-exec")));
-
-void echo_gathering_begin(struct gathering *gathering, const void *link)
-{
-    gathering->outer = current;
-    gathering->link = link;
-    gathering->forks = echo_forks;
-    gathering->is_on = 0;
-    gathering->count = 0;
-    current = gathering;
-}
+_Thread_local struct gathering *echo_gathering __attribute__((tls_model("initial-exec")));
 
 int echo_is_dispatching(void)
 {
-    return current != NULL && !has_forked_since(current->forks);
+    return echo_gathering != NULL && !has_forked_since(echo_gathering->forks);
 }
 
 int echo_is_dispatching_from(const void *link)
 {
-    const struct gathering *gathering = current;
+    const struct gathering *gathering = echo_gathering;
 
     while (gathering != NULL && (gathering->link != link || has_forked_since(gathering->forks)))
         gathering = gathering->outer;
@@ -38,7 +27,7 @@ void echo_gathering_end(struct gathering *gathering)
 {
     struct outbox *outbox;
 
-    current = gathering->outer;
+    echo_gathering = gathering->outer;
     for (int i = 0; i < gathering->count; i++) {
         outbox = gathering->entries[i].outbox;
         if (!has_forked_since(gathering->forks)) {
@@ -53,7 +42,7 @@ void echo_gathering_end(struct gathering *gathering)
 /* 1: the outbox is written at the end of the batch. */
 static int gathers(struct outbox *outbox)
 {
-    struct gathering *gathering = current;
+    struct gathering *gathering = echo_gathering;
 
     if (gathering == NULL || !gathering->is_on || has_forked_since(gathering->forks))
         return 0;
@@ -70,28 +59,13 @@ static int gathers(struct outbox *outbox)
 
 /* --- staging --- */
 
-/* How this thread submits. A burst to several links looks like leisure to each of them, since writing to the
- * others takes time: so one judgement holds for all that a submission writes to. */
-static _Thread_local struct {
-    uint64_t submission; /* which one it is at */
-    int64_t before;      /* when it had last written as that began: its own writes say nothing of its haste */
-    uint64_t judged;     /* the last one that was looked at */
-    int is_at_leisure;   /* what was found */
-} pace __attribute__((tls_model("initial-exec")));
-
-void echo_submission_begin(void)
-{
-    pace.submission++;
-    pace.before = echo_thread_wrote_at;
-}
-
 static int is_at_leisure(int64_t idle, int64_t now)
 {
-    if (pace.judged != pace.submission) {
-        pace.judged = pace.submission;
-        pace.is_at_leisure = now - pace.before > idle;
+    if (echo_pace.judged != echo_pace.submission) {
+        echo_pace.judged = echo_pace.submission;
+        echo_pace.is_at_leisure = now - echo_pace.before > idle;
     }
-    return pace.is_at_leisure;
+    return echo_pace.is_at_leisure;
 }
 
 /* The peer has answered since the last write, or nothing was written for a while, here or elsewhere by this

@@ -1,6 +1,7 @@
 /* Frames into the outbox: gathered, or written at once. Whether a thread is in haste is judged here. */
 #pragma once
 
+#include "core/forks.h"
 #include "core/outbox/outbox.h"
 
 /* A frame to staging, where it fits; writes it, or sees to it that somebody does in time. `delay`: ticks; 0:
@@ -27,7 +28,18 @@ struct gathering {
         struct outbox *outbox; /* its */
     } entries[16];
 };
-void echo_gathering_begin(struct gathering *gathering, const void *link);
+
+/* Of this thread; NULL: it hands out nothing. */
+extern _Thread_local struct gathering *echo_gathering __attribute__((tls_model("initial-exec")));
+
+static inline void gathering_begin(struct gathering *gathering, const void *link)
+{
+    gathering->outer = echo_gathering;
+    gathering->link = link;
+    gathering->forks = echo_forks;
+    gathering->is_on = gathering->count = 0;
+    echo_gathering = gathering;
+}
 
 /* Writes what has gathered. In the host; may run any code. */
 void echo_gathering_end(struct gathering *gathering);
@@ -42,4 +54,8 @@ int echo_is_dispatching_from(const void *link);
 
 /* What this thread puts from now on is one submission, however many links it leaves by: whether to write at once
  * or to gather is judged once for it. */
-void echo_submission_begin(void);
+static inline void submission_begin(void)
+{
+    echo_pace.submission++;
+    echo_pace.before = echo_pace.written_at;
+}
