@@ -17,7 +17,7 @@ from echo_core._c import events
 from echo_core.codegen.emit.emitter import emit
 from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
-from echo_core.codegen.machine.store import use_cached, use_code, version_of
+from echo_core.codegen.machine.store import load_cached, load_code, version_of
 from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
@@ -86,6 +86,7 @@ class Conversion:
             raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
         self.is_fixed = sender.is_fixed and receiver.is_fixed
         self.keeps = keeps and not self.is_fixed
+        self._names = ("convert_many",) if self.is_fixed else ("verify", "measure", "convert")
         self._is_waiting = False
         self.routine = events.Routine(self.interpret)
         self.call: Converter = self.routine.call
@@ -97,7 +98,7 @@ class Conversion:
         """What compiled code does, slowly, and with words for what is wrong."""
         if self._is_waiting:  # the queue was full: perhaps it no longer is
             self._is_waiting = not background.submit(self._compile_quietly)
-        data = _bytes_of(source)
+        data = bytes(flat(source))
         if self.is_fixed:
             size = self.sender.size_bytes
             if len(data) % size:
@@ -142,7 +143,7 @@ class Conversion:
 
     def loaded(self) -> engine.Loaded:
         """The compiled code, from the cache or anew."""
-        return use_code("conversion", self._identity(), self.ir, self._load)
+        return load_code("conversion", self._identity(), self.ir, self._names)
 
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
@@ -150,7 +151,7 @@ class Conversion:
         return emit(self.plan, self.verification, machine, is_many=self.is_fixed)
 
     def _load_cached(self) -> bool:
-        loaded = use_cached("conversion", self._identity(), self._load, at_once=True)
+        loaded = load_cached("conversion", self._identity(), self._names, at_once=True)
         if loaded is not None:
             self._install(loaded)
         return loaded is not None
@@ -160,19 +161,14 @@ class Conversion:
         lossy = b"\1" if self.lossy else b"\0"
         return self.sender.token + self.receiver.token + lossy + generator_version()
 
-    def _load(self, code: bytes) -> engine.Loaded:
-        return engine.load(code, ["convert_many"] if self.is_fixed else ["verify", "measure", "convert"])
-
     def _install(self, loaded: engine.Loaded) -> None:
-        addresses = loaded.addresses
         if self.is_fixed:
             sizes = self.sender.size_bytes, self.receiver.size_bytes
-            self.routine.install_fixed(addresses["convert_many"], *sizes, loaded)
+            self.routine.install_fixed(loaded.addresses["convert_many"], *sizes, loaded)
         elif self.keeps:
-            self.routine.install_verified(addresses["verify"], loaded)
+            self.routine.install_verified(loaded.addresses["verify"], loaded)
         else:
-            verify, measure, convert = (addresses[name] for name in ("verify", "measure", "convert"))
-            self.routine.install_variable(verify, measure, convert, loaded)
+            self.routine.install_variable(**loaded.addresses, keep_alive=loaded)
 
 
 def check_tier(tier: Tier) -> None:
@@ -190,10 +186,11 @@ def generator_version() -> bytes:
 _VERSION = version_of(_GENERATOR)
 
 
-def _bytes_of(source: Buffer) -> bytes:
+def flat(source: Buffer) -> memoryview:
+    """The bytes of a contiguous buffer."""
     try:
         view = memoryview(source)
-        return bytes(view.cast("B")) if view.nbytes else b""  # a shape with a 0 in it is never cast
+        return view.cast("B") if view.nbytes else memoryview(b"")  # a shape with a 0 in it is never cast
     except TypeError:
         msg = f"Expected a contiguous buffer, got `{type(source).__qualname__}`"
         raise FormatError(msg) from None
@@ -209,16 +206,12 @@ def _written(converted: bytes, source: Buffer, target: Buffer) -> int:
         kind = "read-only" if view.readonly else "writable"
         msg = f"Expected a writable target of at least {len(converted)} bytes, got {len(view)} {kind} ones"
         raise FormatError(msg)
-    if np.may_share_memory(_as_array(view[: len(converted)]), _as_array(source)):  # what follows may overlap
+    shared = np.asarray(view[: len(converted)]), np.asarray(flat(source))  # what follows may overlap
+    if np.may_share_memory(*shared):
         msg = "Expected a target apart from the source, got two that overlap"
         raise FormatError(msg)
     view[: len(converted)] = converted
     return len(converted)
-
-
-def _as_array(source: Buffer) -> np.ndarray[Any, Any]:
-    view = memoryview(source)
-    return np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.zeros(0, np.uint8)
 
 
 def converter(sender: Format, receiver: Format, *, lossy: bool = False, tier: Tier = "auto") -> Converter:

@@ -40,16 +40,19 @@ TEXT_DATA_OFFSET = 40 if sys.version_info >= (3, 12) else 48
 HAS_IMMORTALS = sys.version_info >= (3, 12)
 
 
+def unknown() -> str:
+    """Why nothing is known of objects in this interpreter; empty where it is CPython with its global lock."""
+    if platform.python_implementation() != "CPython":
+        return f"{platform.python_implementation()} is not CPython"
+    return "this build of Python is free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+
+
 @functools.cache
 def problem() -> str:
     """Why events are not compiled in this interpreter; empty where they are."""
-    if platform.python_implementation() != "CPython":
-        return f"{platform.python_implementation()} is not CPython"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return "this build of Python is free-threaded"
     if POINTER != 8 or sys.byteorder != "little":
         return "this machine is not a little-endian one of 64 bits"
-    return _first_that_fails()
+    return unknown() or _first_that_fails()
 
 
 def _first_that_fails() -> str:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable
+from ctypes import c_uint64, c_void_p
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
-from echo_core.codegen.conversion import Buffer, Conversion, Tier
+from echo_core.codegen.conversion import Buffer, Conversion, Tier, flat
 from echo_core.codegen.emit.emitter import emit_streamed
 from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
-from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.machine.store import load_code
 from echo_core.codegen.plain.records import as_array
 from echo_core.errors import CompileError, EncodeError, EncodeTypeError, FormatError, WireError
 from echo_core.formats.abi import NATIVE
@@ -88,7 +88,7 @@ class _Converted:
 
     def __call__(self, data: Buffer) -> Array_:
         given, made = self._sizes
-        view = _flat(data)  # held: while it is, a buffer that can grow does not
+        view = flat(data)  # held: while it is, a buffer that can grow does not
         size = view.nbytes // given * made
         if size < MIN_BYTES:
             converted = self.convert(view)
@@ -107,7 +107,7 @@ class Stream:
         self._conversion = conversion
         self._is_waiting = tier != "interpreted"
         self._is_urgent = tier == "compiled"
-        self._code: _StreamedCode | None = None
+        self._code: Callable[..., None] | None = None
 
     def into(self, data: Buffer, target: np.ndarray[Any, Any]) -> bool:
         """Whether it has been done; a target of the right size must begin at a cache line."""
@@ -119,7 +119,7 @@ class Stream:
         fits = count * self._conversion.receiver.size_bytes <= target.size
         if code is None or rest or not fits:  # the conversion has the words for a rest
             return False
-        code.call(source.ctypes.data, target.ctypes.data, count)
+        code(source.ctypes.data, target.ctypes.data, count)
         return True
 
     def _begin(self) -> None:
@@ -134,18 +134,8 @@ class Stream:
             machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
             text = emit_streamed(self._conversion.plan, machine)
             if text is not None:
-                self._code = _StreamedCode(
-                    use_code("stream", text, lambda: text, lambda code: engine.load(code, ["stream_many"]))
-                )
-
-
-class _StreamedCode:
-    """The function, and what keeps it mapped: whoever calls it holds both."""
-
-    def __init__(self, loaded: engine.Loaded) -> None:
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
-        self._loaded = loaded
-        self.call: Any = prototype(loaded.addresses["stream_many"])
+                loaded = load_code("stream", text, lambda: text, ["stream_many"])
+                self._code = loaded.function("stream_many", c_void_p, c_void_p, c_uint64)
 
 
 def _demand_fixed(sender: Format) -> None:
@@ -155,25 +145,11 @@ def _demand_fixed(sender: Format) -> None:
 
 
 def _view(data: Buffer, dtype: np.dtype[Any], sender: Format) -> Array_:
-    size = _size_of(data)
+    size = flat(data).nbytes
     if size % dtype.itemsize:
         msg = f"Expected records of {dtype.itemsize} bytes each, got {size} bytes"
         raise WireError(msg, path=sender.name)
     return np.frombuffer(data, dtype) if size else np.empty(0, dtype)
-
-
-def _size_of(data: Buffer) -> int:
-    return _flat(data).nbytes
-
-
-def _flat(data: Buffer) -> memoryview:
-    """The bytes of a contiguous buffer."""
-    try:
-        view = memoryview(data)
-        return view.cast("B") if view.nbytes else memoryview(b"")  # a shape with a 0 in it is never cast
-    except TypeError:
-        msg = f"Expected a contiguous buffer, got `{type(data).__qualname__}`"
-        raise FormatError(msg) from None
 
 
 def array_encoder(cls: type[Any]) -> ArrayEncoder:

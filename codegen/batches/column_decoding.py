@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from ctypes import c_uint64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
 from echo_core.codegen.conversion import Buffer, Tier, check_tier, generator_version
 from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
 from echo_core.codegen.machine import background, engine
-from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.machine.store import load_code
 from echo_core.errors import FormatError
 from echo_core.formats.declare import format_of
 from echo_core.formats.dtypes import type_dtype
@@ -72,7 +72,7 @@ class ColumnDecoder:
         }
         self._columns = tuple(Column(at, type_.size) for _, type_, at in self._leaves)
         self._spare = {name: Spare() for name in self.dtypes}
-        self._code: _Code | None = None
+        self._code: Callable[..., None] | None = None
 
     def __call__(self, data: Buffer) -> dict[str, Array_]:
         """A new array for each field."""
@@ -119,10 +119,11 @@ class ColumnDecoder:
             places = [column.ctypes.data for column in columns]
         lead = lead_of(self._columns, places) if records.nbytes > cache_bytes() else None
         first = len(records) if lead is None else min(lead, len(records))
-        self._code(records, places, first, is_streamed=False)
+        array = c_void_p * len(places)
+        self._code(records.ctypes.data, array(*places), first, False)
         if first < len(records):
             beyond = [place + first * c.size for place, c in zip(places, self._columns, strict=True)]
-            self._code(records[first:], beyond, len(records) - first, is_streamed=True)
+            self._code(records[first:].ctypes.data, array(*beyond), len(records) - first, True)
 
     def compile(self) -> None:
         """Has code do it from now on."""
@@ -132,20 +133,8 @@ class ColumnDecoder:
             return emit(columns, size, by_vectors=engine.native_target().vector_bytes >= 32)
 
         identity = repr((columns, size)).encode() + generator_version()
-        self._code = _Code(use_code("columns", identity, text, lambda code: engine.load(code, ["columns"])))
-
-
-class _Code:
-    """The function of `column_code`."""
-
-    def __init__(self, loaded: engine.Loaded) -> None:
-        numbers = ctypes.c_uint64, ctypes.c_uint64
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *numbers)
-        self._loaded = loaded
-        self._call: Any = prototype(loaded.addresses["columns"])
-
-    def __call__(self, records: Array_, places: list[int], count: int, *, is_streamed: bool) -> None:
-        self._call(records.ctypes.data, (ctypes.c_void_p * len(places))(*places), count, is_streamed)
+        loaded = load_code("columns", identity, text, ["columns"])
+        self._code = loaded.function("columns", c_void_p, c_void_p, c_uint64, c_uint64)
 
 
 def _fitting(column: Array_ | None, name: str, dtype: np.dtype[Any], records: Array_) -> Array_:

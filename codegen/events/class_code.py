@@ -10,8 +10,7 @@ from echo_core._c import events
 from echo_core.codegen import cpython
 from echo_core.codegen.emit.instances import FUNCTIONS, Shape, Slot, emit, is_direct
 from echo_core.codegen.events.value_trees import gaps, tree_of
-from echo_core.codegen.machine import engine
-from echo_core.codegen.machine.store import use_code
+from echo_core.codegen.machine.store import load_code
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.errors import CompileError
 from echo_core.formats.declare import format_of
@@ -57,7 +56,7 @@ def _make_code(cls: type[Any]) -> events.Code:
     shape, context = found
     text = emit(shape)
     names = ["encode", "encode_many", "decode"]
-    loaded = use_code("class", text, lambda: text, lambda code: engine.load(code, names))
+    loaded = load_code("class", text, lambda: text, names)
     encode, encode_many, decode = (loaded.addresses[name] for name in names)
     return events.Code(
         cls, shape.size, encode, encode_many, decode, tuple(context.objects), loaded, context.runs_python

@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import functools
 import operator
-import platform
 import struct
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any
 
 from echo_core._c import events
+from echo_core.codegen import cpython
 from echo_core.codegen.events.record_fields import Form, checks_of, form_of
 from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import runs_post_init
@@ -48,11 +47,8 @@ _HAVE_GC = 1 << 14  # Py_TPFLAGS_HAVE_GC
 @functools.cache
 def problem() -> str:
     """Why event classes are dataclasses with slots in this interpreter; empty where they hold records."""
-    if platform.python_implementation() != "CPython":
-        return f"{platform.python_implementation()} is not CPython"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return "this build of Python is free-threaded"
-    return "" if _slots_follow_the_base() else "slots do not lie where they were expected"
+    unknown = cpython.unknown()
+    return unknown or ("" if _slots_follow_the_base() else "slots do not lie where they were expected")
 
 
 def _slots_follow_the_base() -> bool:
@@ -60,10 +56,7 @@ def _slots_follow_the_base() -> bool:
     room = events.base_type(object, 16 + 3 * 8)
     names = _slot_names(3)
     probe = type("Probe", (room,), {"__slots__": names})
-    it = probe()
-    for i, name in enumerate(names):
-        setattr(it, name, names[i])
-    return all(events.holds_at(it, 40 + i * _POINTER, name) for i, name in enumerate(names))
+    return cpython.slot_offsets(probe, names) == {name: 40 + i * _POINTER for i, name in enumerate(names)}
 
 
 def _slot_names(count: int) -> tuple[str, ...]:
@@ -288,20 +281,8 @@ def _has_state_of_its_own(cls: type[Any]) -> bool:
 
 def _get_state(self: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """What the instance's dict and slots hold; a slot that was never set is left out."""
-    names = [name for cls in type(self).__mro__ for name in _own_slots(cls)]
-    held = {name: getattr(self, name) for name in names if hasattr(self, name)}
-    return getattr(self, "__dict__", None), held
-
-
-def _own_slots(cls: type[Any]) -> tuple[str, ...]:
-    slots = vars(cls).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    mangled = [f"_{cls.__name__.lstrip('_')}{name}" if _is_private(name) else name for name in names]
-    return tuple(name for name in mangled if name not in ("__dict__", "__weakref__"))
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("__") and not name.endswith("__")
+    state: Any = object.__getstate__(self)
+    return state if isinstance(state, tuple) else (state, {})
 
 
 def _set_state(self: Any, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:

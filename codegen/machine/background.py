@@ -53,6 +53,7 @@ class Background:
         self._max_waiting = max_waiting
         self._waiting: deque[Job] = deque()
         self._done = self._failed = self._refused = 0
+        self._forking = threading.local()  # is_between_jobs: whether the forking thread has _turn
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -112,20 +113,19 @@ class Background:
             self._failed += not succeeded
             self._changed.notify_all()
 
-    def before_fork(self) -> bool:
-        """Wait until no job and no `submit` is running; False if the running job takes too long."""
+    def before_fork(self) -> None:
+        """Wait until no job and no `submit` is running; not for a running job that takes too long."""
         with locks.Held(self._changed):
             self._forks += 1
-        is_between_jobs = self._turn.acquire(timeout=FORK_WAIT_S)
+        self._forking.is_between_jobs = self._turn.acquire(timeout=FORK_WAIT_S)
         self._changed.acquire()
-        return is_between_jobs
 
-    def after_fork_in_parent(self, *, is_between_jobs: bool) -> None:
+    def after_fork_in_parent(self) -> None:
         """Release the locks of `before_fork`; the child creates new ones instead."""
         self._forks -= 1
         self._changed.notify_all()
         self._changed.release()
-        if is_between_jobs:
+        if self._forking.is_between_jobs:
             self._turn.release()
 
     def after_fork_in_child(self) -> None:
@@ -145,34 +145,15 @@ def _succeeds(job: Job) -> bool:
 
 
 _shared = Background()
-_forking = threading.local()  # is_between_jobs: the result of before_fork in the forking thread
 
 
-def submit(job: Job) -> bool:
-    """Queue a job for the compiler thread of this process; False if the queue is full. Never blocks."""
-    return _shared.submit(job)
-
-
-def drain(timeout_s: float) -> bool:
-    """Wait until that thread is idle; False after the timeout."""
-    return _shared.drain(timeout_s)
-
-
-def statistics() -> BackgroundStatistics:
-    """Counters of the compiler thread of this process."""
-    return _shared.statistics()
-
-
-def _before_fork() -> None:
-    _forking.is_between_jobs = _shared.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    _shared.after_fork_in_parent(is_between_jobs=_forking.is_between_jobs)
-
+# Of the compiler thread of this process.
+submit = _shared.submit
+drain = _shared.drain
+statistics = _shared.statistics
 
 os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
+    before=_shared.before_fork,
+    after_in_parent=_shared.after_fork_in_parent,
     after_in_child=_shared.after_fork_in_child,
 )

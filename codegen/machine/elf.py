@@ -25,6 +25,7 @@ _SYMBOLS = 2
 _NAMES = 3
 _RELOCATIONS = 4
 _IMPLICIT_RELOCATIONS = 9  # with addends in the code
+_READ = (CONTENTS, _SYMBOLS, _NAMES, _RELOCATIONS)
 
 # Of symbols.
 GLOBAL = 1
@@ -33,29 +34,14 @@ UNTYPED = 0
 
 _IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little endian, version 1
 _RELOCATABLE = 1
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+_HEADER = struct.Struct("<16sHH20xQ10xHHH")
+_SECTION = struct.Struct("<IIQ8xQQIIQ8x")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 
 
 class UnknownObjectError(Exception):
     """An object contains something unsupported. Callers do not need to know what."""
-
-
-class _Head(NamedTuple):
-    """A section header."""
-
-    name: int
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry_size: int
 
 
 class Section(NamedTuple):
@@ -109,35 +95,25 @@ def read(object_code: bytes) -> Object:
 
 
 def _read(data: bytes) -> Object:
-    identity, kind, machine, _, _, _, at, _, _, _, _, size, count, names_at = _HEADER.unpack_from(data)
+    identity, kind, machine, at, size, count, names_at = _HEADER.unpack_from(data)
     if not identity.startswith(_IDENTITY) or kind != _RELOCATABLE or size != _SECTION.size or not count:
         raise UnknownObjectError
-    heads = [_Head(*_SECTION.unpack_from(data, at + size * i)) for i in range(count)]
-    names = _contents(data, heads[int(names_at)])
-    sections = [_section(data, head, names) for head in heads]
-    symbols: list[Symbol] = []
-    for section in sections:
-        if section.type == _SYMBOLS:
-            if symbols:
-                raise UnknownObjectError
-            symbols = _symbols(section, sections[section.link].data)
+    heads = [_SECTION.unpack_from(data, at + size * i) for i in range(count)]
+    _, _, _, start, length, *_ = heads[names_at]
+    sections = [_section(data, head, data[start : start + length]) for head in heads]
+    tables = [section for section in sections if section.type == _SYMBOLS]
+    if len(tables) > 1 or any(section.type == _IMPLICIT_RELOCATIONS for section in sections):
+        raise UnknownObjectError
+    symbols = [symbol for table in tables for symbol in _symbols(table, sections[table.link].data)]
     return Object(machine, sections, symbols, _all_relocations(sections, symbols))
 
 
-def _contents(data: bytes, head: _Head) -> bytes:
-    """The bytes of a section; empty for types that are not needed."""
-    if head.type not in (CONTENTS, _SYMBOLS, _NAMES, _RELOCATIONS):
-        return b""
-    if head.offset + head.size > len(data):
+def _section(data: bytes, head: tuple[int, ...], names: bytes) -> Section:
+    name, kind, flags, start, size, link, info, alignment = head
+    contents = data[start : start + size] if kind in _READ else b""
+    if kind in _READ and len(contents) != size:
         raise UnknownObjectError
-    return data[head.offset : head.offset + head.size]
-
-
-def _section(data: bytes, head: _Head, names: bytes) -> Section:
-    contents = _contents(data, head)
-    return Section(
-        _text(names, head.name), head.type, head.flags, contents, head.link, head.info, head.alignment
-    )
+    return Section(_text(names, name), kind, flags, contents, link, info, alignment)
 
 
 def _symbols(table: Section, names: bytes) -> list[Symbol]:
@@ -148,16 +124,12 @@ def _symbols(table: Section, names: bytes) -> list[Symbol]:
 
 
 def _all_relocations(sections: list[Section], symbols: list[Symbol]) -> list[Relocation]:
-    found: list[Relocation] = []
-    for section in sections:
-        if section.type == _IMPLICIT_RELOCATIONS:
-            raise UnknownObjectError
-        if section.type == _RELOCATIONS:
-            found += [
-                Relocation(section.info, offset, kind, symbols[symbol], addend)
-                for offset, kind, symbol, addend in _RELOCATION.iter_unpack(section.data)
-            ]
-    return found
+    return [
+        Relocation(section.info, offset, kind, symbols[symbol], addend)
+        for section in sections
+        if section.type == _RELOCATIONS
+        for offset, kind, symbol, addend in _RELOCATION.iter_unpack(section.data)
+    ]
 
 
 def _text(names: bytes, start: int) -> str:

@@ -22,6 +22,7 @@ read-execute. LLVM links the rest. Measured with llvmlite 0.50 (LLVM 22) on x86-
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import importlib
 import itertools
@@ -30,7 +31,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +48,6 @@ FORK_WAIT_S = 1.0  # os.fork waits this long for a compilation; after that the c
 EXIT_WAIT_S = 5.0  # exit waits this long for a compilation; IR of MAX_IR_BYTES took 1.6 s
 
 CODEGEN_LEVEL = 2
-OPTIMISER_LEVEL = 2
 
 X86_TRIPLE = "x86_64-unknown-linux-gnu"
 _VECTOR_BYTES_BY_LEVEL = {"x86-64": 0, "x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 32}
@@ -97,6 +97,12 @@ class Loaded:
     def __init__(self, addresses: dict[str, int], block: native_code.Block | None = None) -> None:
         self.addresses = addresses
         self._block = block  # unmapped with this object; code linked by LLVM has a finalizer instead
+
+    def function(self, name: str, *arguments: Any) -> Any:
+        """A function, given the types of its arguments as ctypes has them; it keeps the code mapped."""
+        function: Any = ctypes.CFUNCTYPE(None, *arguments)(self.addresses[name])
+        function.loaded = self
+        return function
 
     def __repr__(self) -> str:
         return f"Loaded({', '.join(self.addresses)})"
@@ -155,18 +161,14 @@ def statistics() -> EngineStatistics:
     )
 
 
-def compile_ir(text: str, target: Target, *, optimise: bool = False) -> bytes:
+def compile_ir(text: str, target: Target) -> bytes:
     """Compile to code for `load` or a cache: a block, or object code if it cannot be laid out as a block."""
-    object_code = compile_object(text, target, optimise=optimise)
+    object_code = compile_object(text, target)
     return flat.flatten(object_code) or object_code
 
 
-def compile_object(text: str, target: Target, *, optimise: bool = False) -> bytes:
-    """Object code in ELF.
-
-    `optimise` runs the O2 pipeline, which pays off for loops over scalars, because it vectorises them. For
-    shuffles it takes 2 to 3 times as long, and the code is no faster.
-    """
+def compile_object(text: str, target: Target) -> bytes:
+    """Object code in ELF. No optimiser runs: it took 2 to 3 times as long, and shuffles got no faster."""
     if len(text) > MAX_IR_BYTES:
         msg = f"Expected at most {MAX_IR_BYTES} bytes of IR, got {len(text)}"
         raise CompileError(msg)
@@ -174,7 +176,7 @@ def compile_object(text: str, target: Target, *, optimise: bool = False) -> byte
         msg = "Expected IR of ASCII characters without NUL"
         raise CompileError(msg)
     with _compiler() as llvm:
-        object_code = _limited(_object_code(llvm, text, target, optimise=optimise))
+        object_code = _limited(_object_code(llvm, text, target))
         _count("compiled")
         return object_code
 
@@ -235,7 +237,7 @@ def _limited(object_code: bytes) -> bytes:
     return object_code
 
 
-def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> bytes:
+def _object_code(llvm: Any, text: str, target: Target) -> bytes:
     # A separate context, because the global one would keep the types and constants of all IR.
     with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         if module.triple not in ("", target.triple):
@@ -245,8 +247,6 @@ def _object_code(llvm: Any, text: str, target: Target, *, optimise: bool) -> byt
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
-        if optimise:
-            _optimise(llvm, module, machine)
         code: bytes = machine.emit_object(module)
         return code
 
@@ -260,23 +260,6 @@ def _machine(target: Target) -> Any:
     return _llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=CODEGEN_LEVEL, reloc="pic", codemodel="small"
     )
-
-
-def _optimise(llvm: Any, module: Any, machine: Any) -> None:
-    with ExitStack() as stack:
-        options = stack.enter_context(llvm.create_pipeline_tuning_options(OPTIMISER_LEVEL))
-        options.loop_vectorization = options.slp_vectorization = True
-        builder = stack.enter_context(llvm.create_pass_builder(machine, options))
-        passes = builder.getModulePassManager()
-        stack.callback(_dispose_passes, llvm, passes)
-        passes.run(module, builder)
-
-
-def _dispose_passes(llvm: Any, passes: Any) -> None:
-    """Free a pass manager; its own close() calls the empty _dispose of another base, and leaks 57 KB."""
-    if not passes.closed:
-        llvm.newpassmanagers.NewPassManager._dispose(passes)
-        passes.detach()
 
 
 def _linker_with_room(llvm: Any) -> Any:

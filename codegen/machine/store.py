@@ -1,7 +1,8 @@
-"""Gets machine code from the cache on disk, or compiles it and stores it there."""
+"""Loads machine code from the cache on disk, or compiles it and stores it there."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import secrets
@@ -9,45 +10,41 @@ import sys
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
 
 from echo_core._c import code as native_code
 from echo_core.codegen.machine import cache, engine
+from echo_core.codegen.machine.engine import Loaded
 from echo_core.errors import CompileError
 
-T = TypeVar("T")
 
-
-def use_code(name: str, identity: bytes | str, text: Callable[[], str], use: Callable[[bytes], T]) -> T:
-    """Call `use` with the machine code of an IR text for this machine, and return its result.
+def load_code(name: str, identity: bytes | str, text: Callable[[], str], names: Iterable[str]) -> Loaded:
+    """The functions `names` of an IR text, compiled for this machine.
 
     `identity` must determine the text completely, so that the cache can be searched without generating the
     text; `name` separates different kinds of code. CompileError if the compiler refuses the text. New code is
-    used before it is stored, because writing to disk may take longer than compiling.
+    loaded before it is stored, and a cached entry that cannot be loaded is replaced.
     """
-    found = use_cached(name, identity, use)
+    found = load_cached(name, identity, names)
     if found is not None:
         return found
     code = engine.compile_ir(text(), engine.native_target())
-    used = use(code)
+    loaded = engine.load(code, names)
     cache.default_cache().put(_key(name, identity), code)
-    return used
+    return loaded
 
 
-def use_cached(
-    name: str, identity: bytes | str, use: Callable[[bytes], T], *, at_once: bool = False
-) -> T | None:
-    """The same with cached code only; None if there is none, or if it cannot be loaded.
+def load_cached(
+    name: str, identity: bytes | str, names: Iterable[str], *, at_once: bool = False
+) -> Loaded | None:
+    """The same from the cache only; None if there is none, or if it cannot be loaded.
 
-    With `at_once`, code is not used if loading it would import LLVM.
+    With `at_once`, code is not loaded if that would import LLVM.
     """
-    try:
+    with contextlib.suppress(CompileError):
         code = cache.default_cache().get(_key(name, identity))
-        if code is None or (at_once and not engine.is_loaded_at_once(code)):
-            return None
-        return use(code)
-    except CompileError:
-        return None  # the caller compiles again, and replaces the entry
+        if code is not None and not (at_once and not engine.is_loaded_at_once(code)):
+            return engine.load(code, names)
+    return None
 
 
 def _key(name: str, identity: bytes | str) -> bytes:

@@ -83,8 +83,6 @@ static PyMethodDef module_methods[] = {
      PyDoc_STR("base_type(base, basicsize, /)\n--\n\nA type like base whose instances are so large.")},
     {"plain_type", echo_record_plain_type, METH_VARARGS,
      PyDoc_STR("plain_type(name, bases, /)\n--\n\nAn empty class whose instances the GC does not know.")},
-    {"holds_at", echo_record_holds_at, METH_VARARGS,
-     PyDoc_STR("holds_at(object, offset, value, /)\n--\n\nWhether the slot at offset refers to value.")},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -34,4 +34,5 @@ extern PyType_Spec echo_routine_spec;
 /* records/classes.c: functions of the module. */
 PyObject *echo_record_base_type(PyObject *module, PyObject *args);
 PyObject *echo_record_plain_type(PyObject *module, PyObject *args);
-PyObject *echo_record_holds_at(PyObject *module, PyObject *args);
+
+#endif

@@ -172,25 +172,17 @@ def test_code_is_made_a_block() -> None:
     assert compile_object(ADD, native_target()).startswith(b"\x7fELF")
 
 
-@pytest.mark.parametrize("optimise", [False, True])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_optimised_code_does_the_same(name: str, optimise: bool) -> None:
-    """The optimiser changes no result."""
-    loaded = load(compile_ir(CORPUS, native_target(), optimise=optimise), [name])
+def test_compiled_code_does_what_its_text_says(name: str) -> None:
+    """Each function of the corpus."""
+    loaded = load(compile_ir(CORPUS, native_target()), [name])
     assert converted(loaded.addresses[name], GIVEN) == EXPECTED[name]
-
-
-def test_optimiser_is_off_unless_asked_for() -> None:
-    """Both ways of compilation are there, and differ."""
-    target = native_target()
-    assert compile_ir(CORPUS, target) != compile_ir(CORPUS, target, optimise=True)
 
 
 COMPILE_FOR_LEVEL = """
 import sys
 from echo_core.codegen.machine.engine import compile_ir, level_target
-for optimise in (False, True):
-    print(compile_ir(sys.argv[2], level_target(sys.argv[1]), optimise=optimise).hex())
+print(compile_ir(sys.argv[2], level_target(sys.argv[1])).hex())
 """
 
 
@@ -198,13 +190,11 @@ for optimise in (False, True):
 @pytest.mark.parametrize("level", LEVELS)
 def test_corpus_compiles_for_each_level_and_runs_where_it_can(level: str) -> None:
     """No level meets a fatal error of LLVM, which would abort the process that compiles."""
-    objects = [bytes.fromhex(line) for line in python(COMPILE_FOR_LEVEL, level, CORPUS).split()]
-    assert len(objects) == 2
+    object_code = bytes.fromhex(python(COMPILE_FOR_LEVEL, level, CORPUS))
     if not set(FEATURES_BY_LEVEL[level]) <= set(native_target().features.split(",")):
         pytest.skip("compiled; this CPU cannot run it")
-    for object_code in objects:
-        loaded = load(object_code, EXPECTED)
-        assert {name: converted(loaded.addresses[name], GIVEN) for name in EXPECTED} == EXPECTED
+    loaded = load(object_code, EXPECTED)
+    assert {name: converted(loaded.addresses[name], GIVEN) for name in EXPECTED} == EXPECTED
 
 
 @pytest.mark.parametrize(
@@ -544,7 +534,7 @@ started = threading.Event()
 def compile_on():
     while True:
         started.set()
-        compile_ir(text, target, optimise=True)
+        compile_ir(text, target)
 
 threading.Thread(target=compile_on, daemon=True).start()
 started.wait()

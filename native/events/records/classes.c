@@ -48,19 +48,3 @@ PyObject *echo_record_plain_type(PyObject *module, PyObject *args)
         return NULL;
     return PyType_FromSpecWithBases(&spec, bases);
 }
-
-/* Whether a slot of Python's is where we take it to be. */
-PyObject *echo_record_holds_at(PyObject *module, PyObject *args)
-{
-    PyObject *object, *value, *type;
-    Py_ssize_t offset;
-
-    (void)module;
-    if (!PyArg_ParseTuple(args, "OnO:holds_at", &object, &offset, &value))
-        return NULL;
-    type = (PyObject *)Py_TYPE(object);
-    if (!is_offset(offset, 0) ||
-        offset + (Py_ssize_t)sizeof value > size_attribute(type, "__basicsize__"))
-        return PyErr_Format(PyExc_ValueError, "Expected an offset within the object, got %zd", offset);
-    return PyBool_FromLong(*slot_at(object, offset) == value);
-}
