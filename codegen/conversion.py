@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -97,7 +98,7 @@ class Conversion:
     def interpret(self, source: Buffer, target: Buffer | None = None) -> bytes | int:
         """What compiled code does, slowly, and with words for what is wrong."""
         if self._is_waiting:  # the queue was full: perhaps it no longer is
-            self._is_waiting = not background.submit(self._compile_quietly)
+            self._is_waiting = not background.submit(partial(unless_refused, self.compile))
         data = bytes(flat(source))
         if self.is_fixed:
             size = self.sender.size_bytes
@@ -128,7 +129,7 @@ class Conversion:
     def start(self) -> None:
         """Has it compiled some time later. Cached code is taken at once, unless that would import LLVM."""
         if not self._load_cached():
-            self._is_waiting = not background.submit(self._compile_quietly)
+            self._is_waiting = not background.submit(partial(unless_refused, self.compile))
 
     def compile(self) -> engine.Loaded:
         """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
@@ -136,19 +137,13 @@ class Conversion:
         self._install(loaded)
         return loaded
 
-    def _compile_quietly(self) -> None:
-        """What the compiler refuses stays with the interpreter."""
-        with contextlib.suppress(CompileError):
-            self.compile()
-
     def loaded(self) -> engine.Loaded:
         """The compiled code, from the cache or anew."""
         return load_code("conversion", self._identity(), self.ir, self._names)
 
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
-        machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
-        return emit(self.plan, self.verification, machine, is_many=self.is_fixed)
+        return emit(self.plan, self.verification, native_machine(), is_many=self.is_fixed)
 
     def _load_cached(self) -> bool:
         loaded = load_cached("conversion", self._identity(), self._names, at_once=True)
@@ -159,7 +154,7 @@ class Conversion:
     def _identity(self) -> bytes:
         """What the code depends on besides the machine; tokens, for a plan is all in two formats."""
         lossy = b"\1" if self.lossy else b"\0"
-        return self.sender.token + self.receiver.token + lossy + generator_version()
+        return self.sender.token + self.receiver.token + lossy + GENERATOR_VERSION
 
     def _install(self, loaded: engine.Loaded) -> None:
         if self.is_fixed:
@@ -171,6 +166,25 @@ class Conversion:
             self.routine.install_variable(**loaded.addresses, keep_alive=loaded)
 
 
+def native_machine() -> Machine:
+    """This machine, as code is emitted for it."""
+    return Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
+
+
+def have_done(job: Callable[[], object], tier: Tier) -> None:
+    """Has code compiled: now, or in the background, where whoever does without it goes on."""
+    if tier == "compiled":
+        job()
+    elif tier == "auto":
+        background.submit(partial(unless_refused, job))
+
+
+def unless_refused(job: Callable[[], object]) -> None:
+    """What the compiler refuses stays as it is."""
+    with contextlib.suppress(CompileError):
+        job()
+
+
 def check_tier(tier: Tier) -> None:
     """A tier that is none would be taken for another."""
     if tier not in get_args(Tier):
@@ -178,12 +192,8 @@ def check_tier(tier: Tier) -> None:
         raise FormatError(msg)
 
 
-def generator_version() -> bytes:
-    """A hash of the modules that make code, as they were when this process imported them."""
-    return _VERSION
-
-
-_VERSION = version_of(_GENERATOR)
+# A hash of the modules that make code, as they were when this process imported them.
+GENERATOR_VERSION = version_of(_GENERATOR)
 
 
 def flat(source: Buffer) -> memoryview:

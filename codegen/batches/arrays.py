@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from ctypes import c_uint64, c_void_p
 from functools import partial
@@ -11,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
-from echo_core.codegen.conversion import Buffer, Conversion, Tier, flat
+from echo_core.codegen.conversion import Buffer, Conversion, Tier, flat, native_machine, unless_refused
 from echo_core.codegen.emit.emitter import emit_streamed
-from echo_core.codegen.emit.moves import Machine
-from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine import background
 from echo_core.codegen.machine.store import load_code
 from echo_core.codegen.plain.records import as_array
-from echo_core.errors import CompileError, EncodeError, EncodeTypeError, FormatError, WireError
-from echo_core.formats.abi import NATIVE
+from echo_core.errors import EncodeError, EncodeTypeError, FormatError, WireError
 from echo_core.formats.compare import Report, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
@@ -123,19 +120,18 @@ class Stream:
         return True
 
     def _begin(self) -> None:
+        compile_ = partial(unless_refused, self._compile)
         if self._is_urgent:
             self._is_waiting = False
-            self._compile()
+            compile_()
         else:
-            self._is_waiting = not background.submit(self._compile)
+            self._is_waiting = not background.submit(compile_)
 
     def _compile(self) -> None:
-        with contextlib.suppress(CompileError):
-            machine = Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
-            text = emit_streamed(self._conversion.plan, machine)
-            if text is not None:
-                loaded = load_code("stream", text, lambda: text, ["stream_many"])
-                self._code = loaded.function("stream_many", c_void_p, c_void_p, c_uint64)
+        text = emit_streamed(self._conversion.plan, native_machine())
+        if text is not None:
+            loaded = load_code("stream", text, lambda: text, ["stream_many"])
+            self._code = loaded.function("stream_many", c_void_p, c_void_p, c_uint64)
 
 
 def _demand_fixed(sender: Format) -> None:

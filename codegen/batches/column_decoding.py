@@ -10,9 +10,9 @@ import numpy as np
 
 from echo_core.codegen.batches.arrays import Array_, ArrayDecoder, records_decoder
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
-from echo_core.codegen.conversion import Buffer, Tier, check_tier, generator_version
+from echo_core.codegen.conversion import GENERATOR_VERSION, Buffer, Tier, check_tier, have_done
 from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
-from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine import engine
 from echo_core.codegen.machine.store import load_code
 from echo_core.errors import FormatError
 from echo_core.formats.declare import format_of
@@ -53,10 +53,7 @@ def column_decoder(
     """
     check_tier(tier)
     columns = ColumnDecoder(format_of(cls), records_decoder(cls, sender, lossy=lossy, tier=tier))
-    if tier == "compiled":
-        columns.compile()
-    elif tier == "auto":
-        background.submit(columns.compile)
+    have_done(columns.compile, tier)
     return columns
 
 
@@ -132,7 +129,7 @@ class ColumnDecoder:
         def text() -> str:
             return emit(columns, size, by_vectors=engine.native_target().vector_bytes >= 32)
 
-        identity = repr((columns, size)).encode() + generator_version()
+        identity = repr((columns, size)).encode() + GENERATOR_VERSION
         loaded = load_code("columns", identity, text, ["columns"])
         self._code = loaded.function("columns", c_void_p, c_void_p, c_uint64, c_uint64)
 

@@ -6,7 +6,6 @@ background, kept on disk and put in front. What neither handles goes to the gene
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from echo_core._c import events
-from echo_core.codegen.conversion import Conversion, Tier, check_tier
+from echo_core.codegen.conversion import Conversion, Tier, check_tier, have_done
 from echo_core.codegen.events import record_types
 from echo_core.codegen.events.class_code import code_of, shape_of, use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
-from echo_core.codegen.machine import background
 from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import CompileError, IncompatibleError
 
@@ -103,11 +101,11 @@ class _PlainEvents:
         _demand_own_layout(generic)
         walker = _walker(generic)
         if not generic.format.is_fixed:
-            _have_done(partial(use_inner_codes, walker.value), self.tier)
+            have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"encode": walker.encode}
         codec = events.ClassCodec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
         if shape_of(generic.receiver.record) is not None:
-            _have_done(partial(_install_encode, codec, generic.cls), self.tier)
+            have_done(partial(_install_encode, codec, generic.cls), self.tier)
         return {"encode": codec.encode, "encode_many": codec.encode_many}
 
     def decoding(self) -> dict[str, Any]:
@@ -120,11 +118,11 @@ class _PlainEvents:
         if conversion is not None and not has_code:
             conversion.begin(self.tier)
         if not is_fixed:
-            _have_done(partial(use_inner_codes, walker.value), self.tier)
+            have_done(partial(use_inner_codes, walker.value), self.tier)
             return {"decode": walker.decode}
         codec = events.ClassCodec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
         if has_code:
-            _have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
+            have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
         return {"decode": codec.decode, "decode_many": codec.decode_many}
 
 
@@ -152,7 +150,7 @@ class _NativeEvents:
         if generic.report.is_same:
             decoder.install_copy()
         else:
-            _have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
+            have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
         return {"decode": decoder.decode, "decode_many": decoder.decode_many}
 
     def _holding(self) -> Callable[[Data], Any]:
@@ -167,19 +165,6 @@ class _NativeEvents:
 def _install_conversion(decoder: events.Decoder, conversion: Conversion) -> None:
     loaded = conversion.loaded()
     decoder.install_fixed(loaded.addresses["convert_many"], conversion.sender.size_bytes, loaded)
-
-
-def _have_done(job: Callable[[], object], tier: Tier) -> None:
-    if tier == "compiled":
-        job()
-    else:
-        background.submit(partial(_unless_refused, job))
-
-
-def _unless_refused(job: Callable[[], object]) -> None:
-    """What the compiler refuses stays with the generic codec."""
-    with contextlib.suppress(CompileError):
-        job()
 
 
 def _install_encode(codec: events.ClassCodec, cls: type[Any]) -> None:

@@ -165,27 +165,22 @@ def _part_form(field: Field, layout: Layout, path: str) -> Form:
     letter = "o"
     if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
         letter = "t" if isinstance(type_, Text) else "y"
-    slow = partial(_read_view if is_view else _read_any, field, layout, path), partial(_check, type_, path)
+    slow = (
+        partial(_read_view if is_view else _read_any, field, layout, path),
+        partial(plain_of, type_, path=path),
+    )
     read_part, check = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
     if isinstance(type_, Sequence) and is_numeric(type_.element):
         check = partial(_check_array, type_, path)
     return Form(letter, is_shared and not is_view, read_part, check)
 
 
-def _check(type_: Type, path: str, value: Any) -> object:
-    """Raises for a value that cannot be encoded."""
-    return plain_of(type_, value, path)
-
-
 def _is_view(type_: Type) -> bool:
     """Whether the value can be a view of the received bytes; not bools, as a sender's true may be above 1."""
-    if not isinstance(type_, Sequence) or sequence_container(type_) is not np.ndarray:
+    if not isinstance(type_, Sequence) or has_parts(type_.element):
         return False
-    if has_parts(type_.element):
-        return False
-    if isinstance(type_.element, Scalar) and type_.element.kind is Kind.BOOL:
-        return False
-    return is_numeric(type_.element) or isinstance(type_.element, Record)
+    is_array = sequence_container(type_) is np.ndarray
+    return is_array and (isinstance(type_.element, Record) or value_trees.takes_any_bytes(type_.element))
 
 
 def _is_immutable(type_: Type) -> bool:

@@ -32,7 +32,7 @@ from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import runs_post_init
 from echo_core.formats.declare import format_of
 from echo_core.formats.layout import Layout
-from echo_core.formats.types import Record, has_parts, round_up
+from echo_core.formats.types import Field, Record, has_parts, round_up
 
 _POINTER = struct.calcsize("P")
 _SHAPE = "__echo_shape__"
@@ -203,7 +203,7 @@ def _equip(made: type[Any], plan: _Plan) -> None:
     exposed = any(form.letter == "w" and form.is_shared for form in plan.forms.values())
     checks = checks_of(record) or ()
     shape = events.Shape(plan.record_at, record.size, plan.source, state, checks, kept, exposed)
-    fields = {field.name: _descriptor(shape, plan, field.name) for field in record.fields}
+    fields = {field.name: _descriptor(shape, plan, field) for field in record.fields}
     shape.bind(made, fields)
     for name, field in fields.items():
         type.__setattr__(made, name, field)
@@ -213,11 +213,9 @@ def _equip(made: type[Any], plan: _Plan) -> None:
     type.__setattr__(made, _SHAPE, shape)
 
 
-def _descriptor(shape: events.Shape, plan: _Plan, name: str) -> events.FieldDescriptor:
-    (field,) = (field for field in plan.layout.record.fields if field.name == name)
-    form = plan.forms[name]
+def _descriptor(shape: events.Shape, plan: _Plan, field: Field) -> events.FieldDescriptor:
+    form = plan.forms[field.name]
     nested = _nested_shape(field.type) if form.letter == "k" else None
-    slot = plan.slots.get(name, 0)
     read = form.read
     if nested is not None and nested.owner is not None:
         decoder = own_decoder(nested.owner)
@@ -225,11 +223,11 @@ def _descriptor(shape: events.Shape, plan: _Plan, name: str) -> events.FieldDesc
         read = decoder.decode
     return events.FieldDescriptor(
         shape,
-        name,
+        field.name,
         form.letter,
         field.offset,
         field.type.size,
-        slot,
+        plan.slots.get(field.name, 0),
         form.is_shared,
         read,
         form.write,

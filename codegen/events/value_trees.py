@@ -231,10 +231,11 @@ def _places(cls: type[Any], record: Record) -> dict[str, tuple[int, int]]:
 def _native_place(descriptor: events.FieldDescriptor, type_: Type) -> tuple[int, int]:
     """Bytes are copied instead of encoding the value, but for slots and what a view may have changed."""
     is_part = descriptor.form in "tyo"
-    is_free = descriptor.form == "w" and not _takes_any_bytes(type_)
+    is_free = descriptor.form == "w" and not takes_any_bytes(type_)
     return descriptor.slot, 0 if is_part or is_free else descriptor.at
 
 
-def _takes_any_bytes(type_: Type) -> bool:
+def takes_any_bytes(type_: Type) -> bool:
+    """Whether the value is a number, or an array of numbers, whatever its bytes are; a bool is 0 or 1."""
     element = type_.element if isinstance(type_, StaticArray) else type_
     return isinstance(element, Scalar) and is_numeric(element) and element.kind is not Kind.BOOL

@@ -64,15 +64,6 @@ class CacheStatistics:
     failed: int = 0  # puts that failed because of the disk, permissions or a limit
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A file in the folder, for eviction."""
-
-    used_ns: int
-    name: str
-    size: int
-
-
 class _UntrustedError(Exception):
     """A folder or file that another user could have written, or that is no valid entry."""
 
@@ -115,7 +106,7 @@ class Cache:
         found = None
         try:
             if self.folder is not None:
-                with _opened_folder(self.folder) as folder:
+                with _opened(self.folder) as folder:
                     found = _read(folder, key, self._now_ns())
         except FileNotFoundError:
             pass
@@ -135,7 +126,7 @@ class Cache:
             return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _opened_folder(self.folder) as folder:
+            with _opened(self.folder) as folder:
                 _write(folder, key.hex(), entry, self._now_ns())
                 self._count("written")
                 self._keep_within_limit(folder, len(entry))
@@ -154,17 +145,17 @@ class Cache:
         if self._unscanned_bytes * SCANS_PER_LIMIT < self.limit_bytes:
             return
         self._unscanned_bytes = 0
-        entries = sorted(_entries(folder), key=lambda entry: (entry.used_ns, entry.name))
-        total = sum(_price(entry.size) for entry in entries)
+        entries = sorted(_entries(folder))
+        total = sum(price for _, _, price in entries)
         if total <= self.limit_bytes:
             return
-        for entry in entries[:-1]:  # never the newest: it was just written
+        for _, name, price in entries[:-1]:  # never the newest: it was just written
             if total * 16 <= self.limit_bytes * KEPT_SIXTEENTHS:
                 return
             with suppress(FileNotFoundError):  # evicted by another process
-                os.unlink(entry.name, dir_fd=folder)
+                os.unlink(name, dir_fd=folder)
                 self._count("evicted")
-            total -= _price(entry.size)
+            total -= price
 
     def _count(self, what: str) -> None:
         with locks.Held(_lock):
@@ -177,29 +168,19 @@ def _check_key(key: bytes) -> None:
         raise EchoError(msg, hint="make it with key_of")
 
 
-def _digest(code: bytes) -> bytes:
-    return blake2b(code, digest_size=32).digest()
-
-
 def _price(size: int) -> int:
     return max(1, -(-size // BLOCK_BYTES)) * BLOCK_BYTES
 
 
 def _entry(key: bytes, code: bytes) -> bytes:
-    return _HEADER.pack(_MAGIC, _VERSION, key, len(code), _digest(code)) + code
+    digest = blake2b(code, digest_size=32).digest()
+    return _HEADER.pack(_MAGIC, _VERSION, key, len(code), digest) + code
 
 
 @contextmanager
-def _opened_folder(path: Path) -> Generator[int]:
-    with _opened(path, os.O_DIRECTORY, stat.S_ISDIR, None) as folder:
-        yield folder
-
-
-@contextmanager
-def _opened(
-    path: Path | str, flags: int, is_kind: Callable[[int], bool], folder: int | None
-) -> Generator[int]:
-    """Open a file or folder that only this user can write."""
+def _opened(path: Path | str, folder: int | None = None) -> Generator[int]:
+    """Open a folder that only this user can write, or such a file in it."""
+    flags, is_kind = (os.O_DIRECTORY, stat.S_ISDIR) if folder is None else (0, stat.S_ISREG)
     descriptor = os.open(path, os.O_RDONLY | _OPEN | flags, dir_fd=folder)
     try:
         status = os.fstat(descriptor)
@@ -211,7 +192,7 @@ def _opened(
 
 
 def _read(folder: int, key: bytes, now_ns: int) -> bytes:
-    with _opened(key.hex(), 0, stat.S_ISREG, folder) as descriptor:
+    with _opened(key.hex(), folder) as descriptor:
         size = os.fstat(descriptor).st_size
         if size > MAX_ENTRY_BYTES:  # the size is asked for, as room for the largest entry would cost more
             raise _UntrustedError
@@ -241,13 +222,14 @@ def _write(folder: int, name: str, entry: bytes, now_ns: int) -> None:
         raise
 
 
-def _entries(folder: int) -> Iterator[_Entry]:
+def _entries(folder: int) -> Iterator[tuple[int, str, int]]:
+    """When each file was last used, its name and what it takes on disk."""
     with os.scandir(folder) as files:
         for file in files:
             with suppress(FileNotFoundError):
                 status = file.stat(follow_symlinks=False)
                 if not stat.S_ISDIR(status.st_mode):
-                    yield _Entry(status.st_mtime_ns, file.name, status.st_size)
+                    yield status.st_mtime_ns, file.name, _price(status.st_size)
 
 
 def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:

@@ -49,7 +49,6 @@ EXIT_WAIT_S = 5.0  # exit waits this long for a compilation; IR of MAX_IR_BYTES 
 
 CODEGEN_LEVEL = 2
 
-X86_TRIPLE = "x86_64-unknown-linux-gnu"
 _VECTOR_BYTES_BY_LEVEL = {"x86-64": 0, "x86-64-v2": 16, "x86-64-v3": 32, "x86-64-v4": 32}
 _VECTOR_BYTES_BY_FEATURE = {"+avx512vbmi": 64, "+avx2": 32, "+ssse3": 16}  # the widest first
 
@@ -130,15 +129,6 @@ def native_target() -> Target:
 def _native_target() -> Target:
     features = _llvm.get_host_cpu_features().flatten()
     return Target(_llvm.get_process_triple(), _llvm.get_host_cpu_name(), features)
-
-
-def level_target(level: str) -> Target:
-    """A level of the x86-64 ABI: "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4"."""
-    if level not in _VECTOR_BYTES_BY_LEVEL:
-        msg = f"Expected one of {', '.join(_VECTOR_BYTES_BY_LEVEL)}, got {level!r}"
-        raise CompileError(msg)
-    here = native_target().triple
-    return Target(here if here.startswith("x86_64-") else X86_TRIPLE, level, "")
 
 
 def compiler_version() -> str:

@@ -48,7 +48,7 @@ def levels() -> tuple[Level, ...]:
     if native.triple.startswith("x86_64"):
         known = native.features.split(",")
         plain = [
-            Level(name, engine.level_target(name), size)
+            Level(name, Target(native.triple, name, ""), size)
             for name, size in _LEVELS
             if not _FEATURES_BY_LEVEL[name] or _FEATURES_BY_LEVEL[name] in known
         ]

@@ -25,7 +25,6 @@ from echo_core.codegen.machine.engine import (
     compile_ir,
     compile_object,
     compiler_version,
-    level_target,
     load,
     native_target,
     statistics,
@@ -181,8 +180,8 @@ def test_compiled_code_does_what_its_text_says(name: str) -> None:
 
 COMPILE_FOR_LEVEL = """
 import sys
-from echo_core.codegen.machine.engine import compile_ir, level_target
-print(compile_ir(sys.argv[2], level_target(sys.argv[1])).hex())
+from echo_core.codegen.machine.engine import Target, compile_ir, native_target
+print(compile_ir(sys.argv[2], Target(native_target().triple, sys.argv[1], "")).hex())
 """
 
 
@@ -227,12 +226,6 @@ def test_native_target_is_this_machine() -> None:
 def test_version_names_llvm() -> None:
     """Keys of cached objects can tell one LLVM from another."""
     assert "LLVM " in compiler_version()
-
-
-def test_unknown_level_is_refused() -> None:
-    """The message lists the levels there are."""
-    with pytest.raises(CompileError, match="x86-64-v3"):
-        level_target("x86-64-v9")
 
 
 @pytest.mark.parametrize(
