@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-void echo_raise(const char *error, const char *format, ...)
+int echo_raise(const char *error, const char *format, ...)
 {
     PyObject *errors = PyImport_ImportModule("echo_core.errors");
     PyObject *type = errors != NULL ? PyObject_GetAttrString(errors, error) : NULL;
@@ -15,6 +15,7 @@ void echo_raise(const char *error, const char *format, ...)
     va_end(values);
     Py_XDECREF(type);
     Py_XDECREF(errors);
+    return -1;
 }
 
 PyObject *echo_take_exception(void)

@@ -3,8 +3,8 @@
 
 #include "stable_abi.h"
 
-/* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. GIL. */
-void echo_raise(const char *error, const char *format, ...);
+/* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. -1. GIL. */
+int echo_raise(const char *error, const char *format, ...);
 
 /* The exception that is set, as an object of the caller's, which it is no more. GIL. */
 PyObject *echo_take_exception(void);

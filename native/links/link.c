@@ -5,6 +5,7 @@
 #include "links/errors.h"
 #include "links/state.h"
 
+#include "core/outbox/outgoing.h"
 #include "core/outbox/staging.h"
 
 #include <errno.h>
@@ -17,13 +18,9 @@
 
 int echo_link_check(const struct link *link)
 {
-    if (!has_forked_since(link->forks) && link->wire != NULL)
-        return 0;
     if (has_forked_since(link->forks))
-        echo_raise("ClosedError", "The link belongs to the parent process: open channels anew after a fork");
-    else
-        echo_raise("ClosedError", "The link was abandoned");
-    return -1;
+        return echo_raise("ClosedError", "The link belongs to the parent process: open channels anew after a fork");
+    return link->wire != NULL ? 0 : echo_raise("ClosedError", "The link was abandoned");
 }
 
 void echo_link_raise_end(struct link *link)
@@ -85,42 +82,44 @@ void echo_link_end(struct link *link, enum end end)
 
 /* --- sending --- */
 
-int echo_frame_check(uint32_t stream, Py_ssize_t size)
+/* 0; -1 with an exception: no frame is so. */
+static int check_frame(uint32_t kind, Py_ssize_t size)
 {
-    if (stream != 0 && size <= INT32_MAX)
-        return 0;
-    if (stream == 0)
+    if (kind == 0) {
         PyErr_SetString(PyExc_ValueError, "Expected a kind from 1 on, got 0");
-    else
-        echo_raise("FormatError", "Expected at most %d bytes in one frame, got %zd", INT32_MAX, size);
-    return -1;
+        return -1;
+    }
+    if (size > INT32_MAX)
+        return echo_raise("FormatError", "Expected at most %d bytes in one frame, got %zd", INT32_MAX, size);
+    return 0;
+}
+
+PyObject *echo_link_send(struct link *link, struct outgoing *outgoing, PyObject *args)
+{
+    struct frame frame;
+    unsigned int kind;
+    Py_buffer payload;
+    int status = -1;
+
+    if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
+        return NULL;
+    frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
+    if (check_frame(kind, payload.len) == 0) {
+        submission_begin();
+        outbox_lock(&link->outbox);
+        status =
+            outgoing != NULL ? echo_outgoing_control(outgoing, &frame) : echo_outbox_control(&link->outbox, &frame);
+        echo_outbox_unlock(&link->outbox);
+        if (status != 0)
+            echo_link_raise_end(link);
+    }
+    PyBuffer_Release(&payload);
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *link_send(PyObject *self, PyObject *args)
 {
-    struct link *link = link_of(self);
-    struct frame frame;
-    unsigned int kind;
-    Py_buffer payload;
-    int status;
-
-    if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
-        return NULL;
-    if (echo_frame_check(kind, payload.len) != 0) {
-        PyBuffer_Release(&payload);
-        return NULL;
-    }
-    frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
-    submission_begin();
-    outbox_lock(&link->outbox);
-    status = echo_outbox_control(&link->outbox, &frame);
-    echo_outbox_unlock(&link->outbox);
-    PyBuffer_Release(&payload);
-    if (status != 0) {
-        echo_link_raise_end(link);
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return echo_link_send(link_of(self), NULL, args);
 }
 DEFINE_ENTRY_THAT_ACTS(link_send, link_of(self))
 
@@ -203,9 +202,8 @@ static int check_stream(unsigned int stream)
 {
     if (stream >= FIRST_STREAM && stream - FIRST_STREAM < MAX_STREAMS)
         return 0;
-    echo_raise("WireError", "Expected a stream from %d to %d, got %u", FIRST_STREAM, FIRST_STREAM + MAX_STREAMS - 1,
-               stream);
-    return -1;
+    return echo_raise("WireError", "Expected a stream from %d to %d, got %u", FIRST_STREAM,
+                      FIRST_STREAM + MAX_STREAMS - 1, stream);
 }
 
 static PyObject *link_bind(PyObject *self, PyObject *args)

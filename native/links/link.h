@@ -60,9 +60,6 @@ static inline struct link *link_of(PyObject *object)
 /* 0; -1 with ClosedError: it belongs to the parent process, or was abandoned. */
 int echo_link_check(const struct link *link);
 
-/* 0; -1 with an exception: no frame is so. */
-int echo_frame_check(uint32_t stream, Py_ssize_t size);
-
 /* LinkError or ClosedError for the end of the outbox. Not locked. GIL. */
 void echo_link_raise_end(struct link *link);
 
@@ -71,6 +68,11 @@ void echo_link_end_outbox(struct link *link, enum end end);
 
 /* No more is received or sent; both sides' threads notice. GIL; may run any code. */
 void echo_link_end(struct link *link, enum end end);
+
+struct outgoing;
+
+/* send(kind, payload): a control frame of the link, or of one of its streams; NULL: the link's own. GIL. */
+PyObject *echo_link_send(struct link *link, struct outgoing *outgoing, PyObject *args);
 
 /* For the type. */
 extern PyMethodDef echo_link_methods[];

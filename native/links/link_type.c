@@ -34,11 +34,6 @@ static PyObject *link_get_is_open(PyObject *self, void *Py_UNUSED(ignored))
     return PyBool_FromLong(is_open);
 }
 
-static PyObject *link_get_reads(PyObject *self, void *Py_UNUSED(ignored))
-{
-    return PyLong_FromUnsignedLongLong(atomic_load(&link_of(self)->reads));
-}
-
 /* --- the host of its outbox: Python, whose lock is the GIL --- */
 
 static void *pause_python(void)
@@ -140,20 +135,18 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)link;
 }
 
+static const Py_ssize_t link_owned[] = {offsetof(struct link, control), offsetof(struct link, pool),
+                                        offsetof(struct link, mapping), offsetof(struct link, failure), 0};
+
 static int link_traverse(PyObject *self, visitproc visit, void *arg)
 {
     struct link *link = link_of(self);
 
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(link->control);
-    Py_VISIT(link->pool);
-    Py_VISIT(link->mapping);
-    Py_VISIT(link->failure);
     for (size_t i = 0; i < link->incoming_count; i++)
         Py_VISIT(link->incoming[i]);
     for (Py_ssize_t i = 0; i < link->followers.count; i++)
         Py_VISIT(link->followers.queues[i]);
-    return 0;
+    return visit_owned(self, link_owned, visit, arg);
 }
 
 static int link_clear(PyObject *self)
@@ -200,8 +193,7 @@ static void link_dealloc(PyObject *self)
     free(link->followers.queues);
     for (int i = 0; i < CHUNKS; i++)
         Py_XDECREF((PyObject *)link->intake.chunks[i]);
-    Py_XDECREF(link->pool);
-    Py_XDECREF(link->mapping);
+    clear_owned(self, link_owned);
     free_instance(self);
 }
 
@@ -213,10 +205,11 @@ static PyGetSetDef link_getters[] = {
     {"queued_events", link_queued_events_entry, NULL, PyDoc_STR("Events in the backlogs of its streams."), NULL},
     {"dropped", link_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
     {"writes", link_writes_entry, NULL, PyDoc_STR("Writes to the wire."), NULL},
-    {"reads", link_get_reads, NULL, PyDoc_STR("Reads of the wire that brought something."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMemberDef link_members[] = {
+    {"reads", T_ULONGLONG, offsetof(struct link, reads), READONLY,
+     PyDoc_STR("Reads of the wire that brought something.")},
     {"received_bytes", T_ULONGLONG, offsetof(struct link, received_bytes), READONLY, PyDoc_STR("Bytes read.")},
     {"received_frames", T_ULONGLONG, offsetof(struct link, received_frames), READONLY, PyDoc_STR("Frames handed out.")},
     {NULL, 0, 0, 0, NULL}};

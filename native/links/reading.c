@@ -69,10 +69,8 @@ static int take_gap(const struct link *link, const struct frame *frame)
     struct incoming_stream *incoming;
     uint64_t events;
 
-    if (frame->size != GAP_PAYLOAD_BYTES) {
-        echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
-        return -1;
-    }
+    if (frame->size != GAP_PAYLOAD_BYTES)
+        return echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
     if (incoming_of(link, load_little32(frame->payload), &incoming) != 0)
         return -1;
     if (incoming == NULL)
@@ -96,9 +94,8 @@ static int hand_loan(const struct link *link, uint32_t stream, const struct reco
         return 0;
     if (incoming->record_size != 0 || record->size <= (Py_ssize_t)link->max_payload)
         return echo_incoming_hand(incoming, record, 1, owner, is_led(link));
-    echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
-               (unsigned long)link->max_payload, record->size, (unsigned long)stream);
-    return -1;
+    return echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
+                      (unsigned long)link->max_payload, record->size, (unsigned long)stream);
 }
 
 static int take_loan(const struct link *link, const struct frame *frame)
@@ -108,10 +105,8 @@ static int take_loan(const struct link *link, const struct frame *frame)
     uint32_t stream;
     int status;
 
-    if (link->mapping == NULL) {
-        echo_raise("WireError", "Received a loan, but no memory is shared on this link");
-        return -1;
-    }
+    if (link->mapping == NULL)
+        return echo_raise("WireError", "Received a loan, but no memory is shared on this link");
     if (echo_loan_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
         return -1;
     status = hand_loan(link, stream, &record, owner);

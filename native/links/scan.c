@@ -26,9 +26,8 @@ static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t li
     }
     if (size == 0)
         return at;
-    echo_raise("WireError", "Expected a payload of at most %lu bytes, and a stream, got %lu and %lu",
-               (unsigned long)limit, (unsigned long)frame.size, (unsigned long)frame.stream);
-    return -1;
+    return echo_raise("WireError", "Expected a payload of at most %lu bytes, and a stream, got %lu and %lu",
+                      (unsigned long)limit, (unsigned long)frame.size, (unsigned long)frame.stream);
 }
 
 PyObject *echo_scan(PyObject *Py_UNUSED(module), PyObject *args)

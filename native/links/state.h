@@ -6,8 +6,8 @@
 /* The types that links are made of, each in its own file; the other ones' are in the headers of streams/. Read once
  * per module, and never changed; not const only because Python's API wants it so. */
 extern PyType_Spec echo_link_wire_spec;                         /* wires.c */
-extern PyType_Spec echo_link_socket_wire_spec;                  /* socket_wires.c */
-extern PyType_Spec echo_link_ring_wire_spec;                    /* ring_wires.c */
+extern PyType_Spec echo_link_socket_wire_spec;                  /* wire_types.c */
+extern PyType_Spec echo_link_ring_wire_spec;                    /* wire_types.c */
 extern PyType_Spec echo_link_link_spec;                         /* link_type.c */
 extern PyType_Spec echo_link_chunk_spec;                        /* chunks.c */
 extern PyType_Spec echo_link_pool_spec;                         /* pools.c */

@@ -152,39 +152,23 @@ static PyObject *wire_await_room(PyObject *self, PyObject *args)
     return await_with(self, args, 1);
 }
 
-static PyObject *wire_nudge(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    struct wire *wire = enter(self);
+/* What takes no argument and does not block. */
+#define DEFINE_CALL(operation)                                                                                         \
+    static PyObject *wire_##operation(PyObject *self, PyObject *Py_UNUSED(unused))                                     \
+    {                                                                                                                  \
+        struct wire *wire = enter(self);                                                                               \
+                                                                                                                       \
+        if (wire == NULL)                                                                                              \
+            return NULL;                                                                                               \
+        if (wire->operations->operation != NULL)                                                                       \
+            wire->operations->operation(wire);                                                                         \
+        leave(self);                                                                                                   \
+        Py_RETURN_NONE;                                                                                                \
+    }
 
-    if (wire == NULL)
-        return NULL;
-    wire->operations->nudge(wire);
-    leave(self);
-    Py_RETURN_NONE;
-}
-
-static PyObject *wire_rouse(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    struct wire *wire = enter(self);
-
-    if (wire == NULL)
-        return NULL;
-    if (wire->operations->rouse != NULL)
-        wire->operations->rouse(wire);
-    leave(self);
-    Py_RETURN_NONE;
-}
-
-static PyObject *wire_shut(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    struct wire *wire = enter(self);
-
-    if (wire == NULL)
-        return NULL;
-    wire->operations->shut(wire);
-    leave(self);
-    Py_RETURN_NONE;
-}
+DEFINE_CALL(nudge)
+DEFINE_CALL(rouse)
+DEFINE_CALL(shut)
 
 /* Threads that wait return; the last of them frees. In a forked child there are none. */
 static PyObject *wire_close(PyObject *self, PyObject *Py_UNUSED(unused))

@@ -1,4 +1,4 @@
-/* Wires as Python objects: wires.c has what all of them do, socket_wires.c and ring_wires.c make them. */
+/* Wires as Python objects: wires.c has what all of them do, wire_types.c makes them. */
 #pragma once
 
 #include "types.h"
@@ -22,5 +22,5 @@ struct wire *echo_wire_take(PyObject *object);
 /* For a tp_new: a Wire of that type which owns the wire. NULL with MemoryError, and the wire is freed. GIL. */
 PyObject *echo_wire_object(PyTypeObject *type, struct wire *wire);
 
-/* ring_memory of the module; ring_wires.c. GIL. */
+/* ring_memory of the module; wire_types.c. GIL. */
 PyObject *echo_ring_memory(PyObject *module, PyObject *ring_bytes);

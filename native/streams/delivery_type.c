@@ -20,9 +20,7 @@ static PyObject *delivery_hand(PyObject *self, PyObject *records)
     record.size = PyBytes_Size(bytes);
     status = echo_delivery_hand(self, &record, 1, bytes, 0);
     Py_DECREF(bytes);
-    if (status != 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -33,9 +31,7 @@ static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
 
 static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 {
-    if (echo_delivery_hand_event(self, event, 0) != 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return echo_delivery_hand_event(self, event, 0) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- what counts --- */
@@ -105,42 +101,30 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 
     if (delivery == NULL)
         return NULL;
-    if (take_arguments(delivery, args, kwargs) != 0) {
-        Py_DECREF(delivery);
-        return NULL;
-    }
     delivery->state = state;
-    delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
+    if (take_arguments(delivery, args, kwargs) == 0)
+        delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
+    else
+        Py_CLEAR(delivery);
     return (PyObject *)delivery;
 }
 
+static const Py_ssize_t delivery_owned[] = {
+    offsetof(struct delivery, target),      offsetof(struct delivery, decode),
+    offsetof(struct delivery, dtype),       offsetof(struct delivery, on_error),
+    offsetof(struct delivery, on_refusal),  offsetof(struct delivery, counting[0]),
+    offsetof(struct delivery, counting[1]), 0};
+_Static_assert(COUNTS == 2, "each has its place above");
+
 static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct delivery *delivery = (struct delivery *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(delivery->target);
-    Py_VISIT(delivery->decode);
-    Py_VISIT(delivery->dtype);
-    Py_VISIT(delivery->on_error);
-    Py_VISIT(delivery->on_refusal);
-    for (int i = 0; i < COUNTS; i++)
-        Py_VISIT(delivery->counting[i]);
-    return 0;
+    return visit_owned(self, delivery_owned, visit, arg);
 }
 
 static void delivery_dealloc(PyObject *self)
 {
-    struct delivery *delivery = (struct delivery *)self;
-
     PyObject_GC_UnTrack(self);
-    Py_XDECREF(delivery->target);
-    Py_XDECREF(delivery->decode);
-    Py_XDECREF(delivery->dtype);
-    Py_XDECREF(delivery->on_error);
-    Py_XDECREF(delivery->on_refusal);
-    for (int i = 0; i < COUNTS; i++)
-        Py_XDECREF(delivery->counting[i]);
+    clear_owned(self, delivery_owned);
     free_instance(self);
 }
 

@@ -16,10 +16,8 @@ static int count_records(struct incoming_stream *incoming, const struct record *
         bytes += records[i].size;
         if (size == 0 || records[i].size == size)
             continue;
-        if (records[i].size <= 0 || records[i].size % size != 0) {
-            echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", size, records[i].size);
-            return -1;
-        }
+        if (records[i].size <= 0 || records[i].size % size != 0)
+            return echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", size, records[i].size);
         events += records[i].size / size - 1;
     }
     incoming->sequence += (uint64_t)events;

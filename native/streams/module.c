@@ -4,11 +4,32 @@
  *   Outlet -(encode once)-> OutgoingStream -> Link -> Wire ~~~ Wire -> Link -> IncomingStream -> Delivery -> handler
  *      \-> Delivery (in process)                outbox                  frames                      \-> Queue -> thread
  *
+ * The way of one event, a small record over an idle socket. Each file hands on to the next one, and is not called back
+ * by it; what stands on the right returns first. Not named: functions of the same file that return at once.
+ *
+ *   to send, 12 functions
+ *     streams/outlets.c      echo_outlet_submit, submit_record, encode   events/records/encoder.c: encoder_encode_raw,
+ *                                                                        encode_into
+ *     streams/submissions.c  echo_submission_send
+ *     streams/outgoing.c     echo_outgoing_stream_put
+ *     core/outbox/staging.c  echo_outbox_stage                           core/frames.c: echo_frame_store
+ *     core/outbox/outbox.c   echo_outbox_pump, echo_outbox_write
+ *     core/wires/socket.c    socket_write
+ *
+ *   to receive, 15 functions
+ *     links/leading.c        echo_link_run
+ *     links/reading.c        echo_link_read, read_more,                  core/wires/socket.c: socket_read
+ *                            hand_out, hand_out_run                      core/frames.c: echo_frame_next
+ *     streams/incoming.c     echo_incoming_hand
+ *     streams/deliveries.c   echo_delivery_hand, hand_one,               events/records/decoder.c: decoder_decode_raw,
+ *                            deliver                                     decode_record, decode_one, fill
+ *     then the handler, or a put of streams/queues.c
+ *
  * Three rooms, each of which includes only those below it:
  *
- *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c,
- *             submissions.c), each way out (outgoing.c) and in
- *             (incoming.c), the sinks' deliveries (deliveries.c) and queues (queues.c). Types are in *_type.c
+ *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c, submissions.c), each way
+ *             out (outgoing.c) and in (incoming.c), the sinks' deliveries (deliveries.c) and queues (queues.c). Types
+ *             are in *_type.c
  *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c),
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
@@ -42,34 +63,28 @@ static PyObject *is_dispatching(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 
 /* --- the types --- */
 
-/* A type, and where the module's state keeps it. */
-struct type_entry {
+/* A type, where the module's state keeps it, and whether Wire, which is the first, is its base. */
+static const struct {
     PyType_Spec *spec;
-    size_t place;
+    Py_ssize_t place;
+    int is_wire;
+} types[] = {
+#define TYPE(name, is_wire) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type), is_wire}
+    TYPE(wire, 0),     TYPE(socket_wire, 1), TYPE(ring_wire, 1), TYPE(chunk, 0),   TYPE(link, 0),
+    TYPE(outgoing, 0), TYPE(incoming, 0),    TYPE(delivery, 0),  TYPE(span, 0),    TYPE(queue, 0),
+    TYPE(outlet, 0),   TYPE(pool, 0),        TYPE(block, 0),     TYPE(mapping, 0), TYPE(loan, 0),
+#undef TYPE
 };
 
-#define ENTRY(name) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type)}
-
-static const struct type_entry entries[] = {ENTRY(chunk),    ENTRY(link),  ENTRY(outgoing), ENTRY(incoming),
-                                            ENTRY(delivery), ENTRY(span),  ENTRY(queue),    ENTRY(outlet),
-                                            ENTRY(pool),     ENTRY(block), ENTRY(mapping),  ENTRY(loan)};
-
-/* These have Wire as their base. */
-static const struct type_entry wire_entries[] = {ENTRY(socket_wire), ENTRY(ring_wire)};
-
-#undef ENTRY
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-static int add_types(PyObject *module, const struct type_entry *entries, size_t count, PyTypeObject *base)
+static int add_types(PyObject *module, struct module_state *state)
 {
-    uint8_t *state = PyModule_GetState(module);
-    PyTypeObject **place;
+    PyObject **place;
 
-    for (size_t i = 0; i < count; i++) {
-        place = (PyTypeObject **)(void *)(state + entries[i].place);
-        *place = (PyTypeObject *)PyType_FromModuleAndSpec(module, entries[i].spec, (PyObject *)base);
-        if (*place == NULL || PyModule_AddType(module, *place) != 0)
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        place = slot_at((void *)state, types[i].place);
+        *place =
+            PyType_FromModuleAndSpec(module, types[i].spec, types[i].is_wire ? (PyObject *)state->wire_type : NULL);
+        if (*place == NULL || PyModule_AddType(module, (PyTypeObject *)*place) != 0)
             return -1;
     }
     return 0;
@@ -94,45 +109,7 @@ static int module_exec(PyObject *module)
     echo_forks_watch();
     echo_clock_start();
     state->dtype_word = PyUnicode_InternFromString("dtype");
-    if (state->dtype_word == NULL)
-        return -1;
-    if (add_policies(module) != 0 || add_type(module, &echo_link_wire_spec, &state->wire_type) != 0 ||
-        add_types(module, wire_entries, COUNT_OF(wire_entries), state->wire_type) != 0 ||
-        add_types(module, entries, COUNT_OF(entries), NULL) != 0)
-        return -1;
-    return 0;
-}
-
-/* All members of the state are objects. */
-static PyObject **objects_of(PyObject *module, size_t *count)
-{
-    *count = sizeof(struct module_state) / sizeof(PyObject *);
-    return PyModule_GetState(module);
-}
-
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
-    size_t count;
-    PyObject **objects = objects_of(module, &count);
-
-    for (size_t i = 0; i < count; i++)
-        Py_VISIT(objects[i]);
-    return 0;
-}
-
-static int module_clear(PyObject *module)
-{
-    size_t count;
-    PyObject **objects = objects_of(module, &count);
-
-    for (size_t i = 0; i < count; i++)
-        Py_CLEAR(objects[i]);
-    return 0;
-}
-
-static void module_free(void *module)
-{
-    module_clear((PyObject *)module);
+    return state->dtype_word != NULL && add_policies(module) == 0 ? add_types(module, state) : -1;
 }
 
 static PyMethodDef module_methods[] = {
@@ -155,9 +132,9 @@ static struct PyModuleDef module_definition = {
     .m_size = sizeof(struct module_state),
     .m_methods = module_methods,
     .m_slots = module_slots,
-    .m_traverse = module_traverse,
-    .m_clear = module_clear,
-    .m_free = module_free,
+    .m_traverse = visit_state,
+    .m_clear = clear_state,
+    .m_free = free_state,
 };
 
 PyMODINIT_FUNC PyInit_links(void)

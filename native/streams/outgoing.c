@@ -217,9 +217,9 @@ static int refuse_size(const struct outgoing_stream *stream, const struct frame 
     outbox_lock(outgoing->outbox);
     echo_outgoing_drop_newest(outgoing, events, frame);
     echo_outbox_unlock(outgoing->outbox);
-    echo_raise("EncodeError", "Expected at most %lu bytes, which is what the peer takes at once, got %zd - in %U",
-               (unsigned long)outgoing->max_payload, size, stream->name);
-    return -1;
+    return echo_raise("EncodeError",
+                      "Expected at most %lu bytes, which is what the peer takes at once, got %zd - in %U",
+                      (unsigned long)outgoing->max_payload, size, stream->name);
 }
 
 int echo_outgoing_stream_put(PyObject *object, const uint8_t *payload, Py_ssize_t size, uint64_t events)

@@ -10,26 +10,7 @@
 
 static PyObject *outgoing_send(PyObject *self, PyObject *args)
 {
-    struct outgoing_stream *stream = stream_of(self);
-    struct outbox *outbox = stream->outgoing->outbox;
-    struct frame frame;
-    unsigned int kind;
-    Py_buffer payload;
-    int status = -1;
-
-    if (!PyArg_ParseTuple(args, "Iy*:send", &kind, &payload))
-        return NULL;
-    frame = (struct frame){.size = (uint32_t)payload.len, .stream = kind, .payload = payload.buf};
-    if (echo_frame_check(kind, payload.len) == 0) {
-        submission_begin();
-        outbox_lock(outbox);
-        status = echo_outgoing_control(stream->outgoing, &frame);
-        echo_outbox_unlock(outbox);
-        if (status != 0)
-            echo_link_raise_end(stream->link);
-    }
-    PyBuffer_Release(&payload);
-    return status == 0 ? Py_NewRef(Py_None) : NULL;
+    return echo_link_send(stream_of(self)->link, stream_of(self)->outgoing, args);
 }
 DEFINE_ENTRY_THAT_ACTS(outgoing_send, stream_of(self)->link)
 
@@ -43,11 +24,6 @@ static PyObject *outgoing_close(PyObject *self, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 DEFINE_ENTRY_THAT_LETS_GO(outgoing_close, stream_of(self)->link->forks)
-
-static PyObject *outgoing_get_link(PyObject *self, void *Py_UNUSED(ignored))
-{
-    return Py_NewRef((PyObject *)stream_of(self)->link);
-}
 
 static PyObject *outgoing_get_stream(PyObject *self, void *Py_UNUSED(ignored))
 {
@@ -136,11 +112,12 @@ static PyObject *outgoing_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return outgoing != NULL ? outgoing_over(type, link, outgoing, name) : PyErr_NoMemory();
 }
 
+static const Py_ssize_t outgoing_owned[] = {offsetof(struct outgoing_stream, link),
+                                            offsetof(struct outgoing_stream, name), 0};
+
 static int outgoing_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(stream_of(self)->link);
-    return 0;
+    return visit_owned(self, outgoing_owned, visit, arg);
 }
 
 static void outgoing_dealloc(PyObject *self)
@@ -154,8 +131,7 @@ static void outgoing_dealloc(PyObject *self)
         echo_outgoing_release(stream->outgoing);
         echo_outbox_unlock(outbox);
     }
-    Py_DECREF((PyObject *)stream->link);
-    Py_DECREF(stream->name);
+    clear_owned(self, outgoing_owned);
     free_instance(self);
 }
 
@@ -166,8 +142,11 @@ static PyMethodDef outgoing_methods[] = {
      PyDoc_STR("close($self, /)\n--\n\nDrops further events; what waits is still sent, and control frames are.")},
     {NULL, NULL, 0, NULL}};
 
+static PyMemberDef outgoing_members[] = {
+    {"link", T_OBJECT_EX, offsetof(struct outgoing_stream, link), READONLY, PyDoc_STR("What it leads over.")},
+    {NULL, 0, 0, 0, NULL}};
+
 static PyGetSetDef outgoing_getters[] = {
-    {"link", outgoing_get_link, NULL, PyDoc_STR("What it leads over."), NULL},
     {"stream", outgoing_get_stream, NULL, PyDoc_STR("The number in its frames."), NULL},
     {"events", outgoing_events_entry, NULL, PyDoc_STR("Events that were accepted; some may be dropped later."), NULL},
     {"dropped", outgoing_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
@@ -184,6 +163,7 @@ static PyType_Slot outgoing_slots[] = {
     {Py_tp_dealloc, outgoing_dealloc},
     {Py_tp_traverse, outgoing_traverse},
     {Py_tp_methods, outgoing_methods},
+    {Py_tp_members, outgoing_members},
     {Py_tp_getset, outgoing_getters},
     {0, NULL}};
 

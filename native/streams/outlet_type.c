@@ -78,19 +78,14 @@ static PyObject *outlet_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
+static const Py_ssize_t outlet_owned[] = {offsetof(struct outlet, event_class), offsetof(struct outlet, encode),
+                                          offsetof(struct outlet, dtype),       offsetof(struct outlet, outgoing),
+                                          offsetof(struct outlet, direct),      offsetof(struct outlet, converting),
+                                          offsetof(struct outlet, pool),        0};
+
 static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct outlet *outlet = (struct outlet *)self;
-
-    Py_VISIT(Py_TYPE(self));
-    Py_VISIT(outlet->event_class);
-    Py_VISIT(outlet->encode);
-    Py_VISIT(outlet->dtype);
-    Py_VISIT(outlet->outgoing);
-    Py_VISIT(outlet->direct);
-    Py_VISIT(outlet->converting);
-    Py_VISIT(outlet->pool);
-    return 0;
+    return visit_owned(self, outlet_owned, visit, arg);
 }
 
 /* The class and the encoder stay: their cycles lead through the class. */
@@ -106,13 +101,7 @@ static void outlet_dealloc(PyObject *self)
     struct outlet *outlet = (struct outlet *)self;
 
     PyObject_GC_UnTrack(self);
-    Py_XDECREF((PyObject *)outlet->event_class);
-    Py_XDECREF(outlet->encode);
-    Py_XDECREF(outlet->dtype);
-    Py_XDECREF(outlet->outgoing);
-    Py_XDECREF(outlet->direct);
-    Py_XDECREF(outlet->converting);
-    Py_XDECREF(outlet->pool);
+    clear_owned(self, outlet_owned);
     echo_outlet_free_room(outlet);
     echo_tally_release(outlet->tally);
     free_instance(self);
@@ -120,19 +109,19 @@ static void outlet_dealloc(PyObject *self)
 
 /* --- attributes --- */
 
-static PyObject *outlet_get_outgoing(PyObject *self, void *Py_UNUSED(unused))
-{
-    return Py_NewRef(((struct outlet *)self)->outgoing);
-}
+/* A tuple that is replaced as a whole: where it stands in an outlet, and in the module's state the type of its items. */
+struct tuple_place {
+    Py_ssize_t tuple, type;
+};
 
-static PyObject *outlet_get_direct(PyObject *self, void *Py_UNUSED(unused))
-{
-    return Py_NewRef(((struct outlet *)self)->direct);
-}
+#define TUPLE(name, item) {offsetof(struct outlet, name), offsetof(struct module_state, item##_type)}
+static struct tuple_place outgoing = TUPLE(outgoing, outgoing), direct = TUPLE(direct, delivery),
+                          converting = TUPLE(converting, delivery);
+#undef TUPLE
 
-static PyObject *outlet_get_converting(PyObject *self, void *Py_UNUSED(unused))
+static PyObject *outlet_get_tuple(PyObject *self, void *place)
 {
-    return Py_NewRef(((struct outlet *)self)->converting);
+    return Py_NewRef(*slot_at(self, ((const struct tuple_place *)place)->tuple));
 }
 
 static int has_queue(PyObject *deliveries)
@@ -145,21 +134,16 @@ static int has_queue(PyObject *deliveries)
 }
 
 /* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
-static int replace(struct outlet *outlet, PyObject **place, PyObject *tuple, PyTypeObject *type)
+static int outlet_set_tuple(PyObject *self, PyObject *tuple, void *place)
 {
-    int status = is_outlet_open(outlet) ? echo_replace_tuple(place, tuple, type) : -1;
+    const struct tuple_place *at = place;
+    PyTypeObject *type = (PyTypeObject *)*slot_at(PyType_GetModuleState(Py_TYPE(self)), at->type);
+    struct outlet *outlet = (struct outlet *)self;
+    int status = is_outlet_open(outlet) ? echo_replace_tuple(slot_at(self, at->tuple), tuple, type) : -1;
 
     outlet->takes_records = PyTuple_Size(outlet->outgoing) + PyTuple_Size(outlet->converting) > 0;
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
     return status;
-}
-
-static int outlet_set_outgoing(PyObject *self, PyObject *streams, void *Py_UNUSED(unused))
-{
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct outlet *outlet = (struct outlet *)self;
-
-    return replace(outlet, &outlet->outgoing, streams, state->outgoing_type);
 }
 
 /* The streams, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
@@ -211,25 +195,9 @@ static PyObject *outlet_add_outgoing(PyObject *self, PyObject *args)
         Py_DECREF(streams);
         Py_RETURN_FALSE;
     }
-    status = replace(outlet, &outlet->outgoing, streams, state->outgoing_type);
+    status = outlet_set_tuple(self, streams, &outgoing);
     Py_DECREF(streams);
     return status == 0 ? Py_NewRef(Py_True) : NULL;
-}
-
-static int outlet_set_direct(PyObject *self, PyObject *direct, void *Py_UNUSED(unused))
-{
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct outlet *outlet = (struct outlet *)self;
-
-    return replace(outlet, &outlet->direct, direct, state->delivery_type);
-}
-
-static int outlet_set_converting(PyObject *self, PyObject *converting, void *Py_UNUSED(unused))
-{
-    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
-    struct outlet *outlet = (struct outlet *)self;
-
-    return replace(outlet, &outlet->converting, converting, state->delivery_type);
 }
 
 static PyObject *outlet_get_dropped(PyObject *self, void *Py_UNUSED(unused))
@@ -292,9 +260,9 @@ static PyMemberDef outlet_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyGetSetDef outlet_properties[] = {
-    {"outgoing", outlet_get_outgoing, outlet_set_outgoing, PyDoc_STR("To other processes; replaced as a whole."), NULL},
-    {"direct", outlet_get_direct, outlet_set_direct, PyDoc_STR("Sinks here that take the event itself."), NULL},
-    {"converting", outlet_get_converting, outlet_set_converting, PyDoc_STR("Sinks here that take its record."), NULL},
+    {"outgoing", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("To other processes; replaced as a whole."), &outgoing},
+    {"direct", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take the event itself."), &direct},
+    {"converting", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take its record."), &converting},
     {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that streams which were made for it have dropped."), NULL},
     {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a stream, or what it has queued, is left."), NULL},
     {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},

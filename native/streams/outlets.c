@@ -73,10 +73,8 @@ static int refuse(const struct outlet *outlet, PyObject *event)
 {
     PyObject *record;
 
-    if (outlet->event_class == NULL) {
-        echo_raise("FormatError", "Expected records, got %R: this source has no class for events", event);
-        return -1;
-    }
+    if (outlet->event_class == NULL)
+        return echo_raise("FormatError", "Expected records, got %R: this source has no class for events", event);
     record = call_one(outlet->encode, event);
     if (record != NULL)
         echo_raise("EncodeTypeError", "Expected %R, got %R", outlet->event_class, event);

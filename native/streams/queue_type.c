@@ -22,9 +22,7 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
     if (events < 1)
         return PyErr_Format(PyExc_ValueError, "Expected at least 1 event, got %zd", events);
-    if (echo_queue_put(self, Py_NewRef(event), size, events, NULL) != 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return echo_queue_put(self, Py_NewRef(event), size, events, NULL) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *result_of(enum got got, PyObject *event)
@@ -180,11 +178,6 @@ static void queue_dealloc(PyObject *self)
     free_instance(self);
 }
 
-static PyObject *queue_is_closed(PyObject *self, void *Py_UNUSED(unused))
-{
-    return PyBool_FromLong(((struct queue *)self)->is_closed);
-}
-
 static PyMethodDef queue_methods[] = {
     {"put", (PyCFunction)(void (*)(void))queue_put, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("put($self, /, event, size=0, events=1)\n--\n\nTreated by the policy where there is no room.")},
@@ -205,10 +198,8 @@ static PyMemberDef queue_members[] = {
     {"depth_events", T_PYSSIZET, offsetof(struct queue, events), READONLY, PyDoc_STR("How many wait.")},
     {"depth_bytes", T_PYSSIZET, offsetof(struct queue, bytes), READONLY, PyDoc_STR("Sizes of what waits.")},
     {"dropped", T_ULONGLONG, offsetof(struct queue, dropped), READONLY, PyDoc_STR("Events without room.")},
+    {"is_closed", T_BOOL, offsetof(struct queue, is_closed), READONLY, PyDoc_STR("Whether it takes no more.")},
     {NULL, 0, 0, 0, NULL}};
-
-static PyGetSetDef queue_properties[] = {
-    {"is_closed", queue_is_closed, NULL, PyDoc_STR("Whether it takes no more."), NULL}, {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot queue_slots[] = {{Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns)\n--\n\n"
                                                           "Events that wait for a thread, bounded.")},
@@ -220,7 +211,6 @@ static PyType_Slot queue_slots[] = {{Py_tp_doc, PyDoc_STR("Queue(*, max_events, 
                                     {Py_tp_iternext, queue_next},
                                     {Py_tp_methods, queue_methods},
                                     {Py_tp_members, queue_members},
-                                    {Py_tp_getset, queue_properties},
                                     {0, NULL}};
 
 PyType_Spec echo_link_queue_spec = {

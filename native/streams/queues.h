@@ -33,7 +33,7 @@ struct queue {
     Py_ssize_t max_events, max_bytes; /* of all items, unless there is only one */
     int64_t timeout_ns;               /* of POLICY_BLOCK; negative: for ever */
     enum policy policy;
-    int is_closed;        /* 1: nothing more is taken */
+    char is_closed;       /* 1: nothing more is taken */
     int has_failed;       /* 1: full under POLICY_ERROR; likewise, and for ever */
     int is_stalled;       /* 1: nothing was got since a put waited in vain: the next ones do not wait again */
     uint64_t dropped;     /* events */
