@@ -34,5 +34,3 @@ extern PyType_Spec echo_routine_spec;
 /* records/classes.c: functions of the module. */
 PyObject *echo_record_base_type(PyObject *module, PyObject *args);
 PyObject *echo_record_plain_type(PyObject *module, PyObject *args);
-
-#endif
