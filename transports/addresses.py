@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from echo_core.errors import LinkError
+from echo_core.formats.faults import unexpected
 
 MAX_UNIX_NAME_BYTES = 107  # sun_path has 108 bytes, of which an abstract name uses the first for a NUL
 
@@ -31,11 +32,9 @@ class TcpAddress:
 
     def __post_init__(self) -> None:
         if not (_HOST.fullmatch(self.host) or _is_ipv6(self.host)):
-            msg = f"Expected a host name or an IP address, got {self.host!r}"
-            raise LinkError(msg)
+            raise unexpected(LinkError, "a host name or an IP address", f"{self.host!r}")
         if not 0 <= self.port <= 65535:
-            msg = f"Expected a port from 0 to 65535, got {self.port}"
-            raise LinkError(msg)
+            raise unexpected(LinkError, "a port from 0 to 65535", self.port)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -60,8 +59,9 @@ class UnixAddress:
 
     def __post_init__(self) -> None:
         if not _UNIX_NAME.fullmatch(self.name):
-            msg = f"Expected 1 to {MAX_UNIX_NAME_BYTES} of A-Z a-z 0-9 . _ / : -, got {self.name!r}"
-            raise LinkError(msg)
+            raise unexpected(
+                LinkError, f"1 to {MAX_UNIX_NAME_BYTES} of A-Z a-z 0-9 . _ / : -", f"{self.name!r}"
+            )
 
     def __str__(self) -> str:
         return f"unix:@{self.name}"
@@ -76,8 +76,7 @@ def parse_address(text: str) -> Address:
         return _parse_tcp(text)
     if text.startswith("unix:@"):
         return UnixAddress(text.removeprefix("unix:@"))
-    msg = f"Expected `tcp://host:port` or `unix:@name`, got {text!r}"
-    raise LinkError(msg)
+    raise unexpected(LinkError, "`tcp://host:port` or `unix:@name`", f"{text!r}")
 
 
 def known_addresses(texts: Iterable[str]) -> list[Address]:
@@ -93,8 +92,7 @@ def _parse_tcp(text: str) -> TcpAddress:
     host, colon, port = text.removeprefix("tcp://").rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if not colon or not _PORT.fullmatch(port) or (":" in host) != is_bracketed:
-        msg = f"Expected `tcp://host:port` (an IPv6 address in brackets), got {text!r}"
-        raise LinkError(msg)
+        raise unexpected(LinkError, "`tcp://host:port` (an IPv6 address in brackets)", f"{text!r}")
     return TcpAddress(host[1:-1] if is_bracketed else host, int(port))
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar, cast, get_type_hints
 
 from echo_core.errors import EncodeError, WireError
+from echo_core.formats.faults import unexpected
 
 T = TypeVar("T")
 
@@ -27,15 +28,13 @@ class Reader(io.BytesIO):
         """Read the next `size` bytes; WireError if there are fewer."""
         taken = self.read(size)
         if missing := size - len(taken):
-            msg = f"Expected {self.tell() + missing} bytes or more, got {self.tell()}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{self.tell() + missing} bytes or more", self.tell())
         return taken
 
     def finish(self) -> None:
         """Raise WireError if bytes are left."""
         if rest := self.read():
-            msg = f"Expected {self.tell() - len(rest)} bytes, got {self.tell()}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{self.tell() - len(rest)} bytes", self.tell())
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,7 @@ class Codec:
 
 def _held(value: T, *, size: int, limit: int, error: type[EncodeError | WireError], unit: str) -> T:
     if size > limit:
-        msg = f"Expected at most {limit} {unit}, got {size}"
-        raise error(msg)
+        raise unexpected(error, f"at most {limit} {unit}", size)
     return value
 
 
@@ -61,8 +59,9 @@ def integer(code: str) -> Codec:
         try:
             return layout.pack(value)
         except struct.error:
-            msg = f"Expected an unsigned integer of {layout.size} bytes, got {value!r}"
-            raise EncodeError(msg) from None
+            raise unexpected(
+                EncodeError, f"an unsigned integer of {layout.size} bytes", f"{value!r}"
+            ) from None
 
     def read(reader: Reader) -> int:
         (value,) = layout.unpack(reader.take(layout.size))
@@ -76,8 +75,7 @@ def fixed(size: int) -> Codec:
 
     def write(value: bytes) -> bytes:
         if len(value) != size:
-            msg = f"Expected {size} bytes, got {len(value)}"
-            raise EncodeError(msg)
+            raise unexpected(EncodeError, f"{size} bytes", len(value))
         return value
 
     return Codec(write, lambda reader: reader.take(size))
@@ -108,16 +106,14 @@ def text(limit: int) -> Codec:
         try:
             return coded.write(value.encode())
         except UnicodeEncodeError:
-            msg = f"Expected text that UTF-8 can hold, got {value!r}"
-            raise EncodeError(msg) from None
+            raise unexpected(EncodeError, "text that UTF-8 can hold", f"{value!r}") from None
 
     def read(reader: Reader) -> str:
         data: bytes = coded.read(reader)
         try:
             return data.decode()
         except UnicodeDecodeError:
-            msg = f"Expected UTF-8, got {data[:40]!r}"
-            raise WireError(msg) from None
+            raise unexpected(WireError, "UTF-8", f"{data[:40]!r}") from None
 
     return Codec(write, read)
 
@@ -139,8 +135,7 @@ def many(item: Codec, limit: int) -> Codec:
 
 def _read_aligned(reader: Reader) -> int:
     if value := U32.read(reader):
-        msg = f"Expected 0 in front, got {value}"
-        raise WireError(msg)
+        raise unexpected(WireError, "0 in front", value)
     return int(U64.read(reader))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+
+log = logging.getLogger("echo_core")
 
 
 class OwnThread(threading.Thread):
@@ -23,3 +27,14 @@ def is_failure(error: BaseException) -> bool:
     thread = threading.current_thread()
     is_own = isinstance(thread, OwnThread) and thread is not threading.main_thread()
     return is_own or isinstance(error, Exception)
+
+
+@contextlib.contextmanager
+def failures_logged(said: str, *words: object) -> Generator[None]:
+    """What a callback raises is logged if it is a failure, and whoever has called it goes on."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        log.exception(said, *words)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from echo_core._c import links
 from echo_core.errors import BacklogError, EchoError
-from echo_core.transports.threads import is_failure
-
-log = logging.getLogger("echo_core")
+from echo_core.transports.threads import failures_logged, is_failure, log
 
 FailureHook = Callable[[Any, BaseException], object]
 
@@ -80,9 +77,5 @@ class Handler:
         log.error(said, *words, exc_info=trace)
         if self._on_failure is None:
             return
-        try:
+        with failures_logged("on_failure failed"):
             self._on_failure(target, error)
-        except BaseException as failure:
-            if not is_failure(failure):
-                raise
-            log.exception("on_failure failed")

@@ -11,6 +11,7 @@ from echo_core.codegen.codecs import encoder
 from echo_core.errors import ChannelError, ClosedError
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink, make_sink
@@ -266,8 +267,12 @@ class Channel(Closing, Generic[T]):
         if cls is not None:
             return cls
         if self._cls is None:
-            msg = f"Expected a class for a source on channel `{self.name}`, got none"
-            raise ChannelError(msg, hint="the channel was created without one, or elsewhere")
+            raise unexpected(
+                ChannelError,
+                f"a class for a source on channel `{self.name}`",
+                "none",
+                hint="the channel was created without one, or elsewhere",
+            )
         return self._cls
 
     def _demand_open(self) -> None:
@@ -305,16 +310,13 @@ class Watch(Closing):
 def demand_name(name: str) -> None:
     """ChannelError for a name that other processes would not take."""
     if not isinstance(cast("object", name), str):
-        msg = f"Expected a name, got {name!r}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, "a name", f"{name!r}")
     try:
         size_bytes = len(name.encode())
     except UnicodeEncodeError as error:
-        msg = f"Expected a name that can be written in UTF-8, got {name!r}"
-        raise ChannelError(msg) from error
+        raise unexpected(ChannelError, "a name that can be written in UTF-8", f"{name!r}") from error
     if size_bytes > MAX_NAME_BYTES:
-        msg = f"Expected a name of at most {MAX_NAME_BYTES} bytes, got {size_bytes}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, f"a name of at most {MAX_NAME_BYTES} bytes", size_bytes)
 
 
 def option(cls: type[U], given: U | None) -> U:
@@ -322,8 +324,7 @@ def option(cls: type[U], given: U | None) -> U:
     if given is None:
         return cls()
     if not isinstance(cast("object", given), cls):
-        msg = f"Expected `{cls.__name__}`, got {given!r}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, f"`{cls.__name__}`", f"{given!r}")
     return given
 
 
@@ -332,11 +333,14 @@ def demand_handler(handler: Callable[..., object] | None, *, hint: str = "") -> 
     if handler is None:
         return
     if not callable(cast("object", handler)):
-        msg = f"Expected a handler that can be called, got {handler!r}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, "a handler that can be called", f"{handler!r}")
     if any(map(_is_asynchronous, (handler, type(handler).__call__))):
-        msg = f"Expected a handler that has done its work when it returns, got the asynchronous {handler!r}"
-        raise ChannelError(msg, hint=hint)
+        raise unexpected(
+            ChannelError,
+            "a handler that has done its work when it returns",
+            f"the asynchronous {handler!r}",
+            hint=hint,
+        )
 
 
 def _is_asynchronous(function: object) -> bool:

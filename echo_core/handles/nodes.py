@@ -19,6 +19,7 @@ from typing import Any, TypeVar, overload
 
 from echo_core.errors import ChannelError, PlaintextWarning
 from echo_core.formats.declare import format_of
+from echo_core.formats.faults import unexpected
 from echo_core.handles.channels import Channel, demand_handler, demand_name, option
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink
@@ -128,8 +129,12 @@ class Node(Closing):
         """
         demand_name(name)
         if len(types) > MAX_TYPES:
-            msg = f"Expected at most {MAX_TYPES} types, got {len(types)}"
-            raise ChannelError(msg, hint="without any, a channel takes all")
+            raise unexpected(
+                ChannelError,
+                f"at most {MAX_TYPES} types",
+                len(types),
+                hint="without any, a channel takes all",
+            )
         membership = self._opening.create(name, tuple(map(format_of, types)))
         return Channel(membership, types[0] if types else None)
 

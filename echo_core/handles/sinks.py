@@ -12,6 +12,7 @@ from echo_core.dispatch.asynchronous import events_of
 from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError
 from echo_core.formats.compare import Report
+from echo_core.formats.faults import unexpected
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -70,8 +71,7 @@ class Sink(Closing, Generic[T]):
     def _own_queue(self) -> links.Queue:
         if self._queue is None:
             function = self._target.handler.function
-            msg = f"Expected a sink without a handler, got one whose events go to {function!r}"
-            raise ChannelError(msg)
+            raise unexpected(ChannelError, "a sink without a handler", f"one whose events go to {function!r}")
         return self._queue
 
     def wait_matched(self, sources: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
@@ -90,13 +90,11 @@ class Sink(Closing, Generic[T]):
             lambda: f"{what}, there are {target.feeds}",
         )
         if target.is_closed:
-            msg = f"Expected {what}, got a sink that is closed"
-            raise ClosedError(msg)
+            raise unexpected(ClosedError, what, "a sink that is closed")
         with books.changing():
             there, refusals = target.feeds, target.refusals
         if refusals and there < sources:
-            msg = f"Expected {what}, got {there} and these: {refusals[0]}"
-            raise IncompatibleError(msg)
+            raise unexpected(IncompatibleError, what, f"{there} and these: {refusals[0]}")
 
     @property
     def refusals(self) -> tuple[Report, ...]:
@@ -142,8 +140,12 @@ def make_sink(
 ) -> tuple[Sink[Any], Target]:
     """A sink, and its working part for the channel to connect."""
     if own_thread and function is None:
-        msg = "Expected a handler for the sink's own thread, got none"
-        raise ChannelError(msg, hint="without a handler, iterate the sink in a thread of yours")
+        raise unexpected(
+            ChannelError,
+            "a handler for the sink's own thread",
+            "none",
+            hint="without a handler, iterate the sink in a thread of yours",
+        )
     home = membership.home
 
     def failed(target: Target, error: BaseException) -> None:

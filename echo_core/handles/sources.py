@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from echo_core.errors import ClosedError, IncompatibleError, LinkError
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
@@ -98,13 +99,11 @@ class Source(Closing, Generic[T]):
             lambda: f"{what}, there are {origin.sinks}",
         )
         if origin.is_closed:
-            msg = f"Expected {what}, got a source that is closed"
-            raise ClosedError(msg)
+            raise unexpected(ClosedError, what, "a source that is closed")
         with books.changing():
             there, answers = origin.sinks, [text for _, text in origin.unreachable]
         if answers and there < sinks:
-            msg = f"Expected {what}, got {there} and this answer: {answers[0]}"
-            raise IncompatibleError(msg)
+            raise unexpected(IncompatibleError, what, f"{there} and this answer: {answers[0]}")
 
     def flush(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until every other process has handed all events so far to its handlers and queues.

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from echo_core.formats.compare import Report
-from echo_core.roster.bookkeeping import books, log
+from echo_core.roster.bookkeeping import books
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
+from echo_core.transports.threads import log
 from echo_core.values.notices import EventsLost, Notice, Unreachable
 
 HERE = "this process"

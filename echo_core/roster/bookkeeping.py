@@ -6,7 +6,6 @@ events to each other directly. What components asked to be told runs after the l
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -16,9 +15,7 @@ from collections.abc import Callable
 
 from echo_core._c import links, locks
 from echo_core.errors import ChannelError, TimedOutError
-from echo_core.transports.threads import is_failure
-
-log = logging.getLogger("echo_core")
+from echo_core.transports.threads import is_failure, log
 
 MAX_TO_TELL = 10_000  # peers cause notices too
 _Told = Callable[[], object]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from echo_core.errors import WireError
-from echo_core.roster.bookkeeping import books, log
+from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Home, Membership
 from echo_core.roster.peers import Peer
-from echo_core.streams.incoming import IncomingStream, incoming_stream
-from echo_core.streams.outgoing import outgoing_stream
+from echo_core.streams.incoming import IncomingStream
+from echo_core.streams.outgoing import OutgoingStream
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message
 from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
+from echo_core.transports.threads import log
 
 Told = tuple[Membership, bytes, tuple[str, ...]]  # another member of a channel, and its addresses
 
@@ -24,7 +24,7 @@ def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> list[Told]:
         if kind == messages.Closed.kind:
             peer.conversation.report_drops()  # which cannot be reported once the stream is released
         told: list[Told] = []
-        for message, about in peer.conversation.receive(kind, payload):
+        for message, about in peer.conversation.protocol.receive(kind, payload):
             told += _follow(home, peer, message, about)
         peer.conversation.send()
         return told
@@ -33,12 +33,12 @@ def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> list[Told]:
 def _follow(home: Home, peer: Peer, message: Message, about: Any) -> list[Told]:
     """A peer that breaks the protocol loses its link; a failure of this side does not end it."""
     try:
-        if isinstance(message, messages.Member):
-            return _member(message, about)
-        if isinstance(message, messages.Join | messages.Joined):
-            _shared(home, peer, about)
+        if isinstance(about, ChannelOnLink):
+            return _follow_channel(home, peer, message, about)
+        if isinstance(about, OwnStream | PeerStream):
+            _follow_stream(peer, message, about)
         else:
-            _FOLLOWED[type(message)](peer, message, about)
+            _follow_link(peer, message)
     except WireError:
         raise
     except Exception:  # noqa: BLE001 - a fault of this side, for which others on the link need not pay
@@ -46,16 +46,35 @@ def _follow(home: Home, peer: Peer, message: Message, about: Any) -> list[Told]:
     return []
 
 
-# --- channels ---
-
-
 def _membership(channel: ChannelOnLink) -> Membership | None:
+    """None: the node has left the channel, or does not know it."""
     owner: Any = channel.owner
     assert owner is None or isinstance(owner, Membership)
     return owner
 
 
-def _shared(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
+def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOnLink) -> list[Told]:
+    membership = _membership(channel)
+    match message:
+        case messages.Join() | messages.Joined():
+            _share(home, peer, channel)
+        case messages.Declared() if membership is not None:
+            membership.learn(channel.name, tuple(map(peer.conversation.format_of, channel.types)))
+        case messages.Member() if membership is not None and message.addresses:
+            return [(membership, message.node_id, message.addresses)]
+        case messages.Refused():
+            peer.forget(channel)  # whoever asked finds the refusal there
+        case messages.Leave():
+            peer.forget(channel)
+            if membership is not None:
+                membership.remove_peer(peer, "")
+            peer.release_if_unused()
+        case _:
+            pass
+    return []
+
+
+def _share(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
     membership = channel.owner = home.memberships.get(channel.channel_id)
     if membership is None:
         return
@@ -66,113 +85,39 @@ def _shared(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
     membership.add_peer(peer)
 
 
-def _declared(peer: Peer, _: messages.Declared, channel: ChannelOnLink) -> None:
-    membership = _membership(channel)
-    if membership is not None:
-        membership.learn(channel.name, tuple(map(peer.conversation.format_of, channel.types)))
+def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) -> None:
+    """A GAP is counted by the stream's C half. A stream that has ended here has no owner."""
+    membership, stream = _membership(value.channel), value.owner
+    match message, stream:
+        case messages.Source(), _ if membership is not None and isinstance(value, PeerStream):
+            value.owner = IncomingStream(peer.conversation, value)
+            membership.add_incoming(value.owner)
+        case messages.Started(), IncomingStream():
+            stream.sequence = message.sequence
+        case messages.Closed(), IncomingStream() if membership is not None:
+            membership.remove_incoming(stream)
+        case messages.Attach(), OutgoingStream():
+            stream.attached(message.sinks)
+        case messages.Dropped(), OutgoingStream() if membership is not None:
+            membership.dropped_elsewhere(peer, stream.origin, message.events)
+        case messages.Unreachable(), OutgoingStream() if membership is not None:
+            membership.refused_elsewhere(peer, stream.origin, message.text)
+        case messages.Released(), OutgoingStream():
+            peer.released(stream)
+        case _:
+            pass
 
 
-def _refused(peer: Peer, _: messages.Refused, channel: ChannelOnLink) -> None:
-    peer.forget(channel)  # whoever asked finds the refusal there
-
-
-def _left(peer: Peer, _: messages.Leave, channel: ChannelOnLink) -> None:
-    membership = _membership(channel)
-    peer.forget(channel)
-    if membership is not None:
-        membership.remove_peer(peer, "")
-    peer.release_if_unused()
-
-
-def _member(message: messages.Member, channel: ChannelOnLink) -> list[Told]:
-    membership = _membership(channel)
-    is_there = membership is not None and message.addresses
-    return [(membership, message.node_id, message.addresses)] if membership is not None and is_there else []
-
-
-# --- the peer's sources ---
-
-
-def _offered(peer: Peer, _: messages.Source, value: PeerStream) -> None:
-    membership = _membership(value.channel)
-    if membership is not None:
-        value.owner = stream = IncomingStream(peer.conversation, value)
-        membership.add_incoming(stream)
-
-
-def _started(_: Peer, message: messages.Started, value: PeerStream) -> None:
-    stream = incoming_stream(value)
-    if stream is not None:
-        stream.sequence = message.sequence
-
-
-def _closed(_: Peer, __: messages.Closed, value: PeerStream) -> None:
-    stream, membership = incoming_stream(value), _membership(value.channel)
-    if stream is not None and membership is not None:
-        membership.remove_incoming(stream)
-
-
-# --- sources here ---
-
-
-def _attached(_: Peer, message: messages.Attach, value: OwnStream) -> None:
-    stream = outgoing_stream(value)
-    if stream is not None:
-        stream.attached(message.sinks)
-
-
-def _dropped(peer: Peer, message: messages.Dropped, value: OwnStream) -> None:
-    stream, membership = outgoing_stream(value), _membership(value.channel)
-    if stream is not None and membership is not None:
-        membership.dropped_elsewhere(peer, stream.origin, message.events)
-
-
-def _unreachable(peer: Peer, message: messages.Unreachable, value: OwnStream) -> None:
-    stream, membership = outgoing_stream(value), _membership(value.channel)
-    if stream is not None and membership is not None:
-        membership.refused_elsewhere(peer, stream.origin, message.text)
-
-
-def _released(peer: Peer, _: messages.Released, value: OwnStream) -> None:
-    stream = outgoing_stream(value)
-    if stream is not None:
-        peer.released(stream)
-
-
-# --- the link ---
-
-
-def _gap(_: Peer, __: messages.Gap, ___: PeerStream) -> None:
-    """Counted by the stream's C half."""
-
-
-def _flush(peer: Peer, message: messages.Flush, _: None) -> None:
-    peer.conversation.report_drops()
-    peer.conversation.protocol.answer_flush(message.number)
-
-
-def _flushed(peer: Peer, message: messages.Flushed, _: None) -> None:
-    peer.conversation.unanswered.discard(message.number)
-
-
-def _bye(peer: Peer, message: messages.Bye, _: None) -> None:
-    peer.conversation.part(message.text or "it has not said why")
-    peer.link.shut()
-
-
-_FOLLOWED: dict[type[Message], Callable[[Peer, Any, Any], None]] = {
-    messages.Declared: _declared,
-    messages.Refused: _refused,
-    messages.Leave: _left,
-    messages.Source: _offered,
-    messages.Started: _started,
-    messages.Closed: _closed,
-    messages.Attach: _attached,
-    messages.Dropped: _dropped,
-    messages.Unreachable: _unreachable,
-    messages.Released: _released,
-    messages.Gap: _gap,
-    messages.Flush: _flush,
-    messages.Flushed: _flushed,
-    messages.Bye: _bye,
-}
+def _follow_link(peer: Peer, message: Message) -> None:
+    conversation = peer.conversation
+    match message:
+        case messages.Flush():
+            conversation.report_drops()
+            conversation.protocol.answer_flush(message.number)
+        case messages.Flushed():
+            conversation.unanswered.discard(message.number)
+        case messages.Bye():
+            conversation.part(message.text or "it has not said why")
+            peer.link.shut()
+        case _:
+            pass

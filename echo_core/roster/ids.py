@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from echo_core.errors import ChannelError
+from echo_core.formats.faults import unexpected
 from echo_core.transports.addresses import Address, known_addresses
 
 _PREFIX = "echo1:"
@@ -54,17 +55,21 @@ class ChannelId:
     @classmethod
     def parse(cls, text: str) -> ChannelId:
         if not isinstance(cast("object", text), str):
-            msg = f"Expected a channel id, got {text!r}"
-            raise ChannelError(msg, hint="it is a text: `channel.id`")
+            raise unexpected(ChannelError, "a channel id", f"{text!r}", hint="it is a text: `channel.id`")
         if not text.startswith(_PREFIX):
             version, colon, _ = text.partition(":")
             hint = "another version of the id" if colon and version.startswith("echo") else "ids begin so"
-            msg = f"Expected a channel id that begins with `{_PREFIX}`, got {text[:16]!r}"
-            raise ChannelError(msg, hint=hint)
+            raise unexpected(
+                ChannelError, f"a channel id that begins with `{_PREFIX}`", f"{text[:16]!r}", hint=hint
+            )
         said = _decoded(text)
         if len(said) < _FIXED + _CHECK or _check(said[:-_CHECK]) != said[-_CHECK:]:
-            msg = f"Expected a whole channel id, got {len(text)} characters whose check is wrong"
-            raise ChannelError(msg, hint="was it cut off, or changed?")
+            raise unexpected(
+                ChannelError,
+                "a whole channel id",
+                f"{len(text)} characters whose check is wrong",
+                hint="was it cut off, or changed?",
+            )
         try:
             lines = said[_FIXED:-_CHECK].decode().splitlines()
         except UnicodeDecodeError as error:
@@ -77,13 +82,13 @@ class ChannelId:
 def _decoded(text: str) -> bytes:
     payload = text[len(_PREFIX) :].strip()
     if len(payload) > _MAX_TEXT:
-        msg = f"Expected a channel id of at most {_MAX_TEXT} characters, got {len(payload)}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, f"a channel id of at most {_MAX_TEXT} characters", len(payload))
     try:
         return base64.b64decode(payload.translate(_PLAIN) + "=" * (-len(payload) % 4), validate=True)
     except (binascii.Error, ValueError):
-        msg = "Expected a channel id of letters, digits, `-` and `_`, got other characters or a cut-off one"
-        raise ChannelError(msg) from None
+        raise unexpected(
+            ChannelError, "a channel id of letters, digits, `-` and `_`", "other characters or a cut-off one"
+        ) from None
 
 
 def _check(said: bytes) -> bytes:

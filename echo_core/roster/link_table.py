@@ -51,11 +51,10 @@ class LinkTable:
 
     def start_proving(self, node_id: bytes) -> Refusal | None:
         """Before an attempt of ours sends its proof; without a refusal `end_proving` is to follow."""
-        is_linked = self._is_linked(node_id) or node_id in self._proving
-        refusal = duplicate(self._home.id, node_id, is_linked=is_linked, is_proving=False)
-        if refusal is None:
-            self._proving.add(node_id)
-        return refusal
+        if self._is_linked(node_id) or node_id in self._proving:
+            return Refusal.DUPLICATE
+        self._proving.add(node_id)
+        return None
 
     def end_proving(self, node_id: bytes) -> None:
         self._proving.discard(node_id)

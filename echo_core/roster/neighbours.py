@@ -16,7 +16,8 @@ from functools import partial
 
 from echo_core._c import links
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, TimedOutError
-from echo_core.roster.bookkeeping import books, log
+from echo_core.formats.faults import unexpected
+from echo_core.roster.bookkeeping import books
 from echo_core.roster.hearing import Told, hear
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.link_table import LinkTable
@@ -31,10 +32,10 @@ from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.messages import Refusal, word_of
-from echo_core.transports.threads import OwnThread, is_failure
+from echo_core.transports.threads import OwnThread, failures_logged, log
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, connect
-from echo_core.transports.wires.doorkeeper import Arrival, Doorkeeper, Happening, TurnedAway
+from echo_core.transports.wires.doorkeeper import Doorkeeper, Happening, TurnedAway
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.statistics import LinkStatistics
 
@@ -143,8 +144,7 @@ class Neighbours:
 
         def admit(peer: Identity) -> Refusal | None:
             if isinstance(address, UnixAddress) and "unix" not in ways and not peer.can_share_memory:
-                msg = f"Expected a node that shares memory at {address}, got one that does not"
-                raise LinkError(msg)
+                raise unexpected(LinkError, f"a node that shares memory at {address}", "one that does not")
             with books.changing():
                 refusal = self._links.start_proving(peer.node_id)
                 if refusal is None:
@@ -257,16 +257,12 @@ class Neighbours:
     def _attend(self, door: Doorkeeper) -> None:
         """The main function of the door's thread: it goes on, whatever becomes of one happening."""
         for happening in door.happenings():
-            try:
+            with failures_logged("the door of `%s`", self._home.name):
                 self._follow(happening)
-            except BaseException as error:
-                if not is_failure(error):  # of a process that a handler of notices has forked
-                    raise
-                log.exception("the door of `%s`", self._home.name)
 
     def _follow(self, happening: Happening) -> None:
-        if isinstance(happening, Arrival):
-            self._welcome(happening.connection)
+        if isinstance(happening, Connection):
+            self._welcome(happening)
         elif isinstance(happening, TurnedAway):
             self._turn_away(happening)
         else:

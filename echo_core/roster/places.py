@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from echo_core.errors import ChannelError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
 from echo_core.values.waits import DEFAULT_WAIT_S
@@ -37,14 +38,11 @@ class Limits:
     def __post_init__(self) -> None:
         least, most = limits.MIN_PAYLOAD_BYTES, _MAX_PAYLOAD_BYTES
         if not least <= self.payload_bytes <= most:
-            msg = f"Expected payload_bytes from {least} to {most}, got {self.payload_bytes}"
-            raise ChannelError(msg)
+            raise unexpected(ChannelError, f"payload_bytes from {least} to {most}", self.payload_bytes)
         if not self.stall_s >= _LEAST_STALL_S:
-            msg = f"Expected stall_s above 0, got {self.stall_s!r}"
-            raise ChannelError(msg)
+            raise unexpected(ChannelError, "stall_s above 0", f"{self.stall_s!r}")
         if not (self.delay_s >= 0 and self.connect_s >= 0 and self.links >= 0):
-            msg = f"Expected delay_s, connect_s and links from 0 on, got {self!r}"
-            raise ChannelError(msg)
+            raise unexpected(ChannelError, "delay_s, connect_s and links from 0 on", f"{self!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +72,7 @@ def checked(transports: Sequence[str]) -> tuple[Any, ...]:
     """Names of transports; ChannelError for any other."""
     unknown = [transport for transport in transports if transport not in ALL_TRANSPORTS]
     if unknown or not transports or isinstance(transports, str):
-        msg = f"Expected transports out of {', '.join(ALL_TRANSPORTS)}, got {transports!r}"
-        raise ChannelError(msg)
+        raise unexpected(ChannelError, f"transports out of {', '.join(ALL_TRANSPORTS)}", f"{transports!r}")
     return tuple(transports)
 
 

@@ -11,7 +11,6 @@ from echo_core._c import links
 from echo_core.errors import ClosedError, EchoError, LinkError
 from echo_core.formats.format import Format
 from echo_core.transports.protocol.link import LinkProtocol
-from echo_core.transports.protocol.link_state import Heard
 
 
 class Conversation:
@@ -28,10 +27,6 @@ class Conversation:
         self.unanswered: set[int] = set()  # flushes that somebody waits for
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
-
-    def receive(self, kind: int, payload: bytes) -> list[Heard]:
-        """What a control frame of the other process means."""
-        return self.protocol.receive(kind, payload)
 
     def command(self, command: Callable[[], None], *, behind: links.OutgoingStream | None = None) -> None:
         """A command that comes too late, as the other side has left or said goodbye, has no effect."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from echo_core._c import links
 from echo_core.formats.compare import Report
@@ -75,7 +75,9 @@ class IncomingStream(links.IncomingStream, Feed):
         if len(self._taking) > fed:
             self._attach()
         if problems and not self._taking:
-            self._command(partial(self.conversation.protocol.report_unreachable, self.told, str(problems[0])))
+            self.conversation.command(
+                partial(self.conversation.protocol.report_unreachable, self.told, str(problems[0]))
+            )
         return problems
 
     def remove(self, target: Target) -> bool:
@@ -114,7 +116,7 @@ class IncomingStream(links.IncomingStream, Feed):
             self.conversation.reports.add(self.report_drops)
         else:
             self.conversation.reports.discard(self.report_drops)
-        self._command(partial(self.conversation.protocol.attach, self.told, len(self._taking)))
+        self.conversation.command(partial(self.conversation.protocol.attach, self.told, len(self._taking)))
 
     # -----------------------------------------------------------------------
     # Losses
@@ -124,7 +126,7 @@ class IncomingStream(links.IncomingStream, Feed):
         dropped = sum(delivery.dropped for delivery in self._taking.values())
         newly, self._reported = dropped - self._reported, dropped
         if newly:
-            self._command(partial(self.conversation.protocol.report_dropped, self.told, newly))
+            self.conversation.command(partial(self.conversation.protocol.report_dropped, self.told, newly))
 
     def newly_lost(self) -> int:
         """How many events the source has dropped since this was last asked."""
@@ -144,13 +146,3 @@ class IncomingStream(links.IncomingStream, Feed):
         self.conversation.reports.discard(self.report_drops)
         self.conversation.link.unbind(self.told.number)
         self.told.owner = None  # else the two would refer to each other, and keep the link
-
-    def _command(self, command: Callable[[], None]) -> None:
-        self.conversation.command(command)
-
-
-def incoming_stream(value: PeerStream) -> IncomingStream | None:
-    """Whose value it is; None: the stream has ended here."""
-    owner: Any = value.owner
-    assert owner is None or isinstance(owner, IncomingStream)
-    return owner

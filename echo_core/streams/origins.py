@@ -9,6 +9,7 @@ from typing import Any
 
 from echo_core._c import links
 from echo_core.errors import ClosedError, FormatError
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.streams.local import LocalStream, without
 from echo_core.values.backlog import Backlog
@@ -134,5 +135,4 @@ class Origin:
 
 
 def _no_events(event: object) -> bytes:
-    msg = f"Expected records of a source without a class, got `{type(event).__qualname__}`"
-    raise FormatError(msg)
+    raise unexpected(FormatError, "records of a source without a class", f"`{type(event).__qualname__}`")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from echo_core._c import links
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.origins import Origin
-from echo_core.streams.stages import Stages
 from echo_core.transports.protocol.streams import OwnStream
 
 
@@ -24,7 +23,6 @@ class OutgoingStream(links.OutgoingStream):
         "has_ended",
         "is_flowing",
         "origin",
-        "stages",
         "told",
         "was_cut",
     )
@@ -49,7 +47,6 @@ class OutgoingStream(links.OutgoingStream):
         self.origin = origin
         self.conversation = conversation
         self.told = told
-        self.stages: Stages = ()
         self.is_flowing = False
         self.has_ended = False
         self.was_cut = False  # it has ended with its link
@@ -112,10 +109,3 @@ class OutgoingStream(links.OutgoingStream):
         # The origin keeps the stream while events are queued. Nobody looks after that of a closed channel, so
         # that the two would refer to each other, and keep the link.
         del self.origin
-
-
-def outgoing_stream(value: OwnStream) -> OutgoingStream | None:
-    """Whose value it is; None: the stream has ended here."""
-    owner: Any = value.owner
-    assert owner is None or isinstance(owner, OutgoingStream)
-    return owner

@@ -19,6 +19,7 @@ from echo_core._c import links
 from echo_core.dispatch.handlers import Handler
 from echo_core.errors import IncompatibleError
 from echo_core.formats.compare import Report
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.streams.receptions import Receptions, Wanted
 from echo_core.values.backlog import Backlog
@@ -225,5 +226,4 @@ def _queue(backlog: Backlog) -> links.Queue:
 
 def _no_records(record: object) -> Any:
     """A subclass's format may be incompatible: its events are taken by reference, its records are not."""
-    msg = f"Expected events of a class, got a record that cannot become one: {record!r}"
-    raise IncompatibleError(msg)
+    raise unexpected(IncompatibleError, "events of a class", f"a record that cannot become one: {record!r}")

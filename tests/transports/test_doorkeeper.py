@@ -10,7 +10,8 @@ import pytest
 
 from echo_core.transports.handshake.exchange import Responder
 from echo_core.transports.wires import doorkeeper, sockets
-from echo_core.transports.wires.doorkeeper import Arrival, Doorkeeper, TurnedAway
+from echo_core.transports.wires.connecting import Connection
+from echo_core.transports.wires.doorkeeper import Doorkeeper, TurnedAway
 from tests.echo_core.census import until
 from tests.echo_core.hostile_peer import identity
 
@@ -28,7 +29,7 @@ class Hall:
 
     def attend(self) -> None:
         for happening in self.door.happenings():
-            assert not isinstance(happening, Arrival)
+            assert not isinstance(happening, Connection)
             if isinstance(happening, TurnedAway):
                 self.turned_away.append(str(happening.error))
             else:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from echo_core.errors import LinkError, RefusedError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, check_key, is_proven, prove
 from echo_core.transports.handshake.words import (
@@ -122,8 +123,7 @@ class Handshake:
         connection has ended.
         """
         if self.is_over or len(data) > self.wanted_bytes:
-            msg = f"Expected at most {self.wanted_bytes} bytes, got {len(data)}"
-            raise LinkError(msg)
+            raise unexpected(LinkError, f"at most {self.wanted_bytes} bytes", len(data))
         try:
             if not data:
                 msg = f"The peer closed the connection where {self._expected.word} was expected"
@@ -145,18 +145,15 @@ class Handshake:
     def _check_header(self) -> None:
         start = bytes(self._received[: len(MAGIC)])
         if not MAGIC.startswith(start):
-            msg = f"Expected a handshake, which begins with {MAGIC!r}, got {start!r}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"a handshake, which begins with {MAGIC!r}", f"{start!r}")
         if len(self._received) < HEADER.size:
             return
         _, step, size = HEADER.unpack_from(self._received)
         if step not in {self._expected.kind, Refused.kind}:
-            msg = f"Expected {self._expected.word}, got step {step}"
-            raise WireError(msg)
+            raise unexpected(WireError, self._expected.word, f"step {step}")
         if not HEADER.size <= size <= limits.MAX_HANDSHAKE_BYTES:
             limit = limits.MAX_HANDSHAKE_BYTES
-            msg = f"Expected {self._expected.word} of {HEADER.size} to {limit} bytes, got {size}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{self._expected.word} of {HEADER.size} to {limit} bytes", size)
 
     def _take(self, message: bytes) -> None:
         _, step, _ = HEADER.unpack_from(message)

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 
 from echo_core.errors import LinkError
+from echo_core.formats.faults import unexpected
 from echo_core.transports.limits import MAX_KEY_BYTES, MIN_KEY_BYTES, PROOF_BYTES
 
 
@@ -35,8 +36,7 @@ class Purpose(enum.Enum):
 def check_key(key: bytes) -> None:
     """Raise LinkError for a key that is too short to be secure, or too long for BLAKE2b."""
     if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
-        msg = f"Expected a key of {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes, got {len(key)}"
-        raise LinkError(msg)
+        raise unexpected(LinkError, f"a key of {MIN_KEY_BYTES} to {MAX_KEY_BYTES} bytes", len(key))
 
 
 def prove(purpose: Purpose, key: bytes, *said: bytes) -> bytes:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from echo_core.errors import WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import fields, limits
 from echo_core.transports.protocol.messages import (
     Addresses,
@@ -62,8 +63,9 @@ def _read_identity(reader: fields.Reader) -> Identity:
     codecs = fields.codecs_of(Identity)
     identity = Identity(**{name: codec.read(reader) for name, codec in codecs.items()})
     if identity.max_payload < limits.MIN_PAYLOAD_BYTES:
-        msg = f"Expected a limit of {limits.MIN_PAYLOAD_BYTES} bytes or more, got {identity.max_payload}"
-        raise WireError(msg)
+        raise unexpected(
+            WireError, f"a limit of {limits.MIN_PAYLOAD_BYTES} bytes or more", identity.max_payload
+        )
     return identity
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from echo_core.errors import LinkError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import check_key
 from echo_core.transports.protocol import messages
@@ -44,8 +45,7 @@ class FormatTable:
 
     def metadata_of(self, number: int) -> bytes:
         if number >= len(self._metadata):
-            msg = f"Expected the number of a format, below {len(self._metadata)}, got {number}"
-            raise self._error(msg)
+            raise unexpected(self._error, f"the number of a format, below {len(self._metadata)}", number)
         return self._metadata[number]
 
     def has_room_for(self, metadata: Iterable[bytes]) -> bool:

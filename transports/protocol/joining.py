@@ -1,7 +1,7 @@
 """How a channel comes to be shared on a link, what both say of it, and how it is left.
 
 Each side keeps a state for each channel. TRANSITIONS says where every input leads from every state; `_step`
-executes it, and `printed` writes it down for docs/link-protocol.md.
+executes it, and docs/link-protocol.md has the same table, which a test holds to this one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from echo_core.errors import RefusedError
+from echo_core.errors import RefusedError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, is_proven, prove
 from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.link_state import Heard, LinkState, refuse
+from echo_core.transports.protocol.link_state import Heard, LinkState
 from echo_core.transports.protocol.messages import (
     Closed,
     Declared,
@@ -94,22 +95,6 @@ def states_of(*inputs: Input) -> frozenset[ChannelState]:
     return frozenset(state for input_ in inputs for state in TRANSITIONS[input_])
 
 
-def printed() -> str:
-    """The table, as docs/link-protocol.md has it."""
-    rows = [["what happens", *(state.name for state in ChannelState)], ["---"] * (1 + len(ChannelState))]
-    for input_, steps in TRANSITIONS.items():
-        rows.append([input_.value, *(_printed_step(state, steps.get(state)) for state in ChannelState)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _printed_step(state: ChannelState, step: Step | None) -> str:
-    if step is None:
-        return ""
-    moves = [] if step.state is state else [step.state.name]
-    says = ["says " + " and ".join(message.word for message in step.says)] if step.says else []
-    return ", ".join(moves + says) or "-"
-
-
 def _step(link: LinkState, channel: ChannelOnLink, input_: Input, message: Message | None) -> list[Heard]:
     """Moves a channel as the table has it. `message` is what the node hears, where it does.
 
@@ -177,7 +162,7 @@ def accept_joined(link: LinkState, joined: Joined, channel: ChannelOnLink) -> li
     said = _said(link, channel.channel_id, channel.alias)
     # The key of an abandoned channel may be another by now.
     if channel.state is JOINING and not is_proven(joined.proof, Purpose.JOINED, declaration.key, *said):
-        refuse("a proof of the channel's key in JOINED", joined.alias)
+        raise unexpected(WireError, "a proof of the channel's key in JOINED", joined.alias)
     shortage = _shortage_of(link, channel.alias, declaration)
     if shortage is not None:
         return _step(link, channel, Input.JOINED_IN_VAIN, shortage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from echo_core.errors import LinkError, WireError
 from echo_core.transports.handshake.proofs import Role
@@ -68,9 +68,3 @@ class LinkState:
             self.peer_streams.remove(peers)
         self.channels.remove(channel)
         channel.clear()
-
-
-def refuse(expected: str, got: int) -> NoReturn:
-    """A peer has said what has no place."""
-    msg = f"Expected {expected}, got {got}"
-    raise WireError(msg)

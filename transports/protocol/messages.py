@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from echo_core.errors import WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import fields, limits
 
 
@@ -232,6 +233,5 @@ def decode(kind: int, payload: bytes) -> Message:
     """The message of a control frame; WireError for bytes that are none."""
     message = Message.by_kind.get(kind)
     if message is None:
-        msg = f"Expected a kind of control frame from 1 to {max(Message.by_kind)}, got {kind}"
-        raise WireError(msg)
+        raise unexpected(WireError, f"a kind of control frame from 1 to {max(Message.by_kind)}", kind)
     return fields.read_fields(message, payload)

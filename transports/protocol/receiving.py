@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from echo_core.errors import WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.protocol import joining, messages
 from echo_core.transports.protocol.joining import Input, states_of
-from echo_core.transports.protocol.link_state import About, Heard, LinkState, refuse
+from echo_core.transports.protocol.link_state import About, Heard, LinkState
 from echo_core.transports.protocol.messages import Message
 from echo_core.transports.protocol.streams import (
     ChannelOnLink,
@@ -76,7 +77,7 @@ def _hear_unless_closed(_: LinkState, message: Message, stream: OwnStream) -> li
 
 def _declared(link: LinkState, declared: messages.Declared, channel: ChannelOnLink) -> list[Heard]:
     if channel.is_declared:
-        refuse("DECLARED once", declared.alias)
+        raise unexpected(WireError, "DECLARED once", declared.alias)
     channel.is_declared = True
     channel.name = declared.name
     channel.types = tuple([link.peer_formats.metadata_of(number) for number in declared.types])
@@ -89,15 +90,15 @@ def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) ->
     else:
         channel.members.discard(member.node_id)
     if len(channel.members) > limits.MAX_MEMBERS:
-        refuse(f"at most {limits.MAX_MEMBERS} members", member.alias)
+        raise unexpected(WireError, f"at most {limits.MAX_MEMBERS} members", member.alias)
     return _hear(link, member, channel)
 
 
 def _format(link: LinkState, format_: messages.Format, _: None) -> list[Heard]:
     if states_of(Input.JOINED).issuperset(channel.state for channel in link.channels.values()):
-        refuse("a FORMAT only where a channel is shared", format_.number)
+        raise unexpected(WireError, "a FORMAT only where a channel is shared", format_.number)
     if format_.number != len(link.peer_formats):
-        refuse(f"format {len(link.peer_formats)}", format_.number)
+        raise unexpected(WireError, f"format {len(link.peer_formats)}", format_.number)
     link.peer_formats.add(format_.metadata)
     return []
 
@@ -117,7 +118,7 @@ def _released(link: LinkState, released: messages.Released, stream: OwnStream) -
 
 def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> list[Heard]:
     if started.sequence < stream.sequence:
-        refuse(f"a sequence of {stream.sequence} or more", started.sequence)
+        raise unexpected(WireError, f"a sequence of {stream.sequence} or more", started.sequence)
     stream.sequence = started.sequence
     return _hear(link, started, stream)
 
@@ -132,7 +133,7 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
 
 def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]:
     if flushed.number not in link.flushes:
-        refuse("FLUSHED for a flush that is under way", flushed.number)
+        raise unexpected(WireError, "FLUSHED for a flush that is under way", flushed.number)
     link.flushes.remove(flushed.number)
     return [Heard(flushed, None)]
 
@@ -144,7 +145,7 @@ def _bye(link: LinkState, bye: messages.Bye, _: None) -> list[Heard]:
 
 def _loan(link: LinkState, loan: messages.Loan, _: None) -> list[Heard]:
     """Where memory is shared, C reads them."""
-    refuse("no LOAN where no memory is shared", loan.stream)
+    raise unexpected(WireError, "no LOAN where no memory is shared", loan.stream)
 
 
 # --- what each message is about ---

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from echo_core.errors import LinkError, RefusedError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.protocol.messages import Refusal, Refused, word_of
@@ -143,8 +144,7 @@ class ChannelTable(dict[int, ChannelOnLink]):
     def use_peer_alias(self, alias: int) -> None:
         """A peer numbers upwards, and no number twice."""
         if alias % 2 != self._next_peer_alias % 2 or alias < self._next_peer_alias:
-            msg = f"Expected an alias of {self._next_peer_alias} or more, in steps of 2, got {alias}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"an alias of {self._next_peer_alias} or more, in steps of 2", alias)
         self._next_peer_alias = alias + 2
 
     def add(self, channel: ChannelOnLink, alias: int) -> None:
@@ -191,11 +191,9 @@ class PeerStreams(dict[int, PeerStream]):
         number = stream.number
         if not limits.FIRST_STREAM <= number < limits.FIRST_STREAM + limits.MAX_STREAMS:
             last = limits.FIRST_STREAM + limits.MAX_STREAMS - 1
-            msg = f"Expected a stream from {limits.FIRST_STREAM} to {last}, got {number}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"a stream from {limits.FIRST_STREAM} to {last}", number)
         if number in self:
-            msg = f"Expected a stream that is free, got {number}, which is in use"
-            raise WireError(msg)
+            raise unexpected(WireError, "a stream that is free", f"{number}, which is in use")
         self[number] = stream
         stream.channel.peer_streams.add(stream)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from echo_core._c import links
 from echo_core.errors import LinkError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.transports.addresses import Address
 from echo_core.transports.handshake.exchange import Established, Handshake, Initiator
 from echo_core.transports.wires import sockets
@@ -202,8 +203,7 @@ def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:
     is_whole = len(memo) == _MEMO_BYTES and not flags & socket.MSG_CTRUNC
     if not is_whole or len(descriptors) != rings + memo[0]:
         with _closing(descriptors):
-            msg = f"Expected {rings} or {rings + 1} descriptors of memory, got {len(descriptors)}"
-            raise WireError(msg)
+            raise unexpected(WireError, f"{rings} or {rings + 1} descriptors of memory", len(descriptors))
     return memo[1], descriptors
 
 

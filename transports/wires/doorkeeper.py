@@ -7,7 +7,6 @@ sets the timeout of a handshake and how many may be in progress.
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
 import socket
 import threading
@@ -21,21 +20,12 @@ from echo_core._c import locks
 from echo_core.errors import EchoError
 from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Established, Responder
-from echo_core.transports.threads import OwnThread, is_failure
+from echo_core.transports.threads import OwnThread, failures_logged
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, accept_shared, is_shared, plain
 
-_log = logging.getLogger("echo_core")
-
 _TICK_S = 0.25
 _JOIN_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A process has connected."""
-
-    connection: Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +42,7 @@ class Tick:
     """Time has passed: about four times a second."""
 
 
-Happening = Arrival | TurnedAway | Tick
+Happening = Connection | TurnedAway | Tick  # a Connection: a process has connected
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +53,6 @@ class _Guest:
     name: str
     responder: Responder
     limit: float
-    established: Established | None = None
 
 
 class Doorkeeper:
@@ -120,15 +109,17 @@ class Doorkeeper:
         Do not unregister anything: the epoll instance is shared with the parent. Do not take the lock: a
         thread that does not exist in the child may hold it.
         """
+        self._close_sockets()
+        self._ordering = threading.Lock()
+        self._is_gone = True
+
+    def _close_sockets(self) -> None:
         for key in list((self._selector.get_map() or {}).values()):  # None once it is closed
             assert isinstance(key.fileobj, socket.socket)
             key.fileobj.close()
-        for listener in self._deaf:
-            listener.close()
-        self._bell_rope.close()
+        for unwatched in (*self._deaf, self._bell_rope):
+            unwatched.close()
         self._selector.close()
-        self._ordering = threading.Lock()
-        self._is_gone = True
 
     # -----------------------------------------------------------------------
     # The thread
@@ -154,12 +145,8 @@ class Doorkeeper:
 
     def _attempt(self, duty: Callable[[], object]) -> None:
         """Run one duty. Whatever it raises, other connections and the remaining duties go on."""
-        try:
+        with failures_logged("the door of `%s`", self._name):
             duty()
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            _log.exception("the door of `%s`", self._name)
 
     def _clear(self) -> None:
         with locks.Held(self._ordering):
@@ -167,13 +154,8 @@ class Doorkeeper:
                 return
             self._is_gone = True
         self._follow_orders()
-        for key in list(self._selector.get_map().values()):
-            assert isinstance(key.fileobj, socket.socket)
-            self._drop(key.fileobj)
-        for listener in self._deaf:
-            listener.close()
-        self._bell_rope.close()
-        self._selector.close()
+        self._guests.clear()
+        self._close_sockets()
 
     def _order(self, order: Callable[[], object], about: socket.socket) -> None:
         """Queue work for the thread; once the thread is gone, just close the connection."""
@@ -242,10 +224,10 @@ class Doorkeeper:
         if guest.connection not in self._guests:  # dropped since `select` returned
             return
         try:
-            if guest.established is None:
+            if guest.responder.established is None:
                 self._shake_hands(guest)
             else:
-                self._take_memory(guest, guest.established)
+                self._take_memory(guest, guest.responder.established)
         except (BlockingIOError, InterruptedError):
             return
         except Exception as error:  # noqa: BLE001 - of an untrusted peer; others are not affected
@@ -266,19 +248,16 @@ class Doorkeeper:
             if answer:
                 guest.connection.send(answer)  # cannot block: a few KiB into an empty buffer
         established = guest.responder.established
-        if established is None:
-            return
-        if self._memory is not None and is_shared(guest.connection, established):
-            guest.established = established  # its shared memory is still to come
-        else:
-            self._let_go(guest)
-            self._happened.append(Arrival(plain(guest.connection, established, guest.name)))
+        if established is None or (self._memory is not None and is_shared(guest.connection, established)):
+            return  # there is more to come
+        self._let_go(guest)
+        self._happened.append(plain(guest.connection, established, guest.name))
 
     def _take_memory(self, guest: _Guest, established: Established) -> None:
         assert self._memory is not None
         connection = accept_shared(guest.connection, established, guest.name, self._memory)
         self._let_go(guest)
-        self._happened.append(Arrival(connection))
+        self._happened.append(connection)
 
     def _let_go(self, guest: _Guest) -> None:
         """Stop watching a connection that a link takes over."""
