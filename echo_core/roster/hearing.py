@@ -11,8 +11,8 @@ from echo_core.roster.peers import Peer
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.outgoing import OutgoingStream
 from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.link_state import ChannelOnLink, OwnStream, PeerStream
 from echo_core.transports.protocol.messages import Message
-from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
 from echo_core.transports.threads import log
 
 Told = tuple[Membership, bytes, tuple[str, ...]]  # another member of a channel, and its addresses

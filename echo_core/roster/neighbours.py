@@ -29,8 +29,8 @@ from echo_core.transports import limits
 from echo_core.transports.addresses import Address, UnixAddress, known_addresses
 from echo_core.transports.handshake.exchange import Initiator, Responder
 from echo_core.transports.handshake.words import Feature, Identity
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import Declaration
 from echo_core.transports.protocol.messages import Refusal, word_of
 from echo_core.transports.threads import OwnThread, failures_logged, log
 from echo_core.transports.wires import sockets

@@ -13,8 +13,8 @@ from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.origins import Origin
 from echo_core.streams.outgoing import OutgoingStream
+from echo_core.transports.protocol.link_state import ChannelOnLink, ChannelState
 from echo_core.transports.protocol.messages import Farewell, Refusal, word_of
-from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState
 from echo_core.transports.threads import is_failure, log
 from echo_core.transports.wires.connecting import Connection
 from echo_core.values.backlog import nanoseconds

@@ -12,7 +12,7 @@ from echo_core.formats.format import Format
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Feed, Target
-from echo_core.transports.protocol.streams import PeerStream
+from echo_core.transports.protocol.link_state import PeerStream
 
 
 class IncomingStream(links.IncomingStream, Feed):

@@ -8,7 +8,7 @@ from typing import Self
 from echo_core._c import links
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.origins import Origin
-from echo_core.transports.protocol.streams import OwnStream
+from echo_core.transports.protocol.link_state import OwnStream
 
 
 class OutgoingStream(links.OutgoingStream):

@@ -6,11 +6,9 @@ from echo_core.transports.handshake.exchange import Established, Handshake, Init
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
-from echo_core.transports.protocol.link_state import Heard
+from echo_core.transports.protocol.link_state import ChannelOnLink, Declaration, Heard, OwnStream, PeerStream
 from echo_core.transports.protocol.messages import Message
-from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
 
 CHANNEL = bytes(range(16))
 KEY = bytes(range(100, 116))

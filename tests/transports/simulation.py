@@ -15,11 +15,9 @@ from echo_core.transports import limits
 from echo_core.transports.handshake.exchange import Handshake, Initiator, Responder, duplicate
 from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
-from echo_core.transports.protocol.link_state import Heard
+from echo_core.transports.protocol.link_state import ChannelOnLink, Declaration, Heard, OwnStream, PeerStream
 from echo_core.transports.protocol.messages import Farewell, Gap, Refusal, encode
-from echo_core.transports.protocol.streams import ChannelOnLink, OwnStream, PeerStream
 from tests.transports.frames import scan, write_frame
 from tests.transports.samples import is_shared
 

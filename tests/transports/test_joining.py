@@ -12,12 +12,10 @@ from echo_core.errors import WireError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, prove
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.joining import TRANSITIONS, Input
 from echo_core.transports.protocol.link import LinkProtocol
-from echo_core.transports.protocol.link_state import Heard
+from echo_core.transports.protocol.link_state import ChannelOnLink, ChannelState, Declaration, Heard
 from echo_core.transports.protocol.messages import Message, encode
-from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState
 from tests.transports.samples import CHANNEL, KEY, OTHER_KEY, SECRET, Pair, is_shared, on_link, types_of
 
 OTHER = bytes(range(50, 66))

@@ -12,11 +12,9 @@ import pytest
 from echo_core.transports import limits
 from echo_core.transports.handshake.words import Words
 from echo_core.transports.protocol import joining, messages
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol
-from echo_core.transports.protocol.link_state import Heard
+from echo_core.transports.protocol.link_state import ChannelState, Declaration, Heard, PeerStream
 from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
-from echo_core.transports.protocol.streams import ChannelState, PeerStream
 from tests.transports.frames import scan, write_frame
 from tests.transports.samples import (
     CHANNEL,

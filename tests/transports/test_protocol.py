@@ -13,11 +13,9 @@ from echo_core.errors import ClosedError, EchoError, EncodeError, LinkError, Wir
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, prove
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.formats import Declaration
 from echo_core.transports.protocol.link import LinkProtocol, cut
-from echo_core.transports.protocol.link_state import Heard
+from echo_core.transports.protocol.link_state import Declaration, Heard, PeerStream
 from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
-from echo_core.transports.protocol.streams import PeerStream
 from tests.transports.samples import (
     CHANNEL,
     KEY,

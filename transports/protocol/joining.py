@@ -14,8 +14,13 @@ from echo_core.errors import RefusedError, WireError
 from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, is_proven, prove
-from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.link_state import Heard, LinkState
+from echo_core.transports.protocol.link_state import (
+    ChannelOnLink,
+    ChannelState,
+    Declaration,
+    Heard,
+    LinkState,
+)
 from echo_core.transports.protocol.messages import (
     Closed,
     Declared,
@@ -27,7 +32,6 @@ from echo_core.transports.protocol.messages import (
     Refused,
     word_of,
 )
-from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState
 
 GONE, JOINING, ABANDONED, SHARED, LEAVING = ChannelState
 

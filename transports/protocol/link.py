@@ -17,9 +17,16 @@ from echo_core.errors import ClosedError, LinkError, WireError
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.protocol import joining, messages, receiving
-from echo_core.transports.protocol.formats import Declaration
-from echo_core.transports.protocol.link_state import About, Heard, LinkState
-from echo_core.transports.protocol.streams import ChannelOnLink, ChannelState, OwnStream, PeerStream
+from echo_core.transports.protocol.link_state import (
+    About,
+    ChannelOnLink,
+    ChannelState,
+    Declaration,
+    Heard,
+    LinkState,
+    OwnStream,
+    PeerStream,
+)
 
 
 class LinkProtocol:

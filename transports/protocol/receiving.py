@@ -15,15 +15,17 @@ from echo_core.formats.faults import unexpected
 from echo_core.transports import limits
 from echo_core.transports.protocol import joining, messages
 from echo_core.transports.protocol.joining import Input, states_of
-from echo_core.transports.protocol.link_state import About, Heard, LinkState
-from echo_core.transports.protocol.messages import Message
-from echo_core.transports.protocol.streams import (
+from echo_core.transports.protocol.link_state import (
+    About,
     ChannelOnLink,
     ChannelState,
+    Heard,
+    LinkState,
     OwnStream,
     PeerStream,
     StreamState,
 )
+from echo_core.transports.protocol.messages import Message
 
 State = ChannelState | StreamState
 
