@@ -179,8 +179,8 @@ def _is_view(type_: Type) -> bool:
     """Whether the value can be a view of the received bytes; not bools, as a sender's true may be above 1."""
     if not isinstance(type_, Sequence) or has_parts(type_.element):
         return False
-    is_array = sequence_container(type_) is np.ndarray
-    return is_array and (isinstance(type_.element, Record) or value_trees.takes_any_bytes(type_.element))
+    is_number = isinstance(type_.element, Scalar) and value_trees.takes_any_bytes(type_.element)
+    return sequence_container(type_) is np.ndarray and (is_number or isinstance(type_.element, Record))
 
 
 def _is_immutable(type_: Type) -> bool:

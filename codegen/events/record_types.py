@@ -118,10 +118,8 @@ def _plan(slotted: type[Any]) -> _Plan | None:
 
 def _solid_base(cls: type[Any]) -> type[Any] | None:
     """The base type whose instances' memory has to be extended; None where it cannot be."""
-    found: list[type[Any]] = []
-    for base in cls.__bases__:
-        found += [solid for solid in base.__mro__ if _adds_memory(solid)][:1]
-    solid = max(found, key=operator.attrgetter("__basicsize__"), default=object)
+    base = cls.__base__ or object  # of all bases the one with the most memory, as Python has found out
+    solid = next((it for it in base.__mro__ if _adds_memory(it)), object)
     return None if solid.__itemsize__ or type(solid) is not type else solid
 
 
@@ -169,11 +167,7 @@ def _tracked_class(
 def _needs_no_gc(slotted: type[Any], plan: _Plan) -> bool:
     """Whether instances refer to nothing but their class: no slots, no dict, no weak references."""
     unusual = slotted.__dictoffset__ or slotted.__weakrefoffset__ or type(slotted) is not type
-    return not unusual and not plan.slot_count and plan.room.__base__ is not None and _is_light(plan.room)
-
-
-def _is_light(cls: type[Any]) -> bool:
-    return not any(cls.__flags__ & _HAVE_GC for cls in cls.__mro__)
+    return not (unusual or plan.slot_count or any(base.__flags__ & _HAVE_GC for base in plan.room.__mro__))
 
 
 def _untracked_class(

@@ -244,11 +244,8 @@ def default_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         return Path(chosen)
     caches = Path(environment.get("XDG_CACHE_HOME", ""))
     if not caches.is_absolute():
-        home = Path(os.path.expanduser("~"))
-        if not home.is_absolute():
-            return None
-        caches = home / ".cache"
-    return caches / "echo_core"
+        caches = Path(os.path.expanduser("~"), ".cache")
+    return caches / "echo_core" if caches.is_absolute() else None
 
 
 _lock = threading.RLock()  # never held over I/O

@@ -140,15 +140,10 @@ def compiler_version() -> str:
 
 def statistics() -> EngineStatistics:
     """Counts since the process began."""
-    linked = _statistics
-    mapped, unmapped, mapped_bytes = native_code.statistics()
-    return replace(
-        linked,
-        loaded=linked.loaded + mapped,
-        unloaded=linked.unloaded + unmapped,
-        linked=linked.loaded,
-        mapped_bytes=mapped_bytes,
-    )
+    by_llvm = _statistics
+    loaded, unloaded, mapped_bytes = native_code.statistics()
+    loaded, unloaded = loaded + by_llvm.loaded, unloaded + by_llvm.unloaded
+    return EngineStatistics(by_llvm.compiled, loaded, unloaded, by_llvm.loaded, mapped_bytes)
 
 
 def compile_ir(text: str, target: Target) -> bytes:
