@@ -17,6 +17,7 @@ from echo_core.errors import FormatError
 from echo_core.formats.abi import Abi
 from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 
 T = TypeVar("T")
@@ -115,8 +116,7 @@ def _class_for(cls: type[Any] | None, sender: Format | None) -> type[Any]:
     if cls is not None:
         return cls
     if sender is None:
-        msg = "Expected a class or a sender's format, got neither"
-        raise FormatError(msg)
+        raise unexpected(FormatError, "a class or a sender's format", "neither")
     return sender.record_class()
 
 

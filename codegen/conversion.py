@@ -25,6 +25,7 @@ from echo_core.codegen.plans.verification import verification
 from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import Report, compare
+from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 
 Tier = Literal["auto", "compiled", "interpreted"]
@@ -75,16 +76,24 @@ class Conversion:
         report = report or compare(sender, receiver, lossy=lossy)
         report.raise_if_refused()
         if keeps and not report.is_same:
-            msg = f"Expected records of `{receiver.name}`'s own layout to keep, got others of `{sender.name}`"
-            raise FormatError(msg)
+            raise unexpected(
+                FormatError,
+                f"records of `{receiver.name}`'s own layout to keep",
+                f"others of `{sender.name}`",
+            )
         self.sender = sender
         self.receiver = receiver
         self.lossy = lossy
         self.plan = plan(sender.layout, receiver.layout)
         self.verification = verification(sender.layout)
         if self.plan.local:
-            msg = f"Expected defaults that travel, got one that only its class can make: {self.plan.local}"
-            raise IncompatibleError(msg, path=self.plan.local[0], hint="decode to objects instead")
+            raise unexpected(
+                IncompatibleError,
+                "defaults that travel",
+                f"one that only its class can make: {self.plan.local}",
+                path=self.plan.local[0],
+                hint="decode to objects instead",
+            )
         self.is_fixed = sender.is_fixed and receiver.is_fixed
         self.keeps = keeps and not self.is_fixed
         self._names = ("convert_many",) if self.is_fixed else ("verify", "measure", "convert")
@@ -103,8 +112,9 @@ class Conversion:
         if self.is_fixed:
             size = self.sender.size_bytes
             if len(data) % size:
-                msg = f"Expected records of {size} bytes each, got {len(data)} bytes"
-                raise WireError(msg, path=self.sender.name)
+                raise unexpected(
+                    WireError, f"records of {size} bytes each", f"{len(data)} bytes", path=self.sender.name
+                )
             converted = b"".join(self._one(data[i : i + size]) for i in range(0, len(data), size))
         else:
             converted = self._one(data)
@@ -188,8 +198,7 @@ def unless_refused(job: Callable[[], object]) -> None:
 def check_tier(tier: Tier) -> None:
     """A tier that is none would be taken for another."""
     if tier not in get_args(Tier):
-        msg = f"Expected a tier of {', '.join(get_args(Tier))}, got {tier!r}"
-        raise FormatError(msg)
+        raise unexpected(FormatError, f"a tier of {', '.join(get_args(Tier))}", f"{tier!r}")
 
 
 # A hash of the modules that make code, as they were when this process imported them.
@@ -202,24 +211,24 @@ def flat(source: Buffer) -> memoryview:
         view = memoryview(source)
         return view.cast("B") if view.nbytes else memoryview(b"")  # a shape with a 0 in it is never cast
     except TypeError:
-        msg = f"Expected a contiguous buffer, got `{type(source).__qualname__}`"
-        raise FormatError(msg) from None
+        raise unexpected(FormatError, "a contiguous buffer", f"`{type(source).__qualname__}`") from None
 
 
 def _written(converted: bytes, source: Buffer, target: Buffer) -> int:
     try:
         view = memoryview(target).cast("B")
     except TypeError:
-        msg = f"Expected a contiguous buffer as target, got `{type(target).__qualname__}`"
-        raise FormatError(msg) from None
+        raise unexpected(
+            FormatError, "a contiguous buffer as target", f"`{type(target).__qualname__}`"
+        ) from None
     if view.readonly or len(view) < len(converted):
         kind = "read-only" if view.readonly else "writable"
-        msg = f"Expected a writable target of at least {len(converted)} bytes, got {len(view)} {kind} ones"
-        raise FormatError(msg)
+        raise unexpected(
+            FormatError, f"a writable target of at least {len(converted)} bytes", f"{len(view)} {kind} ones"
+        )
     shared = np.asarray(view[: len(converted)]), np.asarray(flat(source))  # what follows may overlap
     if np.may_share_memory(*shared):
-        msg = "Expected a target apart from the source, got two that overlap"
-        raise FormatError(msg)
+        raise unexpected(FormatError, "a target apart from the source", "two that overlap")
     view[: len(converted)] = converted
     return len(converted)
 

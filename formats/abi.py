@@ -94,5 +94,4 @@ def abi_named(name: str | Abi) -> Abi:
     try:
         return ABI_BY_NAME[name]
     except (KeyError, TypeError):
-        known = ", ".join(ABI_BY_NAME)
-        raise unexpected(FormatError, f"an ABI of {known}", f"`{name}`") from None
+        raise unexpected(FormatError, f"an ABI of {', '.join(ABI_BY_NAME)}", f"`{name}`") from None

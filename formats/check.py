@@ -182,9 +182,7 @@ def _check_counts(
         raise unexpected(
             fault, "a sequence with a dimension that varies", "none: it is a static array", path=path
         )
-    for name in sequence.shape:
-        if not isinstance(name, str):
-            continue
+    for name in (n for n in sequence.shape if isinstance(n, str)):
         if not outermost:
             raise unexpected(
                 fault,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.formats import dtypes, record_class
+from echo_core.formats import dtypes, record_class, tables
 from echo_core.formats.abi import Abi, ByteOrder
 from echo_core.formats.layout import Layout
 from echo_core.formats.token import Token
@@ -163,9 +163,7 @@ class Format:
 
     def describe(self) -> str:
         """A table of the fields for a terminal: offset, size, type, name, default, notes."""
-        from echo_core.formats.tables import layout_as_text
-
-        return layout_as_text(self.layout)
+        return tables.layout_as_text(self.layout)
 
     def __str__(self) -> str:
         return self.describe()
@@ -174,6 +172,4 @@ class Format:
         return f"Format({self.name}, {self.size_bytes} bytes, {self.byte_order}, {len(self.fields)} fields)"
 
     def _repr_html_(self) -> str:
-        from echo_core.formats.tables import layout_as_html
-
-        return layout_as_html(self.layout)
+        return tables.layout_as_html(self.layout)

@@ -111,10 +111,9 @@ def new_numbers(sender: Leaf, receiver: Enumeration) -> dict[int, int]:
     return {number: known[name] for name, number in sender.members if name in known}
 
 
-def _has_names(sender: Leaf, receiver: Leaf) -> bool:
-    assert isinstance(sender, Enumeration)
-    assert isinstance(receiver, Enumeration)
-    return {name for name, _ in sender.members} <= {name for name, _ in receiver.members}
+def _names(leaf: Leaf) -> set[str]:
+    assert isinstance(leaf, Enumeration)
+    return {name for name, _ in leaf.members}
 
 
 # Where a rule depends on the two leaves: when the receiver's holds all values of the sender's.
@@ -124,5 +123,5 @@ _HOLDS: dict[Rule, Callable[[Leaf, Leaf], bool]] = {
     Rule.LARGER: lambda sender, receiver: receiver.size > sender.size,
     Rule.TWICE_AS_LARGE: lambda sender, receiver: receiver.size >= 2 * sender.size,
     Rule.SAME_SIZE: lambda sender, receiver: receiver.size == sender.size,
-    Rule.NAMES: _has_names,
+    Rule.NAMES: lambda sender, receiver: _names(sender) <= _names(receiver),
 }

@@ -141,21 +141,18 @@ class _TableWriter:
         return self._add("enums", enumeration, entry)
 
     def _add_field(self, field: Field, code: int, argument: int, places: dict[str, int]) -> None:
-        texts = self.record_texts
-        name = _text(texts, field.name)
+        texts = self.record_texts  # which get the field's own in the order of the entry
         default = (field.default and field.default.data) or b""
-        texts.append(default)
-        unit = _text(texts, field.unit)
         self.tables["fields"].append(
             {
-                "name_size": name,
+                "name_size": _text(texts, field.name),
                 "code": code,
                 "wrappers": self._add_wrappers(field.type, places),
                 "default": _default_code(field.default),
                 "argument": argument,
                 "offset": field.offset,
-                "default_size": len(default),
-                "unit_size": unit,
+                "default_size": _text(texts, default),
+                "unit_size": _text(texts, field.unit),
                 "aliases": len(field.aliases),
             }
         )
@@ -178,9 +175,9 @@ _WRAPPER_CODES: dict[type[Wrapper], int] = {
 }
 
 
-def _text(texts: list[bytes], text: str) -> int:
+def _text(texts: list[bytes], text: str | bytes) -> int:
     """Adds a text and returns its size in bytes."""
-    data = text.encode()
+    data = text.encode() if isinstance(text, str) else text
     texts.append(data)
     return len(data)
 

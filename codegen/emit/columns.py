@@ -65,28 +65,29 @@ def lead_of(columns: tuple[Column, ...], places: list[int]) -> int | None:
 
 def emit(columns: tuple[Column, ...], stride: int, *, by_vectors: bool) -> str:
     """The module for records of `stride` bytes."""
-    function = Function("void @columns(ptr noalias %records, ptr %columns, i64 %count, i64 %is_streamed)")
-    writer = _ColumnWriter(function, columns, stride)
-    for index, is_eight in function.in_steps("%count", ROWS if by_vectors and stride >= WINDOW else 0):
+    writer = _ColumnWriter(columns, stride)
+    for index, is_eight in writer.in_steps("%count", ROWS if by_vectors and stride >= WINDOW else 0):
         if is_eight:
             writer.eight(index)
         else:
             writer.one(index, list(columns))
-    with function.when(writer.is_streamed, []):
-        function.do("fence seq_cst")  # streamed stores are unordered until then
-    function.do("ret void")
-    return "\n\n".join([DECLARATIONS.strip(), function.text(), LIKELY, STREAMED]) + "\n"
+    with writer.when(writer.is_streamed, []):
+        writer.do("fence seq_cst")  # streamed stores are unordered until then
+    writer.do("ret void")
+    return "\n\n".join([DECLARATIONS.strip(), writer.text(), LIKELY, STREAMED]) + "\n"
 
 
-class _ColumnWriter:
-    def __init__(self, function: Function, columns: tuple[Column, ...], stride: int) -> None:
-        self.is_streamed = function.value("icmp ne i64 %is_streamed, 0")
-        self._is_plain = function.value("icmp eq i64 %is_streamed, 0")
-        self._function = function
+class _ColumnWriter(Function):
+    """Takes records apart, one or eight at a time."""
+
+    def __init__(self, columns: tuple[Column, ...], stride: int) -> None:
+        super().__init__("void @columns(ptr noalias %records, ptr %columns, i64 %count, i64 %is_streamed)")
+        self.is_streamed = self.value("icmp ne i64 %is_streamed, 0")
+        self._is_plain = self.value("icmp eq i64 %is_streamed, 0")
         self._columns = columns
         self._stride = stride
         self._addresses = {
-            column: function.value(f"load ptr, ptr {function.at('%columns', 8 * i)}, align 8")
+            column: self.value(f"load ptr, ptr {self.at('%columns', 8 * i)}, align 8")
             for i, column in enumerate(columns)
         }
 
@@ -95,25 +96,25 @@ class _ColumnWriter:
         record = self._record(index)
         for column in columns:
             target = self._place(column, index)
-            self._copy(column, self._function.at(record, column.offset), target)
+            self._copy(column, self.at(record, column.offset), target)
 
     def _record(self, index: str) -> str:
-        return self._function.at("%records", self._function.multiply(index, self._stride))
+        return self.at("%records", self.multiply(index, self._stride))
 
     def _place(self, column: Column, index: str) -> str:
-        offset = self._function.multiply(index, column.size)
-        return self._function.at(self._addresses[column], offset)
+        offset = self.multiply(index, column.size)
+        return self.at(self._addresses[column], offset)
 
     def _copy(self, column: Column, source: str, target: str) -> None:
         """The widest integers that fit, or a call."""
         if column.size > MAX_UNROLLED_BYTES:
             arguments = f"ptr {target}, ptr {source}, i64 {column.size}, i1 false"
-            self._function.do(f"call void @llvm.memcpy.p0.p0.i64({arguments})")
+            self.do(f"call void @llvm.memcpy.p0.p0.i64({arguments})")
             return
         for at, width in pieces(column.size, widest=16):
             type_ = f"<{width} x i8>" if width > 8 else f"i{8 * width}"
-            value = self._function.load(type_, self._function.at(source, at))
-            self._function.store(type_, value, self._function.at(target, at))
+            value = self.load(type_, self.at(source, at))
+            self.store(type_, value, self.at(target, at))
 
     def eight(self, first: str) -> None:
         """All columns of eight records, from the one numbered `first`."""
@@ -131,20 +132,19 @@ class _ColumnWriter:
         # What no window reaches is in the last few bytes of a record whose size is no multiple of a lane.
         others = [column for column in self._columns if not column.is_in_lane] + waiting
         for row in range(ROWS) if others else ():
-            self.one(self._function.add(first, row), others)
+            self.one(self.add(first, row), others)
 
     def _ask_ahead(self, record: str) -> None:
         """Prefetches; an address beyond the last record does no harm."""
         for at in range(0, ROWS * self._stride, LINE):
-            place = self._function.at(record, AHEAD + at)
-            self._function.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+            place = self.at(record, AHEAD + at)
+            self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def _turned(self, first: str, start: int) -> list[str]:
         """Lane by lane what eight records hold in a window: three rounds of exchanges between rows."""
-        function = self._function
         record = self._record(first)
         type_ = f"<{ROWS} x i64>"
-        rows = [function.load(type_, function.at(record, row * self._stride + start)) for row in range(ROWS)]
+        rows = [self.load(type_, self.at(record, row * self._stride + start)) for row in range(ROWS)]
         for distance in (1, 2, 4):
             low, high = _exchange(distance)
             exchanged = list(rows)
@@ -152,30 +152,29 @@ class _ColumnWriter:
                 if row & distance:
                     continue
                 pair = f"{type_} {rows[row]}, {type_} {rows[row + distance]}"
-                exchanged[row] = function.value(f"shufflevector {pair}, {mask(low)}")
-                exchanged[row + distance] = function.value(f"shufflevector {pair}, {mask(high)}")
+                exchanged[row] = self.value(f"shufflevector {pair}, {mask(low)}")
+                exchanged[row + distance] = self.value(f"shufflevector {pair}, {mask(high)}")
             rows = exchanged
         return rows
 
     def _store_lanes(self, columns: list[Column], lane_of: dict[Column, str], first: str) -> None:
         """Columns of whole lanes, in one of two ways."""
-        function, type_ = self._function, f"<{ROWS} x i64>"
-        with function.when(self._is_plain, []):
+        type_ = f"<{ROWS} x i64>"
+        with self.when(self._is_plain, []):
             for column in columns:
-                function.store(type_, lane_of[column], self._place(column, first))
-        with function.when(self.is_streamed, []):
+                self.store(type_, lane_of[column], self._place(column, first))
+        with self.when(self.is_streamed, []):
             for column in columns:
-                function.stream(type_, lane_of[column], self._place(column, first), LINE)
+                self.stream(type_, lane_of[column], self._place(column, first), LINE)
 
     def _store_part(self, column: Column, lane: str, first: str) -> None:
-        function = self._function
         bits = 8 * column.size
         type_ = f"<{ROWS} x i{bits}>"
         shift = 8 * (column.offset % LANE)
         if shift:
-            lane = function.value(f"lshr <{ROWS} x i64> {lane}, {splat(shift, 'i64', ROWS)}")
-        lane = function.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
-        function.store(type_, lane, self._place(column, first))
+            lane = self.value(f"lshr <{ROWS} x i64> {lane}, {splat(shift, 'i64', ROWS)}")
+        lane = self.value(f"trunc <{ROWS} x i64> {lane} to {type_}")
+        self.store(type_, lane, self._place(column, first))
 
 
 def _windows(columns: list[Column], stride: int) -> list[int]:

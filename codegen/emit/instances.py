@@ -75,9 +75,9 @@ def _widest(scalar: Scalar) -> Scalar:
 
 def is_direct(type_: Type) -> bool:
     """Whether code handles a type's values by itself; others are left to a tree of values."""
-    if not isinstance(type_, Scalar):
-        return False
-    return type_.kind in _DIRECT or (type_.kind is Kind.FLOAT and type_.size > 2)
+    return isinstance(type_, Scalar) and (
+        type_.kind in _DIRECT or (type_.kind is Kind.FLOAT and type_.size > 2)
+    )
 
 
 def emit(shape: Shape) -> str:

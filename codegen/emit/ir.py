@@ -11,8 +11,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-I64 = "i64"
-
 
 @dataclass
 class Loop:

@@ -293,8 +293,10 @@ def _elements(type_: StaticArray | Sequence, plain: Plain, path: str) -> Any:
     if array is not None:
         if container is np.ndarray:
             return array
-        items = [value_of(type_.element, item, path) for item in array.view(_tolist_dtype(array)).tolist()]
-        return container(items)
+        times_as_integers = np.int64 if array.dtype.kind in "Mm" else array.dtype
+        return container(
+            [value_of(type_.element, item, path) for item in array.view(times_as_integers).tolist()]
+        )
     if container is np.ndarray and isinstance(type_.element, Record) and not has_parts(type_.element):
         return _structured(type_.element, plain, len(type_.shape))
     items = [
@@ -302,11 +304,6 @@ def _elements(type_: StaticArray | Sequence, plain: Plain, path: str) -> Any:
     ]
     values = nested(items, shape_of(plain, len(type_.shape)))
     return tuple(values) if container is tuple else values
-
-
-def _tolist_dtype(array: np.ndarray[Any, Any]) -> Any:
-    """Times as integers, which is what a plain time is."""
-    return np.int64 if array.dtype.kind in "Mm" else array.dtype
 
 
 def _completed(record: Record, plain: dict[str, Plain]) -> dict[str, Plain]:

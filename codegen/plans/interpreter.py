@@ -38,6 +38,7 @@ from echo_core.codegen.plans.plan import (
 )
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import ConversionError, WireError
+from echo_core.formats.faults import unexpected
 from echo_core.formats.leaves import decode_text, integer_range, scalar_dtype, struct_format
 from echo_core.formats.types import Blob, Kind, Scalar, Type, round_up
 
@@ -74,8 +75,7 @@ class _Source:
 
     def refuse(self, where: Where, expected: str, got: object, inner: tuple[int, ...] = ()) -> NoReturn:
         """Raises the error; `inner` are the indexes within the loops that one operation stands for."""
-        msg = f"Expected {expected}, got {got}"
-        raise self.error(msg, path=self.path(where, inner))
+        raise unexpected(self.error, expected, got, path=self.path(where, inner))
 
     def path(self, where: Where, inner: tuple[int, ...] = ()) -> str:
         """The path with an index for each loop."""
@@ -110,9 +110,8 @@ class _Source:
         return [self.length(length, base) for length in place.lengths]
 
     def is_present(self, source: Flag | Offset, base: int) -> bool:
-        if isinstance(source, Flag):
-            return self.data[base + source.offset] != 0
-        return self.word(base + source.offset) != 0
+        at = base + source.offset
+        return (self.data[at] if isinstance(source, Flag) else self.word(at)) != 0
 
     def text_end(self, start: int, size: int | None) -> int:
         """Where a text ends: at its NUL, or where it fills its place."""
@@ -340,13 +339,10 @@ class _Converter(_Source):
         self.out += bytes(start - len(self.out)) + data
         self._word(target + slot.offset, start, where)
         for length, n in zip(slot.lengths, lengths, strict=True):
-            match length:
-                case Word():
-                    self._word(target + length.offset, n, where)
-                case Count():
-                    self._count(target + length.offset, length, n, where)
-                case Known():
-                    pass
+            if isinstance(length, Word):
+                self._word(target + length.offset, n, where)
+            elif isinstance(length, Count):
+                self._count(target + length.offset, length, n, where)
         return start
 
     def _count(self, at: int, count: Count, n: int, where: Where) -> None:

@@ -189,15 +189,8 @@ class _Planner:
             count = sender.size // sender.element.size
             return _static(source.at, target.at, count, *strides, body)
         where = Where(path, receiver)
-        run = Run(self._run_place(source), self._run_place(target), *strides, len(body), where)
+        run = Run(_run_place(source), _run_place(target), *strides, len(body), where)
         return [run, *body]
-
-    def _run_place(self, place: _Place) -> Inline | Slot:
-        if isinstance(place.type, StaticArray):
-            return Inline(place.at, tuple(Known(n) for n in place.type.shape))
-        assert isinstance(place.type, Sequence)
-        lengths = lengths_of(place.type, place.record, place.base, place.at)
-        return Slot(place.at, lengths, place.type.element.alignment)
 
     def _leaf(self, source: _Place, target: _Place, where: Where) -> list[Operation]:
         match source.type, target.type:
@@ -233,7 +226,7 @@ class _Planner:
         target: int,
         where: Where,
     ) -> list[Operation]:
-        given, wanted = _integer(sender), _integer(receiver)
+        given, wanted = Scalar(sender.kind, sender.size), Scalar(receiver.kind, receiver.size)
         if isinstance(receiver, Enumeration) and not keeps_numbers(sender, receiver):
             numbers = tuple(new_numbers(sender, receiver).items())
             return [Renumber(source, target, given, wanted, numbers, where)]
@@ -284,7 +277,7 @@ class _Planner:
             case types.Text() | Blob():
                 return [self._constant(place.type, place, b"")]
             case Sequence():
-                slot = self._run_place(place)
+                slot = _run_place(place)
                 assert isinstance(slot, Slot)
                 return [Append(slot, b"")]
             case Record():
@@ -304,25 +297,24 @@ class _Planner:
 
 def _held(found: Field, dimension: int, record: Record, base: int) -> tuple[Length, Flag | Offset | None]:
     """A length of a sender's field, and where a Known one is optional, what says if it is present."""
-    at = base + found.offset
-    type_, absence = found.type, None
-    if isinstance(type_, Nullable):
-        absence = absence_of(type_, record, base, at)
-        type_ = type_.element
-    assert isinstance(type_, StaticArray | Sequence)
-    if isinstance(type_, StaticArray):
-        return Known(type_.shape[dimension]), absence
-    length = lengths_of(type_, record, base, at)[dimension]
-    return length, absence if isinstance(length, Known) else None
+    place = _Place(required(found.type), base + found.offset, record, base)
+    length = _run_place(place).lengths[dimension]
+    if isinstance(found.type, Nullable) and isinstance(length, Known):
+        return length, absence_of(found.type, record, base, place.at)
+    return length, None
+
+
+def _run_place(place: _Place) -> Inline | Slot:
+    if isinstance(place.type, StaticArray):
+        return Inline(place.at, tuple(Known(n) for n in place.type.shape))
+    assert isinstance(place.type, Sequence)
+    lengths = lengths_of(place.type, place.record, place.base, place.at)
+    return Slot(place.at, lengths, place.type.element.alignment)
 
 
 def _present(place: _Place) -> Fill:
     assert isinstance(place.type, Nullable)
     return Fill(place.at + place.type.element.size, b"\1")
-
-
-def _integer(leaf: Scalar | Enumeration) -> Scalar:
-    return Scalar(Kind.INT, leaf.size) if isinstance(leaf, Enumeration) else leaf
 
 
 def _is_lossy(sender: Leaf, receiver: Leaf) -> bool:
@@ -348,21 +340,16 @@ def _static(
 def merged(operations: list[Operation]) -> list[Operation]:
     """The operations with adjacent moves joined; bodies are left alone."""
     result: list[Operation] = []
-    last: Move | None = None
+    last: Operation | None = None
     for operation, body in steps(tuple(operations)):
-        joined = _joined(last, operation)
-        if joined is not None:
-            result[-1] = last = joined
-            continue
-        result += [operation, *body]
-        last = operation if isinstance(operation, Move) else None
+        if isinstance(last, Move) and isinstance(operation, Move) and _is_behind(operation, last):
+            result[-1] = last = replace(last, size=last.size + operation.size)
+        else:
+            result += [operation, *body]
+            last = operation
     return result
 
 
-def _joined(first: Move | None, second: Operation) -> Move | None:
-    if first is None or not isinstance(second, Move):
-        return None
+def _is_behind(move: Move, first: Move) -> bool:
     ends = first.source + first.size, first.target + first.size, first.unit
-    if ends != (second.source, second.target, second.unit):
-        return None
-    return replace(first, size=first.size + second.size)
+    return ends == (move.source, move.target, move.unit)

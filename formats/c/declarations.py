@@ -89,8 +89,9 @@ class _Declarations:
         if not isinstance(found, Record):
             types = (*self.tags.items(), *self.typedefs.items())
             known = [known for known, type_ in types if isinstance(type_, Record)]
-            hint = f"the text defines {', '.join(known[:8]) or 'none'}"
-            self.cursor.refuse("a struct", name or "a text without one", hint)
+            self.cursor.refuse(
+                "a struct", name or "a text without one", f"the text defines {', '.join(known[:8]) or 'none'}"
+            )
         return found
 
     def specifiers(self, *, is_typedef: bool = False) -> Declared:
@@ -195,16 +196,17 @@ class _Declarations:
         """`packed` and `aligned(n)`: the two that change a layout in a known way."""
         found: dict[str, int] = {}
         while self.cursor.take("__attribute__"):
-            self.cursor.expect("(")
-            self.cursor.expect("(")
+            self.cursor.expect("(", "(")
             while not found or self.cursor.take(","):
                 attribute = self.cursor.word("an attribute").strip("_")
                 if attribute not in ("packed", "aligned"):
-                    hint = "only `packed` and `aligned(n)` are known"
-                    self.cursor.refuse("an attribute with a known layout", attribute, hint)
+                    self.cursor.refuse(
+                        "an attribute with a known layout",
+                        attribute,
+                        "only `packed` and `aligned(n)` are known",
+                    )
                 found[attribute] = self.in_parentheses() if attribute == "aligned" else 1
-            self.cursor.expect(")")
-            self.cursor.expect(")")
+            self.cursor.expect(")", ")")
         return found
 
     def in_parentheses(self) -> int:

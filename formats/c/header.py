@@ -86,11 +86,14 @@ def header_of(layout: Layout) -> str:
     """A self-contained C11 header with the layout's record, and before it whatever it nests."""
     header = _Header.of(layout)
     guard = f"ECHO_CORE_{header.tags[layout.record]}_H"
-    packed = any(not header.is_plain(record) and record.alignment > 1 for record in header.records)
+    packed = any(not _is_natural(record, header.abi) and record.alignment > 1 for record in header.records)
     parts = [
         _summary(layout),
         f"#ifndef {guard}\n#define {guard}\n\n{_PROLOGUE}",
-        _machine(layout),
+        "\n",
+        # No offset shows the byte order.
+        _assertion(f"__BYTE_ORDER__ == __ORDER_{layout.byte_order.upper()}_ENDIAN__"),
+        _assertion(f"sizeof(void *) == {layout.pointer_size}"),
         *(_enum(enum, header.tags[enum], header.constants) for enum in header.enumerations),
         *([_ALLOW_PACKED] if packed else []),
         *(header.struct(record) for record in header.records),
@@ -105,12 +108,6 @@ def _summary(layout: Layout) -> str:
     if has_parts(layout.record):
         text += "; on the wire, pointers are offsets from the start of the record"
     return _comment(text) + "\n"
-
-
-def _machine(layout: Layout) -> str:
-    """The assertion of the byte order, which no offset shows."""
-    order = f"__BYTE_ORDER__ == __ORDER_{layout.byte_order.upper()}_ENDIAN__"
-    return "\n" + _assertion(order) + _assertion(f"sizeof(void *) == {layout.pointer_size}")
 
 
 def _assertion(condition: str) -> str:
@@ -210,9 +207,6 @@ class _Header:
         constant_by_member = dict(zip(members, constants, strict=True))
         return cls(_closest_abi(layout, records), records, enumerations, tags, constant_by_member)
 
-    def is_plain(self, record: Record) -> bool:
-        return _is_natural(record, self.abi)
-
     def struct(self, record: Record) -> str:
         """The definition, and the assertions that hold the compiler to it."""
         tag = self.tags[record]
@@ -220,7 +214,7 @@ class _Header:
         names = dict(zip((f.name for f in fields), _c_names([f.name for f in fields]), strict=True))
         members = [self.member(field, names) for field in fields]
         attributes = ""
-        if not self.is_plain(record):
+        if not _is_natural(record, self.abi):
             members = list(_padded(record, fields, members))
             aligned = f", aligned({record.alignment})" if record.alignment > 1 else ""
             attributes = f" __attribute__((packed{aligned}))"

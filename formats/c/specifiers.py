@@ -156,15 +156,21 @@ class Declarators:
     def settled(self, type_: Declared) -> Type:
         """The final type of a declarator, or an error that names the member."""
         if isinstance(type_, Incomplete):
-            hint = "define it above; to refer to another record, use an id of your own"
-            self._cursor.refuse("a struct defined above", f"struct {type_.tag}", hint)
+            self._cursor.refuse(
+                "a struct defined above",
+                f"struct {type_.tag}",
+                "define it above; to refer to another record, use an id of your own",
+            )
         if not isinstance(type_, Pointer):
             return type_
         if type_.element is CHAR and not type_.shape:
             return type_.to(Text(self._pointer_size))
         if not type_.shape or None in type_.shape:
-            hint = "add `__counted_by(n)`, with an integer field `n` of the same struct"
-            self._cursor.refuse("a pointer that a field counts", f"{type_.element} *", hint)
+            self._cursor.refuse(
+                "a pointer that a field counts",
+                f"{type_.element} *",
+                "add `__counted_by(n)`, with an integer field `n` of the same struct",
+            )
         return type_.to(Sequence(type_.element, type_.shape, self._pointer_size))
 
     def _declarator(self, base: Declared) -> tuple[str, Declared]:
@@ -204,8 +210,11 @@ class Declarators:
         dimensions: list[int] = []
         while self._cursor.take("["):
             if self._cursor.text == "]":
-                hint = "give it a size, or point to elements with `T *name __counted_by(n)`"
-                self._cursor.refuse("an array with a size", "[]", hint)
+                self._cursor.refuse(
+                    "an array with a size",
+                    "[]",
+                    "give it a size, or point to elements with `T *name __counted_by(n)`",
+                )
             dimensions.append(self._cursor.integer())
             self._cursor.expect("]")
         return dimensions
@@ -229,8 +238,11 @@ class Declarators:
         if not self._cursor.take("__counted_by"):
             return type_
         if not isinstance(type_, Pointer) or not self._cursor.owner:
-            hint = "it counts what a pointer that is a struct's member refers to"
-            self._cursor.refuse("a member that is a pointer", "__counted_by", hint)
+            self._cursor.refuse(
+                "a member that is a pointer",
+                "__counted_by",
+                "it counts what a pointer that is a struct's member refers to",
+            )
         self._cursor.expect("(")
         shape = [self._count()]
         while self._cursor.take(","):

@@ -153,9 +153,10 @@ class Cursor:
         self._at += found
         return found
 
-    def expect(self, text: str) -> None:
-        if not self.take(text):
-            self.refuse_token(f"`{text}`")
+    def expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self.take(text):
+                self.refuse_token(f"`{text}`")
 
     def word(self, what: str = "a name") -> str:
         if self.kind != "word":
