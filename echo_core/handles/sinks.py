@@ -122,7 +122,8 @@ class Sink(Closing, Generic[T]):
         A handler on a thread of its own gets `linger_s` for the event that it is at. A call that was
         interrupted is completed by the next one.
         """
-        self._membership.close_target(self._target, linger_s)
+        if self._membership.stop(self._target):
+            self._target.join(linger_s)
 
     def __repr__(self) -> str:
         wanted = self._target.wanted

@@ -46,15 +46,8 @@ def _follow(home: Home, peer: Peer, message: Message, about: Any) -> list[Told]:
     return []
 
 
-def _membership(channel: ChannelOnLink) -> Membership | None:
-    """None: the node has left the channel, or does not know it."""
-    owner: Any = channel.owner
-    assert owner is None or isinstance(owner, Membership)
-    return owner
-
-
 def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOnLink) -> list[Told]:
-    membership = _membership(channel)
+    membership: Membership | None = channel.owner  # None: the node has left the channel
     match message:
         case messages.Join() | messages.Joined():
             _share(home, peer, channel)
@@ -87,7 +80,8 @@ def _share(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
 
 def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) -> None:
     """A GAP is counted by the stream's C half. A stream that has ended here has no owner."""
-    membership, stream = _membership(value.channel), value.owner
+    membership: Membership | None = value.channel.owner
+    stream = value.owner
     match message, stream:
         case messages.Source(), _ if membership is not None and isinstance(value, PeerStream):
             value.owner = IncomingStream(peer.conversation, value)

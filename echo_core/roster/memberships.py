@@ -207,11 +207,6 @@ class Membership:
         finally:
             target.close_queue()
 
-    def close_target(self, target: Target, linger_s: float) -> None:
-        """Ends a sink; a handler on a thread of its own gets `linger_s` for the event that it is at."""
-        if self.stop(target):
-            target.join(linger_s)
-
     def _remove_target(self, target: Target) -> None:
         """What can be done twice comes first, as an interrupt may have it begin again."""
         if not self._has(target, self._targets):
@@ -469,13 +464,10 @@ class Membership:
                 finally:
                     peer.leave(self.id.uid)  # which ends a link that no channel needs any longer
             self.home.memberships.pop(self.id.uid, None)
-            self._unregister()  # last: an interrupt before it lets this begin again
-
-    def _unregister(self) -> None:
-        together = _memberships_by_uid[self.id.uid]
-        together.remove(self)
-        if not together:
-            del _memberships_by_uid[self.id.uid]
+            together = here(self.id.uid)
+            together.remove(self)  # late: an interrupt before it lets this begin again
+            if not together:
+                del _memberships_by_uid[self.id.uid]
 
     def abandon(self) -> None:
         """In a forked child: what is the parent's is closed here, and nobody is told."""

@@ -89,7 +89,8 @@ class Neighbours:
                 if error.code != "duplicate" or left_s == 0:
                     raise
                 # Either it starts a link itself, or has not seen the end of the last one yet.
-                self._wait_briefly(lambda: self._links.peer(node_id) is not None)
+                with contextlib.suppress(TimedOutError):
+                    books.wait_for(lambda: self._links.peer(node_id) is not None, _RETRY_S, lambda: "a link")
             except (ClosedError, LinkError):  # the link ended as it was found, or is about to
                 if left_s == 0 or (peer is None and self._links.peer(node_id) is None):
                     raise
@@ -101,11 +102,6 @@ class Neighbours:
 
     def _is_gone(self, peer: Peer) -> bool:
         return self._links.peer(peer.node_id) is not peer
-
-    @staticmethod
-    def _wait_briefly(is_met: Callable[[], bool]) -> None:
-        with contextlib.suppress(TimedOutError):
-            books.wait_for(is_met, _RETRY_S, lambda: "a link")
 
     def _connect(
         self,

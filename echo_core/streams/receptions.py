@@ -119,6 +119,5 @@ class Receptions:
         lossy = wanted.is_lossy
         if wanted.is_array:
             return Reception(records_decoder(cls, sender, lossy=lossy, tier="auto", report=report), report)
-        ways = Ways.DECODE
-        codec = Codec(cls, format_of(cls), sender, lossy=lossy, tier="auto", ways=ways, report=report)
+        codec = Codec(cls, format_of(cls), sender, lossy=lossy, tier="auto", ways=Ways.DECODE, report=report)
         return Reception(codec.decode, report)

@@ -56,7 +56,16 @@ class Target:
         """`backlog`: of the queue, where there is one."""
         self.wanted = wanted
         self.handler = handler
-        self.queue = None if backlog is None else _queue(backlog)
+        self.queue = (
+            None
+            if backlog is None
+            else links.Queue(
+                max_events=backlog.events,
+                max_bytes=backlog.size_bytes,
+                policy=backlog.policy,
+                timeout_ns=backlog.timeout_ns,
+            )
+        )
         self.thread: threading.Thread | None = None
         self.is_leaving = False  # its channel closes with all its sinks: what it refuses now is not reported
         self.is_closed = False
@@ -213,15 +222,6 @@ def _abandon_queued() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_queued)
-
-
-def _queue(backlog: Backlog) -> links.Queue:
-    return links.Queue(
-        max_events=backlog.events,
-        max_bytes=backlog.size_bytes,
-        policy=backlog.policy,
-        timeout_ns=backlog.timeout_ns,
-    )
 
 
 def _no_records(record: object) -> Any:
