@@ -21,6 +21,14 @@ static inline int64_t monotonic_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* When a wait ends that begins now; INT64_MAX, for a negative time: never. */
+static inline int64_t deadline_after(int64_t timeout_ns)
+{
+    int64_t deadline_ns;
+
+    return timeout_ns < 0 || __builtin_add_overflow(monotonic_ns(), timeout_ns, &deadline_ns) ? INT64_MAX : deadline_ns;
+}
+
 /* 1: the processor's counter runs at one rate, whatever the processor does. Set by echo_clock_start. */
 extern int echo_counter_is_steady __attribute__((visibility("hidden")));
 

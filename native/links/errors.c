@@ -3,10 +3,18 @@
 
 #include <stdarg.h>
 
-int echo_raise(const char *error, const char *format, ...)
+PyObject *echo_error(const char *name)
 {
     PyObject *errors = PyImport_ImportModule("echo_core.errors");
-    PyObject *type = errors != NULL ? PyObject_GetAttrString(errors, error) : NULL;
+    PyObject *error = errors != NULL ? PyObject_GetAttrString(errors, name) : NULL;
+
+    Py_XDECREF(errors);
+    return error;
+}
+
+int echo_raise(const char *error, const char *format, ...)
+{
+    PyObject *type = echo_error(error);
     va_list values;
 
     va_start(values, format);
@@ -14,7 +22,6 @@ int echo_raise(const char *error, const char *format, ...)
         PyErr_FormatV(type, format, values);
     va_end(values);
     Py_XDECREF(type);
-    Py_XDECREF(errors);
     return -1;
 }
 

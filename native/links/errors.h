@@ -3,6 +3,9 @@
 
 #include "stable_abi.h"
 
+/* A class of echo_core.errors by its name, a new reference; NULL with an exception. GIL. */
+PyObject *echo_error(const char *name);
+
 /* Sets an exception of echo_core.errors by its name, with a message as of PyUnicode_FromFormat. -1. GIL. */
 int echo_raise(const char *error, const char *format, ...);
 

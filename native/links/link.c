@@ -23,7 +23,7 @@ int echo_link_check(const struct link *link)
     return link->wire != NULL ? 0 : echo_raise("ClosedError", "The link was abandoned");
 }
 
-void echo_link_raise_end(struct link *link)
+int echo_link_raise_end(struct link *link)
 {
     enum end end;
     int error;
@@ -35,29 +35,23 @@ void echo_link_raise_end(struct link *link)
     switch (end) {
     case END_NOT:
     case END_SHUT:
-        echo_raise("ClosedError", "The link is closed");
-        break;
+        return echo_raise("ClosedError", "The link is closed");
     case END_PEER:
-        echo_raise("LinkError", "The peer has closed the connection");
-        break;
+        return echo_raise("LinkError", "The peer has closed the connection");
     case END_ERROR:
-        echo_raise("LinkError", "Sending failed: %s", strerror(error));
-        break;
+        return echo_raise("LinkError", "Sending failed: %s", strerror(error));
     case END_STALLED:
-        echo_raise("LinkError", "The peer has read nothing for %lld ms",
-                   (long long)(echo_ns_of(link->outbox.stall) / 1000000));
-        break;
+        return echo_raise("LinkError", "The peer has read nothing for %lld ms",
+                          (long long)(echo_ns_of(link->outbox.stall) / 1000000));
     case END_FLOODED:
-        echo_raise("LinkError", "The peer does not read: more than %zu bytes of control frames wait for it",
-                   link->outbox.max_control_bytes);
-        break;
+        return echo_raise("LinkError", "The peer does not read: more than %zu bytes of control frames wait for it",
+                          link->outbox.max_control_bytes);
     case END_MEMORY:
-        echo_raise("LinkError", "No memory for frames that wait to be sent");
-        break;
+        return echo_raise("LinkError", "No memory for frames that wait to be sent");
     case END_THREAD:
-        echo_raise("LinkError", "The system gave no thread that sends: %s", strerror(error));
-        break;
+        return echo_raise("LinkError", "The system gave no thread that sends: %s", strerror(error));
     }
+    Py_UNREACHABLE();
 }
 
 void echo_link_end_outbox(struct link *link, enum end end)

@@ -60,8 +60,8 @@ static inline struct link *link_of(PyObject *object)
 /* 0; -1 with ClosedError: it belongs to the parent process, or was abandoned. */
 int echo_link_check(const struct link *link);
 
-/* LinkError or ClosedError for the end of the outbox. Not locked. GIL. */
-void echo_link_raise_end(struct link *link);
+/* LinkError or ClosedError for the end of the outbox. -1. Not locked. GIL. */
+int echo_link_raise_end(struct link *link);
 
 /* Nothing more is sent. GIL. */
 void echo_link_end_outbox(struct link *link, enum end end);

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <structmember.h>
 #include <unistd.h>
 
 /* --- holders --- */
@@ -220,11 +221,6 @@ static PyObject *pool_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-static PyObject *pool_blocks(PyObject *self, void *Py_UNUSED(closure))
-{
-    return PyLong_FromUnsignedLong(((struct pool *)self)->memory.blocks);
-}
-
 static PyObject *pool_used(PyObject *self, void *Py_UNUSED(closure))
 {
     struct pool *pool = (struct pool *)self;
@@ -268,8 +264,11 @@ static PyMethodDef pool_methods[] = {
      PyDoc_STR("close($self, /)\n--\n\nLends no more; the memory goes with the last Block.")},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef pool_attributes[] = {{"blocks", pool_blocks, NULL, PyDoc_STR("How many there are."), NULL},
-                                        {"used", pool_used, NULL, PyDoc_STR("How many of them are not free."), NULL},
+static PyMemberDef pool_members[] = {
+    {"blocks", T_UINT, offsetof(struct pool, memory.blocks), READONLY, PyDoc_STR("How many there are.")},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyGetSetDef pool_attributes[] = {{"used", pool_used, NULL, PyDoc_STR("How many of them are not free."), NULL},
                                         {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot pool_slots[] = {{Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, blocks)\n--\n\n"
@@ -277,6 +276,7 @@ static PyType_Slot pool_slots[] = {{Py_tp_doc, PyDoc_STR("Pool(*, block_bytes, b
                                    {Py_tp_new, pool_new},
                                    {Py_tp_dealloc, pool_dealloc},
                                    {Py_tp_methods, pool_methods},
+                                   {Py_tp_members, pool_members},
                                    {Py_tp_getset, pool_attributes},
                                    {0, NULL}};
 

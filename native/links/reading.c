@@ -54,14 +54,12 @@ static struct space space_for(const struct link *link, uint32_t stream, Py_ssize
 static int check_gap(const struct incoming_stream *incoming, uint64_t events)
 {
     if (events > UINT64_MAX - incoming->sequence)
-        echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
-                   (unsigned long long)incoming->sequence, (unsigned long long)events);
-    else if (events > UINT64_MAX - incoming->lost)
-        echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
-                   (unsigned long long)incoming->lost, (unsigned long long)events);
-    else
-        return 0;
-    return -1;
+        return echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
+                          (unsigned long long)incoming->sequence, (unsigned long long)events);
+    if (events > UINT64_MAX - incoming->lost)
+        return echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
+                          (unsigned long long)incoming->lost, (unsigned long long)events);
+    return 0;
 }
 
 static int take_gap(const struct link *link, const struct frame *frame)
@@ -156,11 +154,9 @@ static int64_t next_frame(struct link *link, struct frame *frame)
 static int refuse(const struct link *link, const struct frame *frame)
 {
     if (frame->stream == 0)
-        echo_raise("WireError", "Expected a frame, got one of stream 0");
-    else
-        echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
-                   (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
-    return -1;
+        return echo_raise("WireError", "Expected a frame, got one of stream 0");
+    return echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
+                      (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
 }
 
 /* The frames that follow each other in the stream of the first, as many as there is room for: at least that one.

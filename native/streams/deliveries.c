@@ -59,16 +59,13 @@ static int report(struct delivery *delivery, PyObject *on_error)
 /* Whether the exception that is set is the sender's fault. */
 static int is_wire_error(void)
 {
-    PyObject *type, *value, *traceback;
-    PyObject *errors, *wire_error;
+    PyObject *type, *value, *traceback, *wire_error;
     int is_it;
 
     PyErr_Fetch(&type, &value, &traceback); /* what follows may not run with it */
-    errors = PyImport_ImportModule("echo_core.errors");
-    wire_error = errors != NULL ? PyObject_GetAttrString(errors, "WireError") : NULL;
+    wire_error = echo_error("WireError");
     is_it = wire_error != NULL && PyErr_GivenExceptionMatches(type, wire_error);
     Py_XDECREF(wire_error);
-    Py_XDECREF(errors);
     PyErr_Restore(type, value, traceback); /* instead of any that has come up here */
     return is_it;
 }

@@ -5,7 +5,8 @@
  *      \-> Delivery (in process)                outbox                  frames                      \-> Queue -> thread
  *
  * The way of one event, a small record over an idle socket. Each file hands on to the next one, and is not called back
- * by it; what stands on the right returns first. Not named: functions of the same file that return at once.
+ * by it; what stands on the right returns first. Not named is what returns at once: functions of the same file, locks,
+ * room to read into (links/chunks.c), and the end of gathering (core/outbox/staging.c).
  *
  *   to send, 12 functions
  *     streams/outlets.c      echo_outlet_submit, submit_record, encode   events/records/encoder.c: encoder_encode_raw,

@@ -175,12 +175,10 @@ static int raise_backlog(const struct outgoing_stream *stream)
     const struct outgoing *outgoing = stream->outgoing;
 
     if (outgoing->policy == POLICY_BLOCK)
-        echo_raise("BacklogError", "The backlog of %U was full for %lld ms", stream->name,
-                   (long long)(outgoing->timeout_ns / 1000000));
-    else
-        echo_raise("BacklogError", "The backlog of %U is full: expected at most %llu events, %zu bytes", stream->name,
-                   (unsigned long long)outgoing->max_events, outgoing->max_bytes);
-    return -1;
+        return echo_raise("BacklogError", "The backlog of %U was full for %lld ms", stream->name,
+                          (long long)(outgoing->timeout_ns / 1000000));
+    return echo_raise("BacklogError", "The backlog of %U is full: expected at most %llu events, %zu bytes",
+                      stream->name, (unsigned long long)outgoing->max_events, outgoing->max_bytes);
 }
 
 /* Locked; unlocks. 0, or -1 with an exception. Whoever waits lets others go on: after each attempt the stream may

@@ -22,25 +22,12 @@
 
 /* --- time --- */
 
-/* Negative: never. */
-static int64_t deadline_after(int64_t timeout_ns)
-{
-    int64_t deadline;
-
-    if (timeout_ns < 0 || __builtin_add_overflow(monotonic_ns(), timeout_ns, &deadline))
-        return -1;
-    return deadline;
-}
-
 /* Until the deadline: 0 when it has passed, negative when it never comes. */
 static int64_t time_left(int64_t deadline)
 {
-    int64_t left;
+    int64_t left = deadline != INT64_MAX ? deadline - monotonic_ns() : -1;
 
-    if (deadline < 0)
-        return -1;
-    left = deadline - monotonic_ns();
-    return left > 0 ? left : 0;
+    return deadline == INT64_MAX || left > 0 ? left : 0;
 }
 
 /* --- bells --- */
@@ -69,7 +56,9 @@ static int sleep_until_rung(struct bell *bell, int64_t timeout_ns)
 
 /* --- the descriptor --- */
 
-void echo_queue_show(struct queue *queue)
+/* The descriptor is readable exactly while there is something to get, or nothing to wait for. One that is the
+ * parent's is left as it is. */
+static void show(struct queue *queue)
 {
     int is_readable = queue->count > 0 || is_over(queue);
     uint64_t one = 1;
@@ -92,7 +81,7 @@ int echo_queue_fd(struct queue *queue)
     queue->fd_is_readable = 0;
     if (queue->fd < 0)
         PyErr_SetFromErrno(PyExc_OSError);
-    echo_queue_show(queue);
+    show(queue);
     return queue->fd;
 }
 
@@ -137,7 +126,7 @@ static int append(struct queue *queue, const struct item *item)
     queue->events += item->events;
     queue->bytes += item->size;
     ring(&queue->filled);
-    echo_queue_show(queue);
+    show(queue);
     return 0;
 }
 
@@ -152,7 +141,7 @@ static struct item pop(struct queue *queue)
     queue->bytes -= item.size;
     queue->is_stalled = 0;
     ring(&queue->drained);
-    echo_queue_show(queue);
+    show(queue);
     return item;
 }
 
@@ -188,11 +177,6 @@ static inline int has_room(const struct queue *queue, const struct item *item)
            (item->events <= queue->max_events - queue->events && item->size <= queue->max_bytes - queue->bytes);
 }
 
-static inline Py_ssize_t least(Py_ssize_t one, Py_ssize_t other)
-{
-    return one < other ? one : other;
-}
-
 void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone, struct space *space)
 {
     const struct queue *queue = (struct queue *)self;
@@ -201,12 +185,12 @@ void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone,
     if (queue->policy != POLICY_BLOCK || queue->is_stalled || is_over(queue))
         return;
     if (record_size == 0)
-        space->frames = least(space->frames, events);
+        space->frames = Py_MIN(space->frames, events);
     else if (!__builtin_mul_overflow(events, record_size, &whole))
-        bytes = least(bytes, whole);
+        bytes = Py_MIN(bytes, whole);
     if (queue->count == 0 && bytes < alone)
         bytes = alone;
-    space->bytes = least(space->bytes, bytes);
+    space->bytes = Py_MIN(space->bytes, bytes);
 }
 
 /* A thread that leads would wait for itself, or for what it alone may be about to get. It has looked whether there is
@@ -263,7 +247,7 @@ static int fail(struct queue *queue)
 {
     queue->has_failed = 1;
     ring(&queue->filled);
-    echo_queue_show(queue);
+    show(queue);
     return 0;
 }
 
@@ -397,7 +381,7 @@ void echo_queue_close(struct queue *queue)
     queue->is_closed = 1;
     ring(&queue->filled);
     ring(&queue->drained);
-    echo_queue_show(queue);
+    show(queue);
     forget_origins(queue);
     Py_CLEAR(queue->link);
 }

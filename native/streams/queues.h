@@ -70,10 +70,6 @@ static inline int is_over(const struct queue *queue)
 /* Nothing more is taken; who waits is woken. Runs any code, as the link may go. */
 void echo_queue_close(struct queue *queue);
 
-/* The descriptor is readable exactly while there is something to get, or nothing to wait for. One that is the
- * parent's is left as it is. */
-void echo_queue_show(struct queue *queue);
-
 /* The descriptor, which is made where there is none; -1 with OSError. */
 int echo_queue_fd(struct queue *queue);
 

@@ -90,7 +90,7 @@ static void move(struct wire *wire, size_t size, int is_read)
 {
     uint8_t *bytes = calloc(1, size > 0 ? size : 1);
     ssize_t moved = is_read ? wire->operations->read(wire, bytes, size, 0)
-                            : wire->operations->write(wire, bytes, size);
+                            : wire->operations->write(wire, &(struct iovec){bytes, size}, 1);
 
     require(moved <= (ssize_t)size && moved <= RING_BYTES);
     require(moved >= 0 || moved == -EPROTO || moved == -EPIPE || (is_read && moved == -EAGAIN));
@@ -101,7 +101,7 @@ static void write_parts_of(struct wire *wire, size_t size)
 {
     uint8_t *bytes = calloc(1, size + 1);
     struct iovec parts[3] = {{bytes, size / 3}, {bytes, 0}, {bytes, size - size / 3}};
-    ssize_t moved = wire->operations->write_parts(wire, parts, 3);
+    ssize_t moved = wire->operations->write(wire, parts, 3);
 
     require(moved <= (ssize_t)size && moved <= RING_BYTES);
     free(bytes);

@@ -62,7 +62,7 @@ static void *write_all(void *argument)
             size = left;
         for (uint32_t i = 0; i < size; i++)
             bytes[i] = byte_at(at + i);
-        taken = wire->operations->write(wire, bytes, size);
+        taken = wire->operations->write(wire, &(struct iovec){bytes, size}, 1);
         require(taken >= 0, "a write was refused");
         at += (uint32_t)taken;
         if ((uint32_t)taken < size)
@@ -136,7 +136,7 @@ static void run(int64_t spin_ns)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     last = start(read_to_the_end, sides[0]);
-    sides[1]->operations->write(sides[1], (const uint8_t *)"end", 3);
+    sides[1]->operations->write(sides[1], &(struct iovec){"end", 3}, 1);
     sides[1]->operations->shut(sides[1]);
     pthread_join(last, NULL);
 }

@@ -89,12 +89,8 @@ struct piece *echo_backlog_take(struct backlog *backlog)
 
 struct piece *echo_piece_of(const struct iovec *parts, int count)
 {
-    struct piece *piece;
-    size_t size = 0;
+    struct piece *piece = piece_new(bytes_of_parts(parts, count));
 
-    for (int i = 0; i < count; i++)
-        size += parts[i].iov_len;
-    piece = piece_new(size);
     for (int i = 0; piece != NULL && i < count; i++) {
         memcpy(piece->bytes + piece->end, parts[i].iov_base, parts[i].iov_len);
         piece->end += parts[i].iov_len;

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "core/frames.h"
-
-#include <sys/uio.h>
+#include "core/wires/wire.h"
 
 /* One frame, complete with header and padding. */
 struct entry {

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "core/outbox/outbox.h"
 #include "core/outbox/outgoing.h"
-#include "core/outbox/writer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -148,9 +147,7 @@ static int next_parts(struct outbox *outbox, struct iovec parts[2], size_t *size
     if (outbox->large != NULL)
         parts[count++] =
             (struct iovec){outbox->large->bytes + outbox->large->begin, outbox->large->end - outbox->large->begin};
-    *size = 0;
-    for (int i = 0; i < count; i++)
-        *size += parts[i].iov_len;
+    *size = bytes_of_parts(parts, count);
     return count;
 }
 

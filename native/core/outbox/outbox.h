@@ -163,6 +163,14 @@ int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
  * in the host; unlocks and pauses it meanwhile. */
 int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, int64_t patience_ns);
 
+/* --- writer.c --- */
+
+/* Somebody has left work: it is done by `due` (ticks). Starts the thread if need be. Locked. */
+void echo_writer_call(struct outbox *outbox, int64_t due);
+
+/* When the outbox has ended. No lock. */
+void echo_writer_join(struct outbox *outbox);
+
 /* --- outgoing.c --- */
 
 /* All that waits is dropped, and streams that only waited for it go. Locked. */

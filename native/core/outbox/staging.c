@@ -3,7 +3,6 @@
 #include "core/outbox/staging.h"
 
 #include "core/forks.h"
-#include "core/outbox/writer.h"
 
 /* --- gathering while a batch is handed out --- */
 

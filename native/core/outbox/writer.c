@@ -1,7 +1,7 @@
 /* The outbox's own thread: it writes what the threads that put have left behind. It is never in the host, and
  * takes no signals. */
 #define _GNU_SOURCE
-#include "core/outbox/writer.h"
+#include "core/outbox/outbox.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -10,6 +10,8 @@
  */
 #define _GNU_SOURCE
 #include "core/wires/ring.h"
+
+#include "core/clock.h"
 #include "core/wires/signals.h"
 
 #include <errno.h>
@@ -187,15 +189,6 @@ static void publish(struct port *port, _Atomic uint64_t *count, uint64_t moved)
     atomic_store(count, moved);
 }
 
-static size_t total_of(const struct iovec *parts, int count)
-{
-    size_t size = 0;
-
-    for (int i = 0; i < count; i++)
-        size += parts[i].iov_len;
-    return size;
-}
-
 /* One publication and one signal for all parts. */
 static ssize_t ring_write(struct wire *wire, const struct iovec *parts, int count)
 {
@@ -205,7 +198,7 @@ static ssize_t ring_write(struct wire *wire, const struct iovec *parts, int coun
 
     if (is_shut(ring))
         return -EPIPE;
-    room = room_of(ring, total_of(parts, count));
+    room = room_of(ring, bytes_of_parts(parts, count));
     for (int i = 0; i < count && room > 0; i++) {
         size_t size = parts[i].iov_len < (uint64_t)room ? parts[i].iov_len : (size_t)room;
 
@@ -251,7 +244,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
 
     if (count != -EAGAIN || timeout_ns == 0)
         return count;
-    deadline_ns = echo_deadline_after(timeout_ns);
+    deadline_ns = deadline_after(timeout_ns);
     while (count == -EAGAIN) { /* once, unless the peer's count is not believable */
         status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns);
         if (status <= 0)
@@ -264,7 +257,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
 static int ring_await_bytes(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
-    int64_t deadline_ns = echo_deadline_after(timeout_ns);
+    int64_t deadline_ns = deadline_after(timeout_ns);
     int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_ns);
 
     return atomic_exchange(&ring->is_nudged, 0) && status > 0 ? 0 : status;
@@ -274,7 +267,7 @@ static int ring_await_room(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
 
-    return await(ring, &ring->out.direction->room_signal, has_room, echo_deadline_after(timeout_ns));
+    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns));
 }
 
 /* --- its life --- */

@@ -18,11 +18,9 @@
 #define _GNU_SOURCE
 #include "core/wires/signals.h"
 
+#include "core/clock.h"
+
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SLEEPING UINT32_C(1)
 #define SECOND_NS INT64_C(1000000000)
@@ -55,27 +53,9 @@ void echo_signal_raise(_Atomic uint32_t *signal)
     wake_all(signal);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
-int64_t echo_deadline_after(int64_t timeout_ns)
-{
-    int64_t now;
-
-    if (timeout_ns < 0)
-        return INT64_MAX;
-    now = now_ns();
-    return timeout_ns < INT64_MAX - now ? now + timeout_ns : INT64_MAX;
-}
-
 static int64_t time_left_ns(int64_t deadline_ns)
 {
-    return deadline_ns != INT64_MAX ? deadline_ns - now_ns() : INT64_MAX;
+    return deadline_ns != INT64_MAX ? deadline_ns - monotonic_ns() : INT64_MAX;
 }
 
 static inline void relax(void)
@@ -89,7 +69,7 @@ static inline void relax(void)
 
 int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int64_t deadline_ns)
 {
-    int64_t end_ns = echo_deadline_after(spin_ns);
+    int64_t end_ns = deadline_after(spin_ns);
 
     do {
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
@@ -97,7 +77,7 @@ int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int
             if (is_over(subject))
                 return 1;
         }
-    } while (now_ns() < (end_ns < deadline_ns ? end_ns : deadline_ns));
+    } while (monotonic_ns() < (end_ns < deadline_ns ? end_ns : deadline_ns));
     return 0;
 }
 

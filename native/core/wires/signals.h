@@ -13,9 +13,6 @@ int echo_signal_has_sleeper(_Atomic uint32_t *signal);
 /* After a change that only this process can see: wakes all, whatever a peer has done to the signal. */
 void echo_signal_raise(_Atomic uint32_t *signal);
 
-/* On the clock of deadlines; INT64_MAX, for a negative time: never. */
-int64_t echo_deadline_after(int64_t timeout_ns);
-
 /* Looks until it is over: 1; 0: not within spin_ns, nor before the deadline. */
 int echo_signal_spin(int (*is_over)(void *), void *subject, int64_t spin_ns, int64_t deadline_ns);
 

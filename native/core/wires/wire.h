@@ -41,6 +41,15 @@ struct wire_operations {
     void (*free)(struct wire *wire);
 };
 
+static inline size_t bytes_of_parts(const struct iovec *parts, int count)
+{
+    size_t size = 0;
+
+    while (count > 0)
+        size += parts[--count].iov_len;
+    return size;
+}
+
 struct wire {
     const struct wire_operations *operations;
 };
