@@ -107,7 +107,7 @@ class Conversion:
     def interpret(self, source: Buffer, target: Buffer | None = None) -> bytes | int:
         """What compiled code does, slowly, and with words for what is wrong."""
         if self._is_waiting:  # the queue was full: perhaps it no longer is
-            self._is_waiting = not background.submit(partial(unless_refused, self.compile))
+            self._is_waiting = not have_done(self.compile, "auto")
         data = bytes(flat(source))
         if self.is_fixed:
             size = self.sender.size_bytes
@@ -131,15 +131,13 @@ class Conversion:
     def begin(self, tier: Tier) -> None:
         """Sees to compiled code as the tier says."""
         check_tier(tier)
-        if tier == "compiled":
-            self.compile()
-        elif tier == "auto":
-            self.start()
-
-    def start(self) -> None:
-        """Has it compiled some time later. Cached code is taken at once, unless that would import LLVM."""
-        if not self._load_cached():
-            self._is_waiting = not background.submit(partial(unless_refused, self.compile))
+        cached = None
+        if tier == "auto":  # code in the cache is taken at once, unless that would import LLVM
+            cached = load_cached("conversion", self._identity(), self._names, at_once=True)
+        if cached is not None:
+            self._install(cached)
+        else:
+            self._is_waiting = not have_done(self.compile, tier)
 
     def compile(self) -> engine.Loaded:
         """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
@@ -154,12 +152,6 @@ class Conversion:
     def ir(self) -> str:
         """The LLVM IR of this conversion, for this machine."""
         return emit(self.plan, self.verification, native_machine(), is_many=self.is_fixed)
-
-    def _load_cached(self) -> bool:
-        loaded = load_cached("conversion", self._identity(), self._names, at_once=True)
-        if loaded is not None:
-            self._install(loaded)
-        return loaded is not None
 
     def _identity(self) -> bytes:
         """What the code depends on besides the machine; tokens, for a plan is all in two formats."""
@@ -181,12 +173,16 @@ def native_machine() -> Machine:
     return Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
 
 
-def have_done(job: Callable[[], object], tier: Tier) -> None:
-    """Has code compiled: now, or in the background, where whoever does without it goes on."""
+def have_done(job: Callable[[], object], tier: Tier) -> bool:
+    """Has code compiled: now, or in the background; False if the queue is full, which may end.
+
+    What the compiler refuses now is a CompileError; in the background all stays as it is.
+    """
+    if tier == "auto":
+        return background.submit(partial(unless_refused, job))
     if tier == "compiled":
         job()
-    elif tier == "auto":
-        background.submit(partial(unless_refused, job))
+    return True
 
 
 def unless_refused(job: Callable[[], object]) -> None:

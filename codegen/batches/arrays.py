@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 
 from echo_core.codegen.batches.memory import MIN_BYTES, Spare, cache_bytes
-from echo_core.codegen.conversion import Buffer, Conversion, Tier, flat, native_machine, unless_refused
+from echo_core.codegen.conversion import (
+    Buffer,
+    Conversion,
+    Tier,
+    flat,
+    have_done,
+    native_machine,
+    unless_refused,
+)
 from echo_core.codegen.emit.emitter import emit_streamed
-from echo_core.codegen.machine import background
 from echo_core.codegen.machine.store import load_code
 from echo_core.codegen.plain.records import as_array
 from echo_core.errors import EncodeError, EncodeTypeError, FormatError, WireError
@@ -102,14 +109,14 @@ class Stream:
 
     def __init__(self, conversion: Conversion, tier: Tier) -> None:
         self._conversion = conversion
-        self._is_waiting = tier != "interpreted"
-        self._is_urgent = tier == "compiled"
+        self._tier: Tier = tier
+        self._is_waiting = True
         self._code: Callable[..., None] | None = None
 
     def into(self, data: Buffer, target: np.ndarray[Any, Any]) -> bool:
         """Whether it has been done; a target of the right size must begin at a cache line."""
         if self._is_waiting:
-            self._begin()
+            self._is_waiting = not have_done(partial(unless_refused, self._compile), self._tier)
         source = np.frombuffer(data, _BYTE)
         count, rest = divmod(source.size, self._conversion.sender.size_bytes)
         code = self._code
@@ -118,14 +125,6 @@ class Stream:
             return False
         code(source.ctypes.data, target.ctypes.data, count)
         return True
-
-    def _begin(self) -> None:
-        compile_ = partial(unless_refused, self._compile)
-        if self._is_urgent:
-            self._is_waiting = False
-            compile_()
-        else:
-            self._is_waiting = not background.submit(compile_)
 
     def _compile(self) -> None:
         text = emit_streamed(self._conversion.plan, native_machine())

@@ -13,7 +13,6 @@ from typing import NamedTuple
 UNDEFINED = 0  # the section of a symbol that the object does not define
 
 # Flags of sections.
-WRITABLE = 0x1
 ALLOCATED = 0x2
 EXECUTABLE = 0x4
 MERGEABLE = 0x10

@@ -77,13 +77,11 @@ def _compiler() -> bytes:
 def version_of(modules: Iterable[str]) -> bytes:
     """A hash of modules' source ("codegen/emit/ir"): their output is valid while it is equal."""
     folder = Path(__file__).parents[2]
-    digest = blake2b(digest_size=16)
     try:
-        for name in modules:
-            digest.update((folder / f"{name}.py").read_bytes())
+        source = b"".join((folder / f"{name}.py").read_bytes() for name in modules)
     except OSError:
         return secrets.token_bytes(16)  # without sources: a random key, so nothing is reused
-    return digest.digest()
+    return blake2b(source, digest_size=16).digest()
 
 
 _COMPILER = version_of(("codegen/machine/engine", "codegen/machine/elf", "codegen/machine/flat"))
