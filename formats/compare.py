@@ -233,14 +233,18 @@ class _Comparison:
                 )
 
     def _fields(self, sender: Field, receiver: Field, path: str) -> Iterator[Entry]:
-        findings = [self._types(sender.type, receiver.type)]
-        if sender.offset != receiver.offset:
-            findings.append(_Finding(Verdict.MOVED, (f"from {sender.offset} to {receiver.offset}",)))
-        if sender.name != receiver.name:
-            findings.append(_Finding(Verdict.RENAMED, (f"`{sender.name}` at the sender",)))
-        if sender.unit != receiver.unit and sender.unit and receiver.unit:
-            findings.append(_Finding(Verdict.SAME, (f"in `{sender.unit}`, not `{receiver.unit}`",)))
-        finding = _strongest(findings)
+        have_units = sender.unit and receiver.unit
+        differences = (
+            (sender.offset != receiver.offset, Verdict.MOVED, f"from {sender.offset} to {receiver.offset}"),
+            (sender.name != receiver.name, Verdict.RENAMED, f"`{sender.name}` at the sender"),
+            (
+                have_units and sender.unit != receiver.unit,
+                Verdict.SAME,
+                f"in `{sender.unit}`, not `{receiver.unit}`",
+            ),
+        )
+        findings = [_Finding(verdict, (reason,)) for differs, verdict, reason in differences if differs]
+        finding = _strongest([self._types(sender.type, receiver.type), *findings])
         yield Entry(path, finding.verdict, str(sender.type), str(receiver.type), "; ".join(finding.reasons))
         inner_sender, inner_receiver = innermost(sender.type)[0], innermost(receiver.type)[0]
         if isinstance(inner_sender, Record) and isinstance(inner_receiver, Record):

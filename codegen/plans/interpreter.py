@@ -39,7 +39,7 @@ from echo_core.codegen.plans.plan import (
 from echo_core.codegen.plans.verification import MAX_EXTENT
 from echo_core.errors import ConversionError, WireError
 from echo_core.formats.faults import unexpected
-from echo_core.formats.leaves import decode_text, integer_range, scalar_dtype, struct_format
+from echo_core.formats.leaves import decode_text, integer_range, pack, scalar_dtype, struct_format
 from echo_core.formats.types import Blob, Kind, Scalar, Type, round_up
 
 Operations = tuple[Operation, ...]
@@ -271,8 +271,8 @@ class _Converter(_Source):
         numbers = dict(operation.numbers)
         if number not in numbers:
             self.refuse(operation.where, f"a number that has a name in `{operation.where.type}`", number)
-        form = struct_format(operation.receiver, self._receiver.byte_order)
-        self._put(target + operation.target, struct.pack(form, numbers[int(number)]))
+        data = pack(operation.receiver, numbers[int(number)], self._receiver.byte_order)
+        self._put(target + operation.target, data)
 
     def _each(self, each: Each, body: Operations, base: int, target: int) -> None:
         for i in self.elements(each.count):
@@ -350,7 +350,7 @@ class _Converter(_Source):
         if number is None:
             beside = Where(f"{where.path.rpartition('.')[0]}.{count.name}")
             self.refuse(beside, _range(count.scalar, count.scalar), n)
-        self._put(at, struct.pack(struct_format(count.scalar, self._receiver.byte_order), number))
+        self._put(at, pack(count.scalar, number, self._receiver.byte_order))
 
     def _word(self, at: int, number: int, where: Where) -> None:
         size = self._receiver.pointer_size
