@@ -12,8 +12,7 @@ import io
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from echo_core.errors import EncodeError, WireError
 from echo_core.formats.faults import unexpected
@@ -165,17 +164,22 @@ class Message:
 M = TypeVar("M", bound=Message)
 
 
-@cache
-def codecs_of(cls: type[Any]) -> dict[str, Codec]:
-    """How the fields of a dataclass are written: `Annotated[..., Codec]`."""
-    hints = get_type_hints(cls, include_extras=True)
-    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(cls)}
+class _CodecsByClass(dict[type[Any], dict[str, Codec]]):
+    """How the fields of a dataclass are written: `Annotated[..., Codec]`, looked at when first needed."""
+
+    def __missing__(self, cls: type[Any]) -> dict[str, Codec]:
+        hints = get_type_hints(cls, include_extras=True)
+        self[cls] = {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(cls)}
+        return self[cls]
+
+
+CODECS = _CodecsByClass()
 
 
 def write_fields(message: object) -> bytes:
     """Encode the fields of a dataclass; EncodeError names the one that cannot hold its value."""
     parts: list[bytes] = []
-    for name, codec in codecs_of(cast("Any", type(message))).items():
+    for name, codec in CODECS[type(message)].items():
         try:
             parts.append(codec.write(getattr(message, name)))
         except EncodeError as error:
@@ -185,9 +189,10 @@ def write_fields(message: object) -> bytes:
 
 def read_fields(cls: type[M], data: bytes) -> M:
     """Decode a dataclass; WireError names the field that is malformed."""
-    reader, name, values = Reader(data), "", dict[str, Any]()
+    reader, name = Reader(data), ""
+    values: dict[str, Any] = {}
     try:
-        for name, codec in codecs_of(cast("Any", cls)).items():
+        for name, codec in CODECS[cls].items():
             values[name] = codec.read(reader)
         reader.finish()
     except WireError as error:

@@ -60,8 +60,7 @@ class Identity:
 
 
 def _read_identity(reader: fields.Reader) -> Identity:
-    codecs = fields.codecs_of(Identity)
-    identity = Identity(**{name: codec.read(reader) for name, codec in codecs.items()})
+    identity = Identity(**{name: codec.read(reader) for name, codec in fields.CODECS[Identity].items()})
     if identity.max_payload < limits.MIN_PAYLOAD_BYTES:
         raise unexpected(
             WireError, f"a limit of {limits.MIN_PAYLOAD_BYTES} bytes or more", identity.max_payload
