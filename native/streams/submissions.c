@@ -79,8 +79,8 @@ static int put_records(const struct outlet *outlet, PyObject *stream, struct sub
     return 0;
 }
 
-/* Several records, or such as lie in a block of the pool. NULL: they do not. -1 with an exception, which is still to be
- * kept. */
+/* Several records, or one that lies in a block of the pool (as several may; NULL: there is no block). -1 with an
+ * exception, which is still to be kept. */
 static int send_large(const struct outlet *outlet, PyObject *stream, PyObject *block, struct submission *submission)
 {
     const struct record *record = &submission->record;
