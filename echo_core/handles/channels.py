@@ -107,15 +107,22 @@ class Channel(Closing, Generic[T]):
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
     ) -> Source[Any]:
-        """A source of events of `cls`; without `cls`, of the class that the channel was created with.
+        """A source of events.
 
-        With a Format instead of a class, the source sends records that somebody else has laid out. `name`:
-        what others are told of it. `abi`: lays events out as another machine would. `backlog`: how much may
-        be queued for each other process, and what happens then. `latency_budget_s`: how long events may be
-        held back, to be sent together.
+        Arguments:
+            cls: the class of its events; by default that of the channel. With a Format instead, the source
+            sends
+                records that somebody else has laid out.
+            name: what others are told of it.
+            abi: lays events out as another machine would.
+            backlog: how much may be queued for each other process, and what happens then.
+            latency_budget_s: how long events may be held back, to be sent together.
 
-        `ChannelError`: no class is known, or an argument is wrong. `FormatError`: the class cannot be laid
-        out. `IncompatibleError`: it fits no type of the channel. `ClosedError`: the channel is closed.
+        Raises:
+            ChannelError: no class is known, or an argument is wrong.
+            FormatError: the class cannot be laid out.
+            IncompatibleError: it fits no type of the channel.
+            ClosedError: the channel is closed.
 
             with channel.source(Particle) as source:
                 source.submit(Particle(id=1, temperature=300.0))
@@ -176,16 +183,22 @@ class Channel(Closing, Generic[T]):
         backlog: Backlog | None = None,
         lossy: bool = False,
     ) -> Sink[Any]:
-        """A sink of events of `cls`, whatever version of it their sources have. `cls` None takes all types.
+        """A sink of events, whatever version of its class their sources have.
 
-        `handler`: called with each event; without one, use `get`, `for` or `async for`. `batch`: events come
-        as numpy structured arrays, as many as have arrived at once. `own_thread`: the handler has a thread of
-        its own, so that it may be slow. `backlog`: how much may be queued for that thread or for the loop,
-        and what happens then. `lossy`: also take types whose values may not fit; an event with such a value
-        is reported and not delivered.
+        Arguments:
+            cls: the class of its events; None takes events of all types.
+            handler: called with each event; without one, use `get`, `for` or `async for`.
+            batch: events come as numpy structured arrays, as many as have arrived at once.
+            own_thread: the handler has a thread of its own, so that it may be slow.
+            backlog: how much may be queued for that thread or for the loop, and what happens then.
+            lossy: also take types whose values may not fit; an event with such a value is reported and not
+                delivered.
 
-        `ChannelError`: an argument is wrong. `FormatError`: the class cannot be laid out, or has no arrays.
-        `IncompatibleError`: it fits no type of the channel. `ClosedError`: the channel is closed.
+        Raises:
+            ChannelError: an argument is wrong.
+            FormatError: the class cannot be laid out, or has no arrays.
+            IncompatibleError: it fits no type of the channel.
+            ClosedError: the channel is closed.
 
             channel.sink(Particle, lambda particle: print(particle.temperature))
         """
@@ -206,10 +219,16 @@ class Channel(Closing, Generic[T]):
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
-        """Calls `handler` with a `Notice` for each process and source there is, then for each change.
+        """Reports who comes and goes, which types do not fit, and which events were lost.
 
-        It is told who comes and goes, which types do not fit, and which events were lost, until the returned
-        `Watch` is closed. `ChannelError`: the handler cannot be called. `ClosedError`: the channel is closed.
+        Arguments:
+            handler: called with a `Notice` for each process and source there is, then for each change, until
+            the
+                returned `Watch` is closed.
+
+        Raises:
+            ChannelError: the handler cannot be called.
+            ClosedError: the channel is closed.
 
             watch = channel.watch(print)
         """
@@ -218,7 +237,7 @@ class Channel(Closing, Generic[T]):
             self._demand_open()
             watch = Watch(handler, self._membership)
             self._watches = [*(held for held in self._watches if not held.is_closed), watch]
-            self._membership.announcements.add(watch.tell, self._membership.present())
+            watch._begin()  # pyright: ignore[reportPrivateUsage] - this module
         return watch
 
     # -----------------------------------------------------------------------
@@ -254,7 +273,7 @@ class Channel(Closing, Generic[T]):
         if not self.is_closed:
             self.is_closed, self._membership.handles = True, self._membership.handles - 1
         for watch in self._watches:
-            watch.stop()
+            watch._stop()  # pyright: ignore[reportPrivateUsage] - this module
 
     def _end(self, limit: float) -> None:
         try:
@@ -292,19 +311,22 @@ class Watch(Closing):
         self._membership = membership
         self.is_closed = False
 
-    def tell(self, notice: Notice) -> None:
+    def _tell(self, notice: Notice) -> None:
         if not self.is_closed:
             self._handler(notice)
 
-    def stop(self) -> None:
+    def _begin(self) -> None:
+        self._membership.announcements.add(self._tell, self._membership.present())
+
+    def _stop(self) -> None:
         """What has happened by now is still told."""
-        self._membership.announcements.remove(self.tell)
+        self._membership.announcements.remove(self._tell)
 
     def close(self) -> None:
         """Nothing more is told; a call of the handler that is under way is not waited for."""
         self.is_closed = True
         with books.changing():
-            self.stop()
+            self._stop()
 
 
 def demand_name(name: str) -> None:

@@ -43,13 +43,19 @@ _EXIT_PRIORITY = -1
 class Node(Closing):
     """A process's place among others: it listens, links to other nodes and has channels.
 
-    `name`: what others see of it in logs and notices. `transports`: how it may be reached and reach others:
-    "process" (nodes of one process), "shm", "unix", "tcp". `host`, `port`: where it listens. Beyond the
-    loopback interface everything is sent in plain text, and `PlaintextWarning` says so. `advertised_host`:
-    the host that others are told, if it is another. `spin_s`: how long a reader of shared memory polls before
-    it sleeps. `limits`: what others may cost it. `on_failure(sink, error)`: called when a handler has failed.
+    Arguments:
+        name: what others see of it in logs and notices.
+        transports: how it may be reached and reach others: "process" (nodes of one process), "shm", "unix",
+            "tcp".
+        host, port: where it listens. Beyond the loopback interface everything is sent in plain text, and
+            `PlaintextWarning` says so.
+        advertised_host: the host that others are told, if it is another.
+        spin_s: how long a reader of shared memory polls before it sleeps.
+        limits: what others may cost it.
+        on_failure: called with the sink and the error when a handler has failed.
 
-    `ChannelError`: an argument is wrong.
+    Raises:
+        ChannelError: an argument is wrong.
 
         with echo.Node(transports=["tcp"], host="127.0.0.1") as node:
             channel = node.create_channel("particles", Particle)
@@ -119,11 +125,15 @@ class Node(Closing):
     def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
         """A new channel.
 
-        `name`: what logs and statistics call it. `types`: event classes; with any, only what fits one of them
-        may be sent and received.
+        Arguments:
+            name: what logs and statistics call it.
+            types: event classes; with any, only what fits one of them may be sent and received.
 
-        `ChannelError`: the name or the number of types is wrong. `FormatError`: a class cannot be laid out.
-        `ClosedError`: the node is closed. `LinkError`: it cannot listen.
+        Raises:
+            ChannelError: the name or the number of types is wrong.
+            FormatError: a class cannot be laid out.
+            ClosedError: the node is closed.
+            LinkError: it cannot listen.
 
             channel = node.create_channel("particles", Particle)
         """
@@ -143,14 +153,20 @@ class Node(Closing):
     ) -> Channel[Any]:
         """The channel of that id, wherever it was created.
 
-        `id_`: the text of `Channel.id`. `transport`: how to reach its creator, if not in the best way there
-        is; an existing link is used all the same. `timeout_s`: how long that may take, `Limits.connect_s` by
-        default. A channel that is open in this process gets another handle, whether its creator is gone or
-        not.
+        Arguments:
+            id_: the text of `Channel.id`.
+            transport: how to reach its creator, if not in the best way there is; an existing link is used all
+                the same.
+            timeout_s: how long that may take, `Limits.connect_s` by default.
 
-        `ChannelError`: the id is damaged. `RefusedError`: the creator refused, or has closed the channel;
-        `code` says why. `LinkError`: it cannot be reached. `TimedOutError`: it does not answer.
-        `ClosedError`: the node is closed.
+        A channel that is open in this process gets another handle, whether its creator is gone or not.
+
+        Raises:
+            ChannelError: the id is damaged.
+            RefusedError: the creator refused, or has closed the channel; `code` says why.
+            LinkError: it cannot be reached.
+            TimedOutError: it does not answer.
+            ClosedError: the node is closed.
 
             channel = node.open_channel(id_, timeout_s=2)
         """
@@ -250,8 +266,11 @@ def create_channel(name: str, /) -> Channel[Any]: ...
 def create_channel(name: str, /, *types: type[Any]) -> Channel[Any]:
     """A new channel of the default node. Its id lets other processes open it.
 
-    `name`: what logs and statistics call it. `types`: event classes; with any, only what fits one of them may
-    be sent and received. Raises what `Node.create_channel` does.
+    Arguments:
+        name: what logs and statistics call it.
+        types: event classes; with any, only what fits one of them may be sent and received.
+
+    Raises what `Node.create_channel` does.
 
     >>> @echo.event
     ... class Point:
@@ -270,8 +289,12 @@ def open_channel(
 ) -> Channel[Any]:
     """The channel of that id, wherever it was created, on the default node.
 
-    `id_`: the text of `Channel.id`. `transport`: how to reach its creator, if not in the best way there is.
-    `timeout_s`: how long that may take, `Limits.connect_s` by default. Raises what `Node.open_channel` does.
+    Arguments:
+        id_: the text of `Channel.id`.
+        transport: how to reach its creator, if not in the best way there is.
+        timeout_s: how long that may take, `Limits.connect_s` by default.
+
+    Raises what `Node.open_channel` does.
 
     >>> with echo.create_channel("points") as channel, echo.open_channel(channel.id) as same:
     ...     same.id == channel.id

@@ -43,8 +43,13 @@ class Sink(Closing, Generic[T]):
     def get(self, timeout_s: float | None = DEFAULT_WAIT_S) -> T:
         """The next event.
 
-        `TimedOutError`: none has come within `timeout_s` (None: no limit). `ClosedError`: none is left,
-        and none will come. `ChannelError`: the sink has a handler.
+        Arguments:
+            timeout_s: how long to wait for one; None is without limit.
+
+        Raises:
+            TimedOutError: none has come in time.
+            ClosedError: none is left, and none will come.
+            ChannelError: the sink has a handler.
 
             particle = channel.sink(Particle).get(timeout_s=2)
         """
@@ -75,10 +80,16 @@ class Sink(Closing, Generic[T]):
         return self._queue
 
     def wait_matched(self, sources: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
-        """Blocks until so many sources feed the sink.
+        """Blocks until sources feed the sink.
 
-        `IncompatibleError`: only sources are there whose type the sink cannot take. `TimedOutError`: after
-        `timeout_s` (None: no limit). `ClosedError`: the sink is closed, or has been meanwhile.
+        Arguments:
+            sources: how many.
+            timeout_s: how long; None is without limit.
+
+        Raises:
+            IncompatibleError: only sources are there whose type the sink cannot take.
+            TimedOutError: there are fewer when the time is up.
+            ClosedError: the sink is closed, or has been meanwhile.
 
             sink.wait_matched(2)
         """

@@ -31,15 +31,20 @@ class Source(Closing, Generic[T]):
         "submit": """submit(event): sends one event.
 
         Sinks of this process have it when the call returns; for other processes it is written or queued.
-        `BacklogError`: the backlog is full and its policy is "error", or "block" and the time is up.
-        `EncodeError`: the event is not what the class declares. `ClosedError`: the source is closed.
+
+        Raises:
+            BacklogError: the backlog is full and its policy is "error", or "block" and the time is up.
+            EncodeError: the event is not what the class declares.
+            ClosedError: the source is closed.
 
             source.submit(Particle(id=1, temperature=300.0))
         """,
         "submit_array": """submit_array(array): sends the records of a numpy structured array, one event each.
 
-        `array` has the dtype of the source's format (`source.format.dtype`). No Python object is made for any
-        event. Errors are those of `submit`.
+        Arguments:
+            array: of the dtype of the source's format, `source.format.dtype`.
+
+        Raises what `submit` does. No Python object is made for any event.
 
             source.submit_array(np.zeros(1000, source.format.dtype))
         """,
@@ -60,7 +65,10 @@ class Source(Closing, Generic[T]):
     def submit_records(self, records: Any) -> None:
         """Sends records of fixed size that lie side by side in a buffer, in this source's own layout.
 
-        `records`: bytes, or anything with the buffer protocol. Errors are those of `submit`.
+        Arguments:
+            records: bytes, or anything with the buffer protocol.
+
+        Raises what `submit` does.
 
             source.submit_records(file.read(100 * source.format.size_bytes))
         """
@@ -82,10 +90,16 @@ class Source(Closing, Generic[T]):
         return np.empty(count, dtype) if room is None else np.frombuffer(cast("Any", room), dtype, count)
 
     def wait_matched(self, sinks: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
-        """Blocks until so many sinks, here and elsewhere, take this source's events.
+        """Blocks until sinks, here and elsewhere, take this source's events.
 
-        `IncompatibleError`: only sinks are there that cannot take this source's type. `TimedOutError`: after
-        `timeout_s` (None: no limit). `ClosedError`: the source is closed, or has been meanwhile.
+        Arguments:
+            sinks: how many.
+            timeout_s: how long; None is without limit.
+
+        Raises:
+            IncompatibleError: only sinks are there that cannot take this source's type.
+            TimedOutError: there are fewer when the time is up.
+            ClosedError: the source is closed, or has been meanwhile.
 
             source.wait_matched(2)
         """
@@ -108,8 +122,12 @@ class Source(Closing, Generic[T]):
     def flush(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
         """Blocks until every other process has handed all events so far to its handlers and queues.
 
-        `LinkError`, once: a link was lost since the last flush, with events that may not have arrived.
-        `TimedOutError`: after `timeout_s` (None: no limit). `ClosedError`: the source is closed.
+        Arguments:
+            timeout_s: how long; None is without limit.
+
+        Raises:
+            LinkError: a link was lost since the last flush, with events that may not have arrived. Raised
+            once. TimedOutError: a process has not answered in time. ClosedError: the source is closed.
 
             source.flush(timeout_s=2)
         """
