@@ -97,8 +97,8 @@ def _read(data: bytes) -> Object:
     identity, kind, machine, at, size, count, names_at = _HEADER.unpack_from(data)
     if not identity.startswith(_IDENTITY) or kind != _RELOCATABLE or size != _SECTION.size or not count:
         raise UnknownObjectError
-    heads = [_SECTION.unpack_from(data, at + size * i) for i in range(count)]
-    _, _, _, start, length, *_ = heads[names_at]
+    heads: list[tuple[int, ...]] = [_SECTION.unpack_from(data, at + size * i) for i in range(count)]
+    _, _, _, start, length, *_ = heads[int(names_at)]
     sections = [_section(data, head, data[start : start + length]) for head in heads]
     tables = [section for section in sections if section.type == _SYMBOLS]
     if len(tables) > 1 or any(section.type == _IMPLICIT_RELOCATIONS for section in sections):
