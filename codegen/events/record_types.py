@@ -274,7 +274,7 @@ def _has_state_of_its_own(cls: type[Any]) -> bool:
 def _get_state(self: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """What the instance's dict and slots hold; a slot that was never set is left out."""
     state: Any = object.__getstate__(self)
-    return state if isinstance(state, tuple) else (state, {})
+    return state if isinstance(state, tuple) else (state, {})  # pyright: ignore[reportUnknownVariableType]
 
 
 def _set_state(self: Any, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
