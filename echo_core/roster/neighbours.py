@@ -255,6 +255,9 @@ class Neighbours:
         for happening in door.happenings():
             with failures_logged("the door of `%s`", self._home.name):
                 self._follow(happening)
+            del (
+                happening
+            )  # until the next one it would keep a connection's memory, though its link may be over
 
     def _follow(self, happening: Happening) -> None:
         if isinstance(happening, Connection):
