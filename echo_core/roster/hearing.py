@@ -68,7 +68,7 @@ def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOn
 
 
 def _share(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
-    membership = channel.owner = home.memberships.get(channel.channel_id)
+    membership = channel.owner = home.memberships.get(channel.uid)
     if membership is None:
         return
     peer.add(channel)

@@ -8,16 +8,18 @@ from typing import Any
 from echo_core._c import links
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
+from echo_core.streams.stages import Stages
 from echo_core.streams.targets import Feed, Target
 
 
 class LocalStream(Feed):
     """The way of a source's events to the sinks of its process. Called with the books open."""
 
-    __slots__ = ("_deliveries", "_outlet", "_past_dropped", "_told_dropped", "format")
+    __slots__ = ("_deliveries", "_outlet", "_past_dropped", "_told_dropped", "format", "stages")
 
     def __init__(self, format_: Format, outlet: links.Outlet) -> None:
         self.format = format_
+        self.stages: Stages = ()
         self._outlet = outlet
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone

@@ -8,6 +8,7 @@ from typing import Self
 from echo_core._c import links
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.origins import Origin
+from echo_core.streams.stages import Stages
 from echo_core.transports.protocol.link_state import OwnStream
 
 
@@ -23,6 +24,7 @@ class OutgoingStream(links.OutgoingStream):
         "has_ended",
         "is_flowing",
         "origin",
+        "stages",
         "told",
         "was_cut",
     )
@@ -47,6 +49,7 @@ class OutgoingStream(links.OutgoingStream):
         self.origin = origin
         self.conversation = conversation
         self.told = told
+        self.stages: Stages = ()
         self.is_flowing = False
         self.has_ended = False
         self.was_cut = False  # it has ended with its link

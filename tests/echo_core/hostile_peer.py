@@ -41,9 +41,9 @@ def identity(node_id: bytes | None = None) -> Identity:
     )
 
 
-def connect(channel_id: str, transport: str) -> socket.socket:
+def connect(uid: str, transport: str) -> socket.socket:
     """A bare connection to the creator of a channel."""
-    addresses = ChannelId.parse(channel_id).addresses
+    addresses = ChannelId.parse(uid).addresses
     address = next(it for it in addresses if isinstance(it, UnixAddress) == (transport == "unix"))
     return sockets.connect(address, LIMIT_S)
 
@@ -62,13 +62,13 @@ class HostilePeer:
     node_id: bytes | None = None
 
     @classmethod
-    def connected(cls, channel_id: str, transport: str, change: Change = unchanged) -> Self:
-        return cls(connect(channel_id, transport), ChannelId.parse(channel_id), change)
+    def connected(cls, uid: str, transport: str, change: Change = unchanged) -> Self:
+        return cls(connect(uid, transport), ChannelId.parse(uid), change)
 
     @classmethod
-    def linked(cls, channel_id: str, transport: str, node_id: bytes | None = None) -> Self:
+    def linked(cls, uid: str, transport: str, node_id: bytes | None = None) -> Self:
         """A peer whose handshake is over."""
-        peer = cls.connected(channel_id, transport)
+        peer = cls.connected(uid, transport)
         peer.node_id = node_id
         peer.shake_hands()
         return peer

@@ -153,14 +153,14 @@ class Pair:
         return own, peers
 
 
-def on_link(protocol: LinkProtocol, channel_id: bytes = CHANNEL) -> ChannelOnLink:
-    channel = protocol.channel(channel_id)
+def on_link(protocol: LinkProtocol, uid: bytes = CHANNEL) -> ChannelOnLink:
+    channel = protocol.channel(uid)
     assert channel is not None
     return channel
 
 
-def is_shared(protocol: LinkProtocol, channel_id: bytes = CHANNEL) -> bool:
-    channel = protocol.channel(channel_id)
+def is_shared(protocol: LinkProtocol, uid: bytes = CHANNEL) -> bool:
+    channel = protocol.channel(uid)
     return channel is not None and channel.is_shared
 
 

@@ -154,11 +154,11 @@ class Node:
         self.endpoints: list[Endpoint] = []
         self.links: dict[bytes, Endpoint] = {}
 
-    def declaration_of(self, channel_id: bytes) -> Declaration | None:
-        return self.channels.get(channel_id)
+    def declaration_of(self, uid: bytes) -> Declaration | None:
+        return self.channels.get(uid)
 
-    def key_of(self, channel_id: bytes) -> bytes | None:
-        declaration = self.channels.get(channel_id)
+    def key_of(self, uid: bytes) -> bytes | None:
+        declaration = self.channels.get(uid)
         return declaration.key if declaration else None
 
     def admit(self, endpoint: Endpoint, peer: Identity) -> Refusal | None:
@@ -179,8 +179,8 @@ class Node:
         endpoint.proving = b""
         self.links[endpoint.peer_id] = endpoint
         assert endpoint.protocol is not None
-        for channel_id in self.channels:
-            endpoint.protocol.join(channel_id)
+        for uid in self.channels:
+            endpoint.protocol.join(uid)
         endpoint.pump()
 
     def unlinked(self, endpoint: Endpoint) -> None:
@@ -191,20 +191,20 @@ class Node:
     def hear(self, endpoint: Endpoint, protocol: LinkProtocol, heard: Heard) -> None:
         match heard:
             case (messages.Join() | messages.Joined(), ChannelOnLink() as channel):
-                assert channel.channel_id in self.channels, "shared without having been joined"
-                assert protocol.channel(channel.channel_id) is channel
+                assert channel.uid in self.channels, "shared without having been joined"
+                assert protocol.channel(channel.uid) is channel
                 for named in self.sources:
-                    if named[0] == channel.channel_id:
+                    if named[0] == channel.uid:
                         self._offer(endpoint, protocol, channel, named)
             case (messages.Leave(), ChannelOnLink() as channel):
-                self._forget(endpoint, channel.channel_id)
+                self._forget(endpoint, channel.uid)
             case (messages.Source(), PeerStream() as stream):
-                assert stream.metadata == b"format " + stream.channel.channel_id
+                assert stream.metadata == b"format " + stream.channel.uid
                 assert stream not in endpoint.offered
-                endpoint.offered[stream] = (stream.channel.channel_id, stream.name)
+                endpoint.offered[stream] = (stream.channel.uid, stream.name)
                 endpoint.ever_offered.add(stream.number)
                 endpoint.expected.pop(stream.number, None)
-                self._attach(endpoint, stream, self.sinks[stream.channel.channel_id])
+                self._attach(endpoint, stream, self.sinks[stream.channel.uid])
             case (messages.Attach(_, sinks), OwnStream() as own):
                 named = next(n for n, s in endpoint.streams.items() if s is own)
                 if sinks and not endpoint.attached.get(own):
@@ -233,13 +233,13 @@ class Node:
             endpoint.wanted[stream] = sinks
             endpoint.protocol.attach(stream, sinks)
 
-    def _forget(self, endpoint: Endpoint, channel_id: bytes) -> None:
+    def _forget(self, endpoint: Endpoint, uid: bytes) -> None:
         for named, stream in list(endpoint.streams.items()):
-            if named[0] == channel_id:
+            if named[0] == uid:
                 del endpoint.streams[named]
                 endpoint.attached.pop(stream, None)
         for theirs, named in list(endpoint.offered.items()):
-            if named[0] == channel_id:
+            if named[0] == uid:
                 self._forget_stream(endpoint, theirs)
 
     def _forget_stream(self, endpoint: Endpoint, stream: PeerStream) -> None:
@@ -252,20 +252,20 @@ class Node:
 
     # --- what its user does ---
 
-    def open(self, channel_id: bytes, *, key: bytes = b"k" * 16) -> None:
-        if channel_id not in self.channels:
-            self.channels[channel_id] = Declaration(key, self.name, (b"format " + channel_id,))
+    def open(self, uid: bytes, *, key: bytes = b"k" * 16) -> None:
+        if uid not in self.channels:
+            self.channels[uid] = Declaration(key, self.name, (b"format " + uid,))
             for endpoint, protocol in self._each():
-                protocol.join(channel_id)
+                protocol.join(uid)
                 endpoint.pump()
 
-    def close(self, channel_id: bytes) -> None:
-        if self.channels.pop(channel_id, None) is not None:
-            self.sources = {named: n for named, n in self.sources.items() if named[0] != channel_id}
-            self.sinks[channel_id] = 0
+    def close(self, uid: bytes) -> None:
+        if self.channels.pop(uid, None) is not None:
+            self.sources = {named: n for named, n in self.sources.items() if named[0] != uid}
+            self.sinks[uid] = 0
             for endpoint, protocol in self._each():
-                self._forget(endpoint, channel_id)
-                channel = protocol.channel(channel_id)
+                self._forget(endpoint, uid)
+                channel = protocol.channel(uid)
                 if channel is not None:
                     protocol.leave(channel)
                 endpoint.pump()
@@ -288,12 +288,12 @@ class Node:
                     protocol.close(stream)
                     endpoint.pump()
 
-    def set_sinks(self, channel_id: bytes, sinks: int) -> None:
-        if channel_id in self.channels:
-            self.sinks[channel_id] = sinks
+    def set_sinks(self, uid: bytes, sinks: int) -> None:
+        if uid in self.channels:
+            self.sinks[uid] = sinks
             for endpoint, _ in self._each():
                 for stream, named in endpoint.offered.items():
-                    if named[0] == channel_id:
+                    if named[0] == uid:
                         self._attach(endpoint, stream, sinks)
                 endpoint.pump()
 
@@ -331,9 +331,9 @@ class World:
         self.nodes = [Node(self, name) for name in names]
         self.endpoints: list[Endpoint] = []
 
-    def connect(self, a: Node, b: Node, channel_id: bytes) -> Endpoint | None:
+    def connect(self, a: Node, b: Node, uid: bytes) -> Endpoint | None:
         """A new connection, over which `a` begins a handshake."""
-        key = a.key_of(channel_id)
+        key = a.key_of(uid)
         if key is None:
             return None
         near = Endpoint(a, None, is_initiator=True)
@@ -341,7 +341,7 @@ class World:
         near.other, far.other = far, near
         near.handshake = Initiator(
             a.identity,
-            channel_id,
+            uid,
             key,
             admit=lambda peer: a.admit(near, peer),
             nonce=self.random.randbytes(16),
@@ -392,8 +392,8 @@ class World:
             ]
             if not pairs:
                 return
-            for a, b, channel_id in pairs:  # both sides of a pair start
-                self.connect(a, b, channel_id)
+            for a, b, uid in pairs:  # both sides of a pair start
+                self.connect(a, b, uid)
         msg = "two nodes find no way to have one link"
         raise AssertionError(msg)
 
@@ -413,9 +413,9 @@ def _check_pair(a: Node, b: Node) -> None:
         return
     assert link.other is back, "they are linked twice"
     assert link.protocol is not None
-    for channel_id in a.channels.keys() | b.channels.keys():
-        is_common = channel_id in a.channels and channel_id in b.channels
-        assert is_shared(link.protocol, channel_id) == is_common
+    for uid in a.channels.keys() | b.channels.keys():
+        is_common = uid in a.channels and uid in b.channels
+        assert is_shared(link.protocol, uid) == is_common
     common = a.channels.keys() & b.channels.keys()
     assert set(link.streams) == {named for named in a.sources if named[0] in common}
     theirs = {(named, stream.number): stream for stream, named in back.offered.items()}

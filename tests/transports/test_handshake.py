@@ -46,7 +46,7 @@ def test_both_sides_learn_who_the_other_is() -> None:
     assert (near.role, far.role) == (Role.INITIATOR, Role.RESPONDER)
     assert near.secret == far.secret
     assert near.version == far.version == VERSION
-    assert near.channel_id == far.channel_id == CHANNEL
+    assert near.uid == far.uid == CHANNEL
     assert far.peer.can_share_memory
     assert not near.peer.can_share_memory
 

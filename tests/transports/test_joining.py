@@ -99,8 +99,8 @@ class Side:
     def hears(self, message: Message) -> list[Heard]:
         return self.link.receive(message.kind, encode(message))
 
-    def proof(self, purpose: Purpose, alias: int, channel_id: bytes = CHANNEL) -> bytes:
-        return prove(purpose, KEY, SECRET, channel_id, alias.to_bytes(4, "little"))
+    def proof(self, purpose: Purpose, alias: int, uid: bytes = CHANNEL) -> bytes:
+        return prove(purpose, KEY, SECRET, uid, alias.to_bytes(4, "little"))
 
     def joins(self) -> None:
         self.channel = self.link.join(CHANNEL)
@@ -108,9 +108,9 @@ class Side:
     def leaves(self) -> None:
         self.link.leave(self.channel)
 
-    def peer_joins(self, channel_id: bytes = CHANNEL) -> list[Heard]:
-        proof = self.proof(Purpose.JOIN, self.peers_alias, channel_id)
-        return self.hears(messages.Join(self.peers_alias, channel_id, proof))
+    def peer_joins(self, uid: bytes = CHANNEL) -> list[Heard]:
+        proof = self.proof(Purpose.JOIN, self.peers_alias, uid)
+        return self.hears(messages.Join(self.peers_alias, uid, proof))
 
     def peer_says_joined(self) -> list[Heard]:
         return self.hears(messages.Joined(self.own_alias, self.proof(Purpose.JOINED, self.own_alias)))

@@ -36,10 +36,10 @@ def tell(protocol: LinkProtocol, message: Message) -> list[Heard]:
     return protocol.receive(message.kind, encode(message))
 
 
-def join(alias: int, channel_id: bytes = CHANNEL, key: bytes = KEY) -> messages.Join:
+def join(alias: int, uid: bytes = CHANNEL, key: bytes = KEY) -> messages.Join:
     """A JOIN as a peer with this key would make it."""
-    proven = (SECRET, channel_id, alias.to_bytes(4, "little"))
-    return messages.Join(alias, channel_id, prove(Purpose.JOIN, key, *proven))
+    proven = (SECRET, uid, alias.to_bytes(4, "little"))
+    return messages.Join(alias, uid, prove(Purpose.JOIN, key, *proven))
 
 
 def kinds(frames: list[tuple[int, bytes]]) -> list[int]:
@@ -60,7 +60,7 @@ def test_a_channel_is_shared_when_both_have_proven_it() -> None:
     assert {about for _, about in near} == {pair.near_channel}
     assert {about for _, about in far} == {pair.far_channel}
     for channel in (pair.near_channel, pair.far_channel):
-        assert channel.channel_id == CHANNEL
+        assert channel.uid == CHANNEL
         assert channel.is_shared
         assert channel.is_declared
     assert (pair.near_channel.name, pair.near_channel.types) == ("particles", (b"type",))

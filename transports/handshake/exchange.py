@@ -54,7 +54,7 @@ class Established:
     role: Role
     version: int
     peer: Identity
-    channel_id: bytes
+    uid: bytes
     secret: bytes  # part of the proofs by which channels are joined on the link
 
 
@@ -191,9 +191,9 @@ class Handshake:
         msg = f"The peer was refused: {_REASONS[code]}"
         raise RefusedError(msg, code=word_of(code))
 
-    def _establish(self, role: Role, version: int, peer: Identity, channel_id: bytes, key: bytes) -> None:
+    def _establish(self, role: Role, version: int, peer: Identity, uid: bytes, key: bytes) -> None:
         secret = prove(Purpose.SECRET, key, self._said)
-        self.established = Established(role, version, peer, channel_id, secret)
+        self.established = Established(role, version, peer, uid, secret)
         self.is_over = True
 
 
@@ -201,14 +201,14 @@ class Initiator(Handshake):
     """The side that opened the connection."""
 
     def __init__(
-        self, own: Identity, channel_id: bytes, key: bytes, *, admit: Admit, nonce: bytes | None = None
+        self, own: Identity, uid: bytes, key: bytes, *, admit: Admit, nonce: bytes | None = None
     ) -> None:
         """`admit` is called before this side sends its proof. Tests pass a nonce."""
         check_key(key)
-        super().__init__(own, admit, nonce, self._initiate(channel_id, key))
+        super().__init__(own, admit, nonce, self._initiate(uid, key))
 
-    def _initiate(self, channel_id: bytes, key: bytes) -> _Talk:
-        self._say(Hello(LOWEST_VERSION, VERSION, channel_id, self._nonce, self._own))
+    def _initiate(self, uid: bytes, key: bytes) -> _Talk:
+        self._say(Hello(LOWEST_VERSION, VERSION, uid, self._nonce, self._own))
         welcome, message = yield Welcome
         self._demand(LOWEST_VERSION <= welcome.version <= VERSION, Refusal.VERSION)
         self._demand(welcome.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
@@ -217,7 +217,7 @@ class Initiator(Handshake):
         self._said += message
         self._say(Proof(prove(Purpose.PROOF, key, self._said)))
         yield Ready
-        self._establish(Role.INITIATOR, welcome.version, welcome.identity, channel_id, key)
+        self._establish(Role.INITIATOR, welcome.version, welcome.identity, uid, key)
 
 
 class Responder(Handshake):
@@ -237,7 +237,7 @@ class Responder(Handshake):
     def _respond(self, key_of: Callable[[bytes], bytes | None]) -> _Talk:
         hello, message = yield Hello
         self._demand(hello.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
-        key = key_of(hello.channel_id)
+        key = key_of(hello.uid)
         if key is None:
             self._refuse(Refusal.UNKNOWN_CHANNEL)
         self._said += message
@@ -248,4 +248,4 @@ class Responder(Handshake):
         self._demand_proof(Purpose.PROOF, key, hello.identity, proof.proof)
         self._said += message
         self._to_send += write_words(Ready())
-        self._establish(Role.RESPONDER, VERSION, hello.identity, hello.channel_id, key)
+        self._establish(Role.RESPONDER, VERSION, hello.identity, hello.uid, key)

@@ -19,13 +19,13 @@ from echo_core.formats.faults import unexpected
 from echo_core.transports import fields, limits
 from echo_core.transports.protocol.messages import (
     Addresses,
-    ChannelId,
     HostId,
     Name,
     NodeId,
     Nonce,
     ProofBytes,
     Reason,
+    Uid,
     Uint16,
     Uint32,
 )
@@ -84,7 +84,7 @@ class Hello(Words, kind=1):
 
     lowest: Uint16
     highest: Uint16
-    channel_id: ChannelId
+    uid: Uid
     nonce: Nonce
     identity: IdentityFields
 

@@ -121,16 +121,16 @@ def _forget(link: LinkState, channel: ChannelOnLink) -> None:
     link.forget(channel)
     if channel.is_wanted_again:
         channel.is_wanted_again = False
-        if link.declaration_of(channel.channel_id) is not None:
-            join(link, channel.channel_id)
+        if link.declaration_of(channel.uid) is not None:
+            join(link, channel.uid)
 
 
 # --- what this side wants ---
 
 
-def join(link: LinkState, channel_id: bytes) -> ChannelOnLink:
+def join(link: LinkState, uid: bytes) -> ChannelOnLink:
     """Asks the peer to share a channel, at once or as soon as the peer has left it."""
-    channel = link.channels.of_id(channel_id)
+    channel = link.channels.of_id(uid)
     channel.refusal = None
     if channel.state is GONE:
         _declaration(link, channel)
@@ -160,10 +160,10 @@ def accept_join(link: LinkState, join_: Join, channel: ChannelOnLink) -> list[He
 
 
 def accept_joined(link: LinkState, joined: Joined, channel: ChannelOnLink) -> list[Heard]:
-    declaration = link.declaration_of(channel.channel_id)
+    declaration = link.declaration_of(channel.uid)
     if declaration is None:
         return _step(link, channel, Input.JOINED_IN_VAIN, None)
-    said = _said(link, channel.channel_id, channel.alias)
+    said = _said(link, channel.uid, channel.alias)
     # The key of an abandoned channel may be another by now.
     if channel.state is JOINING and not is_proven(joined.proof, Purpose.JOINED, declaration.key, *said):
         raise unexpected(WireError, "a proof of the channel's key in JOINED", joined.alias)
@@ -184,10 +184,10 @@ def accept_leave(link: LinkState, leave_: Leave, channel: ChannelOnLink) -> list
 
 
 def _refusal_of(link: LinkState, join_: Join, channel: ChannelOnLink) -> Refused | None:
-    declaration = link.declaration_of(join_.channel_id)
+    declaration = link.declaration_of(join_.uid)
     if declaration is None:
         return Refused(join_.alias, Refusal.UNKNOWN_CHANNEL, "this node does not know the channel")
-    said = _said(link, join_.channel_id, join_.alias)
+    said = _said(link, join_.uid, join_.alias)
     if not is_proven(join_.proof, Purpose.JOIN, declaration.key, *said):
         return Refused(join_.alias, Refusal.WRONG_KEY, "the key is not that of the channel")
     if channel.state is GONE and len(link.channels) >= limits.MAX_CHANNELS:
@@ -206,20 +206,20 @@ def _shortage_of(link: LinkState, alias: int, declaration: Declaration) -> Refus
 
 
 def _declaration(link: LinkState, channel: ChannelOnLink) -> Declaration:
-    declaration = link.declaration_of(channel.channel_id)
+    declaration = link.declaration_of(channel.uid)
     if declaration is None:
-        msg = f"Expected the id of a channel that this node knows, got {channel.channel_id.hex()}"
+        msg = f"Expected the id of a channel that this node knows, got {channel.uid.hex()}"
         raise RefusedError(msg, code=word_of(Refusal.UNKNOWN_CHANNEL))
     return declaration
 
 
 def _proof(link: LinkState, purpose: Purpose, channel: ChannelOnLink) -> bytes:
     key = _declaration(link, channel).key
-    return prove(purpose, key, *_said(link, channel.channel_id, channel.alias))
+    return prove(purpose, key, *_said(link, channel.uid, channel.alias))
 
 
-def _said(link: LinkState, channel_id: bytes, alias: int) -> tuple[bytes, ...]:
-    return link.secret, channel_id, alias.to_bytes(4, "little")
+def _said(link: LinkState, uid: bytes, alias: int) -> tuple[bytes, ...]:
+    return link.secret, uid, alias.to_bytes(4, "little")
 
 
 def _declared(link: LinkState, channel: ChannelOnLink) -> Declared:
@@ -231,7 +231,7 @@ def _declared(link: LinkState, channel: ChannelOnLink) -> Declared:
 
 # How each message is made that a Step says of its own.
 _WORDS: dict[type[Message], Callable[[LinkState, ChannelOnLink], Message]] = {
-    Join: lambda link, channel: Join(channel.alias, channel.channel_id, _proof(link, Purpose.JOIN, channel)),
+    Join: lambda link, channel: Join(channel.alias, channel.uid, _proof(link, Purpose.JOIN, channel)),
     Joined: lambda link, channel: Joined(channel.alias, _proof(link, Purpose.JOINED, channel)),
     Declared: _declared,
     Leave: lambda _, channel: Leave(channel.alias),

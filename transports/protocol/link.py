@@ -59,18 +59,18 @@ class LinkProtocol:
 
     # --- channels ---
 
-    def channel(self, channel_id: bytes) -> ChannelOnLink | None:
+    def channel(self, uid: bytes) -> ChannelOnLink | None:
         """What is on the link under that id, in whatever state."""
-        channel = self._state.channels.of_id(channel_id)
+        channel = self._state.channels.of_id(uid)
         return None if channel.state is ChannelState.GONE else channel
 
-    def join(self, channel_id: bytes) -> ChannelOnLink:
+    def join(self, uid: bytes) -> ChannelOnLink:
         """Ends in Join or Joined, or in Refused, if the channel is not shared already.
 
         RefusedError: the node does not know the channel, or the link carries too many.
         """
         self._require_open()
-        return joining.join(self._state, channel_id)
+        return joining.join(self._state, uid)
 
     def leave(self, channel: ChannelOnLink) -> None:
         """Nothing of this channel or its streams is heard after this; routes must be closed before."""
@@ -166,7 +166,7 @@ class LinkProtocol:
     def _require_shared(self, channel: ChannelOnLink) -> None:
         self._require_open()
         if not channel.is_shared:
-            msg = f"Channel {channel.channel_id.hex()} is not shared on this link"
+            msg = f"Channel {channel.uid.hex()} is not shared on this link"
             raise ClosedError(msg)
 
     def _require_stream(self, stream: OwnStream | PeerStream) -> None:

@@ -45,7 +45,7 @@ class StreamState(enum.Enum):
 class ChannelOnLink:
     """One channel on one link: the same object, also when it has left the link and comes back."""
 
-    channel_id: bytes
+    uid: bytes
     alias: int = 0  # changes with each JOIN
     state: ChannelState = ChannelState.GONE
     is_declared: bool = False  # the peer has said what it knows, since the channel is shared
@@ -122,11 +122,11 @@ class ChannelTable(dict[int, ChannelOnLink]):
         self._next_alias = role.value
         self._next_peer_alias = 1 - role.value
 
-    def of_id(self, channel_id: bytes) -> ChannelOnLink:
+    def of_id(self, uid: bytes) -> ChannelOnLink:
         """The one object of a channel, which may be off the link."""
-        channel = self._by_id.get(channel_id)
+        channel = self._by_id.get(uid)
         if channel is None:
-            channel = self._by_id[channel_id] = ChannelOnLink(channel_id)
+            channel = self._by_id[uid] = ChannelOnLink(uid)
         return channel
 
     def of_alias(self, alias: int) -> ChannelOnLink | None:

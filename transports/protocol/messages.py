@@ -46,7 +46,7 @@ Uint16 = Annotated[int, fields.U16]
 Uint32 = Annotated[int, fields.U32]
 Uint64 = Annotated[int, fields.U64]
 AlignedUint64 = Annotated[int, fields.ALIGNED_U64]
-ChannelId = Annotated[bytes, fields.fixed(limits.CHANNEL_ID_BYTES)]
+Uid = Annotated[bytes, fields.fixed(limits.UID_BYTES)]
 NodeId = Annotated[bytes, fields.fixed(limits.NODE_ID_BYTES)]
 HostId = Annotated[bytes, fields.fixed(limits.HOST_ID_BYTES)]
 Nonce = Annotated[bytes, fields.fixed(limits.NONCE_BYTES)]
@@ -92,7 +92,7 @@ class Join(Message, kind=3):
     """The sender wants to share a channel, which both shall call `alias` on this link."""
 
     alias: Uint32
-    channel_id: ChannelId
+    uid: Uid
     proof: ProofBytes
 
 

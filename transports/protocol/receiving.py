@@ -152,7 +152,7 @@ def _loan(link: LinkState, loan: messages.Loan, _: None) -> list[Heard]:
 
 # --- what each message is about ---
 
-_JOINING = Subject("channel", "alias", lambda link, join: link.channels.of_id(join.channel_id))
+_JOINING = Subject("channel", "alias", lambda link, join: link.channels.of_id(join.uid))
 _CHANNEL = Subject("channel", "alias", lambda link, message: link.channels.of_alias(message.alias))
 _OWN = Subject("the receiver's stream", "stream", lambda link, message: link.own_streams.get(message.stream))
 _PEERS = Subject("the sender's stream", "stream", lambda link, message: link.peer_streams.get(message.stream))

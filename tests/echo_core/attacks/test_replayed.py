@@ -64,9 +64,9 @@ def victim(make_node: MakeNode, monkeypatch: pytest.MonkeyPatch) -> Victim:
     return Victim(node, channel, source, sink)
 
 
-def session(channel_id: str, transport: str, change: Change) -> int:
+def session(uid: str, transport: str, change: Change) -> int:
     """All that a peer says in a life; how many bytes it would have said."""
-    with HostilePeer.connected(channel_id, transport, change) as peer:
+    with HostilePeer.connected(uid, transport, change) as peer:
         peer.connection.settimeout(LIMIT_S)
         try:
             peer.shake_hands()
