@@ -27,8 +27,11 @@ int echo_raw_call_of(PyObject *callable, struct raw_call *raw)
     *raw = (struct raw_call){.self = NULL};
     for (; row != NULL && row->call != NULL; row++) {
         if (row->call == PyCFunction_GetFunction(callable))
-            *raw = (struct raw_call){.encode = row->encode, .decode = row->decode, .measure = row->measure,
-                                     .count = row->count, .self = self};
+            *raw = (struct raw_call){.encode = row->encode,
+                                     .decode = row->decode,
+                                     .measure = row->measure,
+                                     .count = row->count,
+                                     .self = self};
     }
     return PyErr_Occurred() == NULL ? 0 : -1;
 }

@@ -56,7 +56,7 @@ struct raw_call {
 #define RAW_CODECS "__echo_raw_codecs_1__"
 
 /* A type's entry in its tp_getset. rows: a static table, or at least one that lives as long as the process. */
-#define RAW_CODECS_PROPERTY(rows)                                                                          \
+#define RAW_CODECS_PROPERTY(rows)                                                                                      \
     {RAW_CODECS, echo_raw_codecs_get, NULL, PyDoc_STR("Its functions, for C code."), (void *)(uintptr_t)(rows)}
 
 /* --- raw_codec.c, which is part of each module that offers or asks --- */

@@ -133,8 +133,7 @@ static int fill_in(uint8_t *code, Py_ssize_t size, PyObject *import)
     if (!PyArg_ParseTuple(import, "sn:Block", &name, &offset))
         return -1;
     if (offset < 0 || size < (Py_ssize_t)sizeof address || offset > size - (Py_ssize_t)sizeof address) {
-        PyErr_Format(PyExc_ValueError, "Expected room for an address in %zd bytes, got offset %zd", size,
-                     offset);
+        PyErr_Format(PyExc_ValueError, "Expected room for an address in %zd bytes, got offset %zd", size, offset);
         return -1;
     }
     address = find(name);
@@ -256,9 +255,18 @@ static const struct {
     uint32_t subleaf;
     uint32_t registers;
 } examined[] = {
-    {0x0, 0, A | B | C | D}, {0x1, 0, A | C | D}, {0x7, 0, A | B | C | D}, {0x7, 1, A | B | C | D},
-    {0xD, 1, A},             {0x14, 0, B},        {0x19, 0, B},            {0x1E, 1, A},
-    {0x24, 0, A | B},        {0x80000001, 0, C | D}, {0x80000008, 0, B},   {0x80000021, 0, A},
+    {0x0, 0, A | B | C | D},
+    {0x1, 0, A | C | D},
+    {0x7, 0, A | B | C | D},
+    {0x7, 1, A | B | C | D},
+    {0xD, 1, A},
+    {0x14, 0, B},
+    {0x19, 0, B},
+    {0x1E, 1, A},
+    {0x24, 0, A | B},
+    {0x80000001, 0, C | D},
+    {0x80000008, 0, B},
+    {0x80000021, 0, A},
 };
 
 #define EXAMINED (sizeof examined / sizeof examined[0])

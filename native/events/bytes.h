@@ -4,13 +4,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DEFINE_LOAD(type)                                                                                  \
-    static inline type load_##type(const uint8_t *bytes)                                                   \
-    {                                                                                                      \
-        type number; /* memcpy, since a record may be packed */                                            \
-                                                                                                           \
-        memcpy(&number, bytes, sizeof number);                                                             \
-        return number;                                                                                     \
+#define DEFINE_LOAD(type)                                                                                              \
+    static inline type load_##type(const uint8_t *bytes)                                                               \
+    {                                                                                                                  \
+        type number; /* memcpy, since a record may be packed */                                                        \
+                                                                                                                       \
+        memcpy(&number, bytes, sizeof number);                                                                         \
+        return number;                                                                                                 \
     }
 DEFINE_LOAD(int8_t)
 DEFINE_LOAD(int16_t)

@@ -7,7 +7,8 @@
  */
 #pragma once
 
-#include "events/outcome.h"
+#include "events/outcome.h" /* first: it includes Python.h, which says what the C library is to offer */
+
 #include "events/bytes.h"
 #include "types.h"
 
@@ -16,22 +17,22 @@
 
 /* The ladder of integers: LEAF(name, letter, kind, size, number that `bytes` hold, object of it, write `it`).
  * kind: the name of a member of Kind (formats/types.py). */
-#define INTEGERS(LEAF) \
-    LEAF(INT64, 'q', "INT", 8, load_int64_t(bytes), PyLong_FromLongLong, \
-         write_int(it, bytes, 8, INT64_MIN, INT64_MAX)) \
-    LEAF(INT32, 'i', "INT", 4, load_int32_t(bytes), PyLong_FromLong, write_int(it, bytes, 4, INT32_MIN, INT32_MAX)) \
-    LEAF(INT16, 'h', "INT", 2, load_int16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, INT16_MIN, INT16_MAX)) \
-    LEAF(INT8, 'b', "INT", 1, load_int8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, INT8_MIN, INT8_MAX)) \
-    LEAF(UINT64, 'Q', "UINT", 8, load_uint64_t(bytes), PyLong_FromUnsignedLongLong, write_uint64(it, bytes)) \
-    LEAF(UINT32, 'I', "UINT", 4, load_uint32_t(bytes), PyLong_FromLongLong, write_int(it, bytes, 4, 0, UINT32_MAX)) \
-    LEAF(UINT16, 'H', "UINT", 2, load_uint16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, 0, UINT16_MAX)) \
+#define INTEGERS(LEAF)                                                                                                 \
+    LEAF(INT64, 'q', "INT", 8, load_int64_t(bytes), PyLong_FromLongLong,                                               \
+         write_int(it, bytes, 8, INT64_MIN, INT64_MAX))                                                                \
+    LEAF(INT32, 'i', "INT", 4, load_int32_t(bytes), PyLong_FromLong, write_int(it, bytes, 4, INT32_MIN, INT32_MAX))    \
+    LEAF(INT16, 'h', "INT", 2, load_int16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, INT16_MIN, INT16_MAX))    \
+    LEAF(INT8, 'b', "INT", 1, load_int8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, INT8_MIN, INT8_MAX))        \
+    LEAF(UINT64, 'Q', "UINT", 8, load_uint64_t(bytes), PyLong_FromUnsignedLongLong, write_uint64(it, bytes))           \
+    LEAF(UINT32, 'I', "UINT", 4, load_uint32_t(bytes), PyLong_FromLongLong, write_int(it, bytes, 4, 0, UINT32_MAX))    \
+    LEAF(UINT16, 'H', "UINT", 2, load_uint16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, 0, UINT16_MAX))        \
     LEAF(UINT8, 'B', "UINT", 1, load_uint8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, 0, UINT8_MAX))
 
 /* All leaves but text. */
-#define LEAVES(LEAF) \
-    LEAF(DOUBLE, 'd', "FLOAT", 8, load_double(bytes), PyFloat_FromDouble, write_double(it, bytes)) \
-    LEAF(FLOAT, 'f', "FLOAT", 4, load_float(bytes), PyFloat_FromDouble, write_float(it, bytes)) \
-    INTEGERS(LEAF) \
+#define LEAVES(LEAF)                                                                                                   \
+    LEAF(DOUBLE, 'd', "FLOAT", 8, load_double(bytes), PyFloat_FromDouble, write_double(it, bytes))                     \
+    LEAF(FLOAT, 'f', "FLOAT", 4, load_float(bytes), PyFloat_FromDouble, write_float(it, bytes))                        \
+    INTEGERS(LEAF)                                                                                                     \
     LEAF(BOOL, '?', "BOOL", 1, *bytes != 0, PyBool_FromLong, write_bool(it, bytes))
 
 /* What bytes mean: the first character of what Python says of a Value or a Field. */
@@ -39,7 +40,7 @@ enum form {
 #define LEAF(name, letter, ...) FORM_##name = letter,
     LEAVES(LEAF)
 #undef LEAF
-    FORM_CHARS = 's',     /* UTF-8, ended by the first NUL or by the size */
+        FORM_CHARS = 's', /* UTF-8, ended by the first NUL or by the size */
     FORM_BYTES = 'x',     /* Value: exactly so many bytes */
     FORM_MEMBER = 'e',    /* Value: the number of a member of an enumeration */
     FORM_PYTHON = 'v',    /* read(bytes) makes it, write(value) gives the bytes */
@@ -56,19 +57,19 @@ enum form {
 };
 
 /* The cases of a switch over forms that returns a new reference to the value of `bytes`, or writes `it` there. */
-#define LEAF_TO_READ(name, letter, kind, size, number, new_object, write) \
-    case FORM_##name: \
+#define LEAF_TO_READ(name, letter, kind, size, number, new_object, write)                                              \
+    case FORM_##name:                                                                                                  \
         return new_object(number);
-#define LEAF_TO_WRITE(name, letter, kind, size, number, new_object, write) \
-    case FORM_##name: \
+#define LEAF_TO_WRITE(name, letter, kind, size, number, new_object, write)                                             \
+    case FORM_##name:                                                                                                  \
         return write;
 
 /* How many bytes the form takes in place; 0: any number, or none of its own; -1: there is no such form. */
 static inline Py_ssize_t size_of_form(int form)
 {
     switch (form) {
-#define LEAF(name, letter, kind, size, ...) \
-    case FORM_##name: \
+#define LEAF(name, letter, kind, size, ...)                                                                            \
+    case FORM_##name:                                                                                                  \
         return size;
         LEAVES(LEAF)
 #undef LEAF
@@ -85,8 +86,8 @@ static inline Py_ssize_t size_of_form(int form)
 static inline int64_t load_integer(int form, const uint8_t *bytes)
 {
     switch (form) {
-#define LEAF(name, letter, kind, size, number, ...) \
-    case FORM_##name: \
+#define LEAF(name, letter, kind, size, number, ...)                                                                    \
+    case FORM_##name:                                                                                                  \
         return (int64_t)number;
         INTEGERS(LEAF)
 #undef LEAF
@@ -102,8 +103,7 @@ static inline int is_integer(int form)
 
 /* --- values to bytes: GOOD or UNUSUAL --- */
 
-static inline enum outcome write_int(PyObject *value, uint8_t *bytes, Py_ssize_t size, int64_t low,
-                                     int64_t high)
+static inline enum outcome write_int(PyObject *value, uint8_t *bytes, Py_ssize_t size, int64_t low, int64_t high)
 {
     int overflow;
     int64_t number;

@@ -26,8 +26,8 @@
  * Python's stable ABI of 3.11 only. The GIL guards all state, and only programs.c releases it: elsewhere the work per
  * call is less than the hand-over would be, and what is read and written are objects that Python code may see.
  */
-#include "events/leaves.h"
 #include "events/module.h"
+#include "events/leaves.h"
 #include "events/objects/objects.h"
 #include "events/programs.h"
 

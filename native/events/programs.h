@@ -15,14 +15,14 @@ typedef int32_t convert_record(const uint8_t *record, uint8_t *target);
 
 /* One set of installed functions. Never changed once published, only replaced. */
 struct program {
-    uint64_t users;              /* the object that publishes it and the calls that run it; 0 frees it */
-    PyObject *keep_alive;        /* owned; whatever owns the machine code. Never NULL */
-    convert_fixed *fixed;        /* NULL in a program of variable records, and in a Decoder's that copies */
-    uint64_t source_size;        /* bytes of one fixed source record, at least 1 */
-    uint64_t target_size;        /* bytes of one fixed target record, at least 1 */
-    verify_record *verify;       /* this and the two below: NULL in a program of fixed records */
-    measure_record *measure;     /* called only for a record that verify has passed */
-    convert_record *convert;     /* likewise, into as many bytes as measure said. Both NULL, but not verify: a
+    uint64_t users;          /* the object that publishes it and the calls that run it; 0 frees it */
+    PyObject *keep_alive;    /* owned; whatever owns the machine code. Never NULL */
+    convert_fixed *fixed;    /* NULL in a program of variable records, and in a Decoder's that copies */
+    uint64_t source_size;    /* bytes of one fixed source record, at least 1 */
+    uint64_t target_size;    /* bytes of one fixed target record, at least 1 */
+    verify_record *verify;   /* this and the two below: NULL in a program of fixed records */
+    measure_record *measure; /* called only for a record that verify has passed */
+    convert_record *convert; /* likewise, into as many bytes as measure said. Both NULL, but not verify: a
                                   * verified record is the result as it is */
 };
 

@@ -131,8 +131,8 @@ static const unsigned long long *count_of(PyObject *self, PyObject **next)
     return &((struct shell *)self)->interpreted;
 }
 
-static const struct raw_codec raw_codecs[] = {
-    {.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of}, {.call = NULL}};
+static const struct raw_codec raw_codecs[] = {{.call = (PyCFunction)(void (*)(void))routine_call, .count = count_of},
+                                              {.call = NULL}};
 
 static PyMethodDef routine_methods[] = {
     {"call", (PyCFunction)(void (*)(void))routine_call, METH_FASTCALL,

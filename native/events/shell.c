@@ -1,6 +1,6 @@
 /* The shell of built-in functions as Python sees it: how it is made, visited, freed; and its slow ends. */
-#include "events/leaves.h"
 #include "events/shell.h"
+#include "events/leaves.h"
 
 struct shell *echo_shell_new(PyTypeObject *type, const Py_ssize_t *owned, PyObject *first, PyObject *second)
 {
@@ -52,8 +52,7 @@ void echo_shell_dealloc(PyObject *self)
 }
 
 PyMemberDef echo_shell_members[] = {
-    {"compiled", T_ULONGLONG, offsetof(struct shell, compiled), READONLY,
-     PyDoc_STR("How much was answered in C.")},
+    {"compiled", T_ULONGLONG, offsetof(struct shell, compiled), READONLY, PyDoc_STR("How much was answered in C.")},
     {"interpreted", T_ULONGLONG, offsetof(struct shell, interpreted), READONLY,
      PyDoc_STR("How much was left to a fallback.")},
     {NULL, 0, 0, 0, NULL}};

@@ -139,8 +139,7 @@ static PyObject *held_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     static char *names[] = {"", NULL};
     PyObject *lock, *acquire, *release, *held;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Held", names, &lock) ||
-        methods_of(lock, &acquire, &release) != 0)
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Held", names, &lock) || methods_of(lock, &acquire, &release) != 0)
         return NULL;
     held = new_held(type, acquire, release, NULL);
     Py_DECREF(acquire);
@@ -224,7 +223,7 @@ static PyObject *changing_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 
 /* There is no tp_clear: as with a tuple, whatever it is in a cycle with can be cleared, and it is always whole. */
 static const Py_ssize_t changing_owned[] = {offsetof(struct changing, acquire), offsetof(struct changing, release),
-                                   offsetof(struct changing, asleep), offsetof(struct changing, ended), 0};
+                                            offsetof(struct changing, asleep), offsetof(struct changing, ended), 0};
 
 static int changing_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -239,8 +238,9 @@ static void changing_dealloc(PyObject *self)
 }
 
 static PyType_Slot changing_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Changing(lock, asleep, ended, /)\n--\n\n"
-                          "Gives what `with` enters: it wakes who waits for a change; an interrupt leaves nobody out.")},
+    {Py_tp_doc,
+     PyDoc_STR("Changing(lock, asleep, ended, /)\n--\n\n"
+               "Gives what `with` enters: it wakes who waits for a change; an interrupt leaves nobody out.")},
     {Py_tp_new, changing_new},
     {Py_tp_call, changing_call},
     {Py_tp_dealloc, changing_dealloc},

@@ -23,7 +23,7 @@ struct class_codec {
     encode_function *encode;  /* NULL, as the two below: not installed, or not for this direction */
     encode_many_function *encode_many;
     decode_function *decode;
-    convert_fixed *convert;   /* NULL where the sender's layout is the native one */
+    convert_fixed *convert; /* NULL where the sender's layout is the native one */
 };
 
 /* --- encoding --- */

@@ -37,9 +37,8 @@ static PyObject *code_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Py_ssize_t size;
     int runs_python;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nKKKO!Op:Code", names, &PyType_Type, &owner, &size,
-                                     &encode, &encode_many, &decode, &PyTuple_Type, &objects, &keep_alive,
-                                     &runs_python))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nKKKO!Op:Code", names, &PyType_Type, &owner, &size, &encode,
+                                     &encode_many, &decode, &PyTuple_Type, &objects, &keep_alive, &runs_python))
         return NULL;
     if (encode == 0 || encode_many == 0 || decode == 0)
         return PyErr_Format(PyExc_ValueError, "Expected three addresses, got %R", args);

@@ -148,8 +148,8 @@ static int set_elements(struct value *value, PyObject *details)
     PyObject *element, *dimensions, *container, *dtype;
     int is_numpy;
 
-    if (!PyArg_ParseTuple(details, "OO!O!O:Value", &element, &PyTuple_Type, &dimensions, &PyType_Type,
-                          &container, &dtype))
+    if (!PyArg_ParseTuple(details, "OO!O!O:Value", &element, &PyTuple_Type, &dimensions, &PyType_Type, &container,
+                          &dtype))
         return -1;
     if (set_element(value, element) != 0)
         return -1;
@@ -158,8 +158,7 @@ static int set_elements(struct value *value, PyObject *details)
     if (set_dimensions(value, dimensions) != 0)
         return -1;
     is_numpy = container != (PyObject *)&PyList_Type && container != (PyObject *)&PyTuple_Type;
-    if (is_numpy != (dtype != Py_None) || (!is_numpy && value->count != 1) ||
-        (is_numpy && !value->element->is_fixed))
+    if (is_numpy != (dtype != Py_None) || (!is_numpy && value->count != 1) || (is_numpy && !value->element->is_fixed))
         return refuse("a container that holds the elements", details);
     value->container = (PyTypeObject *)container;
     value->dtype = is_numpy ? dtype : NULL;
@@ -203,8 +202,7 @@ static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
         return -1;
     if (!is_within(field->at, field->value->size, record->size) ||
         !is_place(field->slot, sizeof(PyObject *), basicsize) || field->slot % sizeof(PyObject *) != 0 ||
-        !is_place(field->inlined, field->value->size, basicsize) ||
-        field->value->last_tie >= record->tie_count)
+        !is_place(field->inlined, field->value->size, basicsize) || field->value->last_tie >= record->tie_count)
         return refuse("a field within its record", item);
     record->count++;
     if (!field->value->is_free)
@@ -283,8 +281,8 @@ static int set_record(struct value *value, PyObject *details)
     PyObject *cls, *fields, *ties, *gaps, *after;
     Py_ssize_t basicsize;
 
-    if (!PyArg_ParseTuple(details, "O!O!O!O!nO:Value", &PyType_Type, &cls, &PyTuple_Type, &fields,
-                          &PyTuple_Type, &ties, &PyTuple_Type, &gaps, &value->inlined, &after))
+    if (!PyArg_ParseTuple(details, "O!O!O!O!nO:Value", &PyType_Type, &cls, &PyTuple_Type, &fields, &PyTuple_Type, &ties,
+                          &PyTuple_Type, &gaps, &value->inlined, &after))
         return -1;
     basicsize = size_attribute(cls, "__basicsize__");
     if (basicsize < 0 || !is_place(value->inlined, value->size, basicsize))

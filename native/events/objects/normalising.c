@@ -4,8 +4,8 @@
  * text and the bytes of absent options are zeroed, so that nothing of the sender's memory is passed on. A record that
  * is forwarded whole is not copied here, and stays as it was received.
  */
-#include "events/objects/objects.h"
 #include "code/text.h"
+#include "events/objects/objects.h"
 
 /* Values are copied and then changed so many at a time: they stay in the cache that is next to the processor. */
 #define BLOCK_BYTES 4096

@@ -8,7 +8,6 @@
 #include "events/leaves.h"
 #include "events/shell.h"
 
-/* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 /* One dimension of an array or a sequence. */
 struct dimension {
     int64_t length; /* as the type fixes it; OWN: behind the slot's offset; TIED: in a field of the record */
@@ -25,11 +24,11 @@ struct tie {
 
 /* A field of a record, and where instances of exactly the record's class keep it. */
 struct member {
-    PyObject *name;      /* borrowed from the record's details, as is the next */
+    PyObject *name; /* borrowed from the record's details, as is the next */
     struct value *value;
-    Py_ssize_t at;       /* offset in the record */
-    Py_ssize_t slot;     /* offset in the object of a reference; 0: none */
-    Py_ssize_t inlined;  /* offset in the object of its bytes, which count where the slot is empty; 0: none */
+    Py_ssize_t at;      /* offset in the record */
+    Py_ssize_t slot;    /* offset in the object of a reference; 0: none */
+    Py_ssize_t inlined; /* offset in the object of its bytes, which count where the slot is empty; 0: none */
 };
 
 /* Bytes of a record that belong to no field. */
@@ -41,38 +40,38 @@ struct gap {
 /* The Python object: how the values of one type lie in records of this machine. Fixed at creation. It has no
  * tp_clear: a cycle through it leads through a class, which has one. What is borrowed is so from `details`. */
 struct value {
-    PyObject ob_base;              /* spelled out: PyObject_HEAD hides it */
-    PyObject *details;             /* owned tuple: what Python says of it */
-    char form;                     /* enum form */
-    char is_free;                  /* 1: any bytes will do */
-    char is_fixed;                 /* 1: no variable parts */
-    char runs_python;              /* 1: reading or writing it may run any code */
-    char has_after;                /* 1: there is a record in it that has `after` */
-    int depth;                     /* Values inside one another, at most MAX_DEPTH */
-    Py_ssize_t size;               /* bytes in place */
-    Py_ssize_t alignment;          /* of these */
-    PyObject *read, *write;        /* borrowed; PYTHON */
-    PyObject **members;            /* owned array of borrowed references; MEMBER */
-    int64_t *numbers;              /* owned; MEMBER: theirs, ascending */
-    struct value *element;         /* borrowed; OPTION, REFERENCE, ARRAY, SEQUENCE */
-    struct dimension *dimensions;  /* owned; ARRAY, SEQUENCE */
-    PyTypeObject *container;       /* borrowed; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
-    PyObject *dtype;               /* borrowed; of an ndarray of elements; NULL: there are none of them */
-    PyObject *dtype_name;          /* owned; "dtype" */
-    PyTypeObject *cls;             /* borrowed; RECORD */
-    int can_be_made;               /* RECORD: 1: object.__new__ makes instances of the class */
-    struct member *fields;         /* owned; RECORD */
-    struct member **checked;       /* owned; RECORD: its fields that are not free */
-    struct tie *ties;              /* owned; RECORD */
-    struct gap *gaps;              /* owned; RECORD */
-    struct code *code;             /* owned; RECORD of fixed size: compiled for the class. NULL: not yet */
-    Py_ssize_t inlined;            /* RECORD: offset in an instance of its whole record; 0: none */
-    PyObject *after;               /* borrowed; RECORD: the name of a method to call on a new one, or NULL */
-    Py_ssize_t last_tie;           /* of its dimensions or its element's; -1: it has none */
-    Py_ssize_t count;              /* of members, dimensions or fields */
-    Py_ssize_t checked_count;      /* of checked */
-    Py_ssize_t tie_count;          /* of ties, at most MAX_TIES */
-    Py_ssize_t gap_count;          /* of gaps */
+    PyObject ob_base;             /* spelled out: PyObject_HEAD hides it */
+    PyObject *details;            /* owned tuple: what Python says of it */
+    char form;                    /* enum form */
+    char is_free;                 /* 1: any bytes will do */
+    char is_fixed;                /* 1: no variable parts */
+    char runs_python;             /* 1: reading or writing it may run any code */
+    char has_after;               /* 1: there is a record in it that has `after` */
+    int depth;                    /* Values inside one another, at most MAX_DEPTH */
+    Py_ssize_t size;              /* bytes in place */
+    Py_ssize_t alignment;         /* of these */
+    PyObject *read, *write;       /* borrowed; PYTHON */
+    PyObject **members;           /* owned array of borrowed references; MEMBER */
+    int64_t *numbers;             /* owned; MEMBER: theirs, ascending */
+    struct value *element;        /* borrowed; OPTION, REFERENCE, ARRAY, SEQUENCE */
+    struct dimension *dimensions; /* owned; ARRAY, SEQUENCE */
+    PyTypeObject *container;      /* borrowed; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
+    PyObject *dtype;              /* borrowed; of an ndarray of elements; NULL: there are none of them */
+    PyObject *dtype_name;         /* owned; "dtype" */
+    PyTypeObject *cls;            /* borrowed; RECORD */
+    int can_be_made;              /* RECORD: 1: object.__new__ makes instances of the class */
+    struct member *fields;        /* owned; RECORD */
+    struct member **checked;      /* owned; RECORD: its fields that are not free */
+    struct tie *ties;             /* owned; RECORD */
+    struct gap *gaps;             /* owned; RECORD */
+    struct code *code;            /* owned; RECORD of fixed size: compiled for the class. NULL: not yet */
+    Py_ssize_t inlined;           /* RECORD: offset in an instance of its whole record; 0: none */
+    PyObject *after;              /* borrowed; RECORD: the name of a method to call on a new one, or NULL */
+    Py_ssize_t last_tie;          /* of its dimensions or its element's; -1: it has none */
+    Py_ssize_t count;             /* of members, dimensions or fields */
+    Py_ssize_t checked_count;     /* of checked */
+    Py_ssize_t tie_count;         /* of ties, at most MAX_TIES */
+    Py_ssize_t gap_count;         /* of gaps */
 };
 
 #define MAX_TIES 16      /* fields that count others, of one record */
@@ -85,24 +84,23 @@ struct value {
 /* What compiled code is called as. 0: written. -1: an exception is set, or somebody else has to do it. */
 typedef int32_t encode_function(PyObject *event, uint8_t *target, PyObject *const *context);
 /* How many events were written before one failed. */
-typedef int64_t encode_many_function(PyObject *const *events, int64_t count, uint8_t *target,
-                                     PyObject *const *context);
+typedef int64_t encode_many_function(PyObject *const *events, int64_t count, uint8_t *target, PyObject *const *context);
 /* A new reference, or NULL as above. */
 typedef PyObject *decode_function(const uint8_t *record, PyObject *const *context);
 
 /* The Python object: what was compiled for one class. Fixed at creation. It has no tp_clear: a cycle through it
  * leads through the class. */
 struct code {
-    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
-    PyTypeObject *owner;       /* owned; the class */
-    Py_ssize_t size;           /* of its records */
+    PyObject ob_base;    /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *owner; /* owned; the class */
+    Py_ssize_t size;     /* of its records */
     encode_function *encode;
     encode_many_function *encode_many;
     decode_function *decode;
-    PyObject **context;        /* owned array: addresses of functions, then what `objects` holds */
-    PyObject *objects;         /* owned tuple */
-    PyObject *keep_alive;      /* owned; what holds the code */
-    int runs_python;           /* 1: it may run any code */
+    PyObject **context;   /* owned array: addresses of functions, then what `objects` holds */
+    PyObject *objects;    /* owned tuple */
+    PyObject *keep_alive; /* owned; what holds the code */
+    int runs_python;      /* 1: it may run any code */
 };
 
 /* --- bytes --- */
@@ -174,13 +172,12 @@ int echo_values_copy(const struct value *value, uint8_t *target, const uint8_t *
 
 /* The event of a record of `size` bytes, as a new reference in *result. May run any code, if the value
  * does. The value is one of a record. */
-enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size,
-                               PyObject **result);
+enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size, PyObject **result);
 
 /* One field of a verified record, whose parts are looked for where its first slot says. A sequence of
  * numbers is a view of the source if `is_view`. */
-enum outcome echo_value_decode_field(const struct value *record, const struct member *field,
-                                     PyObject *source, int is_view, PyObject **result);
+enum outcome echo_value_decode_field(const struct value *record, const struct member *field, PyObject *source,
+                                     int is_view, PyObject **result);
 
 /* A value of fixed size, for compiled code: a new reference, or NULL. May run any code, if the value does. */
 PyObject *echo_read_field(PyObject *value, const uint8_t *source);

@@ -19,8 +19,8 @@ static PyObject *part_read(PyObject *self, PyObject *source)
     enum outcome outcome = UNUSUAL;
 
     if (PyBytes_CheckExact(source))
-        outcome = echo_value_decode_field(part->record, &part->record->fields[part->index], source,
-                                          part->is_view, &result);
+        outcome =
+            echo_value_decode_field(part->record, &part->record->fields[part->index], source, part->is_view, &result);
     return finish(&part->shell, outcome, result, part->shell.fallbacks[0], source);
 }
 
@@ -54,8 +54,7 @@ static PyObject *part_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!npOO:Part", names, sibling(type, VALUE), &record, &index,
                                      &is_view, &reader, &writer))
         return NULL;
-    if (((struct value *)record)->form != FORM_RECORD || index < 0 ||
-        index >= ((struct value *)record)->count ||
+    if (((struct value *)record)->form != FORM_RECORD || index < 0 || index >= ((struct value *)record)->count ||
         (is_view && !is_viewable(((struct value *)record)->fields[index].value)))
         return PyErr_Format(PyExc_ValueError, "Expected a record and the index of a field, got %R", args);
     part = (struct part *)echo_shell_new(type, owned, reader, writer);
@@ -74,15 +73,14 @@ static PyMethodDef part_methods[] = {
      PyDoc_STR("write($self, value, /)\n--\n\nThe bytes of a value, followed by those of its parts.")},
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot part_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Part(record, index, is_view, reader, writer)\n--\n\n"
-                          "Reads and writes one field by itself.")},
-    {Py_tp_new, part_new},
-    {Py_tp_dealloc, echo_shell_dealloc},
-    {Py_tp_traverse, echo_shell_traverse},
-    {Py_tp_clear, echo_shell_clear},
-    {Py_tp_methods, part_methods},
-    {0, NULL}};
+static PyType_Slot part_slots[] = {{Py_tp_doc, PyDoc_STR("Part(record, index, is_view, reader, writer)\n--\n\n"
+                                                         "Reads and writes one field by itself.")},
+                                   {Py_tp_new, part_new},
+                                   {Py_tp_dealloc, echo_shell_dealloc},
+                                   {Py_tp_traverse, echo_shell_traverse},
+                                   {Py_tp_clear, echo_shell_clear},
+                                   {Py_tp_methods, part_methods},
+                                   {0, NULL}};
 
 PyType_Spec echo_object_part_spec = {
     .name = "echo_core._c.events.Part",

@@ -63,15 +63,13 @@ static PyObject *new_view(const struct in *in, const struct value *value, Py_ssi
 
     if (offset == NULL)
         return NULL;
-    array = PyObject_CallFunctionObjArgs((PyObject *)value->container, shape, value->dtype, in->source,
-                                         offset, NULL);
+    array = PyObject_CallFunctionObjArgs((PyObject *)value->container, shape, value->dtype, in->source, offset, NULL);
     Py_DECREF(offset);
     return array;
 }
 
 /* Numbers, or records, as numpy has them: a copy that its owner can write to, or a view. */
-static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape,
-                           Py_ssize_t count)
+static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape, Py_ssize_t count)
 {
     PyObject *memory, *array;
     uint8_t *bytes;
@@ -159,8 +157,7 @@ static int64_t measure(const struct in *in, const struct value *value, Py_ssize_
     return count;
 }
 
-static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssize_t at,
-                               const int64_t *lengths)
+static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
 {
     int64_t shape[MAX_DIMENSIONS], count = measure(in, value, at, lengths, shape);
     Py_ssize_t start, size = value->element->size;
@@ -290,8 +287,7 @@ static PyObject *read_option(struct in *in, const struct value *value, Py_ssize_
 }
 
 /* Where there is nothing, there is no length either, be it in the slot or in another field. */
-static PyObject *read_reference(struct in *in, const struct value *value, Py_ssize_t at,
-                                const int64_t *lengths)
+static PyObject *read_reference(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
 {
     const struct value *element = value->element;
     Py_ssize_t i;
@@ -376,8 +372,7 @@ static enum outcome conclude(struct in *in, PyObject **result, PyObject *after)
     return outcome;
 }
 
-enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size,
-                               PyObject **result)
+enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size, PyObject **result)
 {
     struct in in = {.bytes = record, .size = size, .end = value->size};
 
@@ -389,11 +384,13 @@ enum outcome echo_value_decode(const struct value *value, const uint8_t *record,
     return conclude(&in, result, value->after);
 }
 
-enum outcome echo_value_decode_field(const struct value *record, const struct member *field,
-                                     PyObject *source, int is_view, PyObject **result)
+enum outcome echo_value_decode_field(const struct value *record, const struct member *field, PyObject *source,
+                                     int is_view, PyObject **result)
 {
-    struct in in = {.bytes = (uint8_t *)PyBytes_AsString(source), .size = PyBytes_Size(source),
-                    .end = ANYWHERE, .source = is_view ? source : NULL};
+    struct in in = {.bytes = (uint8_t *)PyBytes_AsString(source),
+                    .size = PyBytes_Size(source),
+                    .end = ANYWHERE,
+                    .source = is_view ? source : NULL};
     int64_t lengths[MAX_TIES];
 
     if (in.size < record->size || !load_ties(record, in.bytes, lengths))

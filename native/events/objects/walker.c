@@ -56,7 +56,7 @@ static inline enum outcome decode_bytes(const struct walker *walker, PyObject *o
 
 /* A sender's record is made ours first, and what others may change is copied. */
 static __attribute__((noinline)) enum outcome decode_other(const struct walker *walker, PyObject *data,
-                                                            PyObject **event)
+                                                           PyObject **event)
 {
     PyObject *ours = NULL;
     enum outcome outcome = GOOD;
@@ -152,10 +152,9 @@ static PyObject *walker_value(PyObject *self, void *unused)
     return Py_NewRef((PyObject *)((struct walker *)self)->value);
 }
 
-static PyGetSetDef walker_properties[] = {
-    {"value", walker_value, NULL, PyDoc_STR("The tree."), NULL},
-    RAW_CODECS_PROPERTY(raw_codecs),
-    {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef walker_properties[] = {{"value", walker_value, NULL, PyDoc_STR("The tree."), NULL},
+                                          RAW_CODECS_PROPERTY(raw_codecs),
+                                          {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot walker_slots[] = {
     {Py_tp_doc, PyDoc_STR("Walker(value, convert, encode, decode)\n--\n\n"

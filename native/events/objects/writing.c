@@ -137,8 +137,8 @@ static int is_length(const struct dimension *dimension, int64_t length, int64_t 
 }
 
 /* Whether the elements stand in place, and if not, room for them and a slot that refers to it. */
-static enum outcome place_elements(struct out *out, const struct value *value, const Py_ssize_t *shape,
-                                   int64_t count, Py_ssize_t *at)
+static enum outcome place_elements(struct out *out, const struct value *value, const Py_ssize_t *shape, int64_t count,
+                                   Py_ssize_t *at)
 {
     Py_ssize_t i, size, start, slot = *at;
     enum outcome outcome;
@@ -161,8 +161,8 @@ static enum outcome place_elements(struct out *out, const struct value *value, c
 }
 
 /* The elements of an ndarray that lies in memory as the record does. */
-static enum outcome copy_elements(struct out *out, const struct value *value, const Py_buffer *buffer,
-                                  Py_ssize_t at, int64_t *lengths)
+static enum outcome copy_elements(struct out *out, const struct value *value, const Py_buffer *buffer, Py_ssize_t at,
+                                  int64_t *lengths)
 {
     const struct value *element = value->element;
     int64_t count = 1, extent = 1;

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "events/records/records.h"
 #include "code/text.h"
+#include "events/records/records.h"
 
 /* What follows a NUL is looked at too, which at worst asks echo_is_utf8. Eight bytes at a time, and no
  * more: a wider load would span two of the stores that have just put them there, and wait for both. */

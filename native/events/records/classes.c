@@ -28,8 +28,7 @@ PyObject *echo_record_base_type(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "O!n:base_type", &PyType_Type, &base, &basicsize))
         return NULL;
-    if (!is_offset(basicsize, 0) || basicsize % 8 != 0 ||
-        basicsize < size_attribute(base, "__basicsize__"))
+    if (!is_offset(basicsize, 0) || basicsize % 8 != 0 || basicsize < size_attribute(base, "__basicsize__"))
         return PyErr_Format(PyExc_ValueError, "Expected a size with room for %R, got %zd", base, basicsize);
     spec.basicsize = (int)basicsize;
     return PyType_FromSpecWithBases(&spec, base);

@@ -219,8 +219,8 @@ static const unsigned long long *count_of(PyObject *self, PyObject **next)
     return &decoder->runner.shell.interpreted;
 }
 
-static const struct raw_codec raw_codecs[] = {
-    {.call = decoder_decode, .decode = decoder_decode_raw, .count = count_of}, {.call = NULL}};
+static const struct raw_codec raw_codecs[] = {{.call = decoder_decode, .decode = decoder_decode_raw, .count = count_of},
+                                              {.call = NULL}};
 
 /* --- installing --- */
 

@@ -78,8 +78,7 @@ static enum outcome encode_one(const struct shape *shape, PyObject *event, PyObj
 }
 
 /* events: an exact list. No Python code runs here, so it stays as it is. */
-static enum outcome encode_each(const struct shape *shape, PyObject *events, Py_ssize_t count,
-                                uint8_t *target)
+static enum outcome encode_each(const struct shape *shape, PyObject *events, Py_ssize_t count, uint8_t *target)
 {
     Py_ssize_t i;
 

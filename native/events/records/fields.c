@@ -19,10 +19,9 @@ static struct field *field_of_subclass(struct field *field, PyObject *object)
 
     if (found == NULL)
         return NULL;
-    if (Py_IS_TYPE(found, Py_TYPE((PyObject *)field->shape)) && nearest->owner != NULL &&
-        nearest->fields != NULL && PyType_IsSubtype(Py_TYPE(object), nearest->owner))
-        own = nearest == field->shape ? (PyObject *)field
-                                      : PyDict_GetItemWithError(nearest->fields, field->name);
+    if (Py_IS_TYPE(found, Py_TYPE((PyObject *)field->shape)) && nearest->owner != NULL && nearest->fields != NULL &&
+        PyType_IsSubtype(Py_TYPE(object), nearest->owner))
+        own = nearest == field->shape ? (PyObject *)field : PyDict_GetItemWithError(nearest->fields, field->name);
     Py_DECREF(found);
     if (own == NULL && PyErr_Occurred() == NULL)
         PyErr_Format(PyExc_AttributeError, "%R has no field %R", type, field->name);
@@ -53,25 +52,22 @@ static int is_complete(const struct field *field, Py_ssize_t at)
     int is_kept = strchr("ktyo", field->form) != NULL;
     Py_ssize_t size = size_of_form(field->form);
 
-    return is_offset(at, field->size) && at + field->size <= field->shape->size &&
-           (size == 0 || size == field->size) && is_offset(field->slot, sizeof(PyObject *)) &&
-           (field->slot != 0) == is_kept &&
+    return is_offset(at, field->size) && at + field->size <= field->shape->size && (size == 0 || size == field->size) &&
+           is_offset(field->slot, sizeof(PyObject *)) && (field->slot != 0) == is_kept &&
            (field->form == FORM_KEPT || !is_kept || field->shape->source != 0) &&
-           (strchr("vwktyo", field->form) == NULL || PyCallable_Check(field->read)) &&
-           PyCallable_Check(field->write);
+           (strchr("vwktyo", field->form) == NULL || PyCallable_Check(field->read)) && PyCallable_Check(field->write);
 }
 
 static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"shape", "name", "form", "at", "size", "slot",
+    static char *names[] = {"shape",     "name", "form",  "at",     "size", "slot",
                             "is_shared", "read", "write", "nested", NULL};
     PyObject *shape, *name, *read, *write, *nested;
     Py_ssize_t at;
     int form;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, shape_type, &shape, &name,
-                                     &form, &at, &field->size, &field->slot, &field->is_shared, &read,
-                                     &write, &nested))
+                                     &form, &at, &field->size, &field->slot, &field->is_shared, &read, &write, &nested))
         return -1;
     field->shape = (struct shape *)Py_NewRef(shape);
     field->name = Py_NewRef(name);
@@ -106,8 +102,8 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* --- the type --- */
 
-static const Py_ssize_t owned[] = {offsetof(struct field, shape), offsetof(struct field, name),
-                                   offsetof(struct field, read), offsetof(struct field, write),
+static const Py_ssize_t owned[] = {offsetof(struct field, shape),  offsetof(struct field, name),
+                                   offsetof(struct field, read),   offsetof(struct field, write),
                                    offsetof(struct field, nested), 0};
 
 static int field_traverse(PyObject *self, visitproc visit, void *arg)

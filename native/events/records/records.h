@@ -8,7 +8,6 @@
 #include "events/leaves.h"
 #include "events/shell.h"
 
-/* What follows is the module's own: calls within it take no detour through the dynamic linker. */
 /* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
 enum state {
     ABSENT = 0,   /* there is no source: the record was made here */
@@ -36,24 +35,24 @@ struct kept {
 
 /* The Python object. All but owner, fields and is_extended is fixed at creation. */
 struct shape {
-    PyObject ob_base;           /* spelled out: PyObject_HEAD hides it */
-    PyTypeObject *owner;        /* owned; the event class. NULL before bind and after tp_clear */
-    PyTypeObject *window_type;  /* owned */
-    PyObject *fields;           /* owned dict: Field by name. NULL only before bind and after tp_clear */
-    Py_ssize_t record;          /* offset of the record in the object */
-    Py_ssize_t size;            /* bytes of the record, at least 1 */
-    Py_ssize_t object_size;     /* bytes of an instance; known after bind */
-    Py_ssize_t source;          /* offset of the slot of the source; 0: no variable parts, then no state */
-    Py_ssize_t state;           /* offset of the state byte, see enum state; 0: none */
-    int is_exposed;             /* 1: others may write to the record: it is checked again when encoded */
-    int is_plain;               /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
-    int is_extended;            /* 1: some subclass keeps its fields elsewhere */
-    PyObject *checks_details;   /* owned tuple: what Python says of its checks */
-    PyObject *kept_details;     /* owned tuple: what Python says of the fields that are kept */
-    struct check *checks;       /* owned, PyMem; may be NULL when there are none */
-    Py_ssize_t check_count;     /* how many */
-    struct kept *kept;          /* owned, PyMem; may be NULL when there are none */
-    Py_ssize_t kept_count;      /* how many */
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    PyTypeObject *owner;       /* owned; the event class. NULL before bind and after tp_clear */
+    PyTypeObject *window_type; /* owned */
+    PyObject *fields;          /* owned dict: Field by name. NULL only before bind and after tp_clear */
+    Py_ssize_t record;         /* offset of the record in the object */
+    Py_ssize_t size;           /* bytes of the record, at least 1 */
+    Py_ssize_t object_size;    /* bytes of an instance; known after bind */
+    Py_ssize_t source;         /* offset of the slot of the source; 0: no variable parts, then no state */
+    Py_ssize_t state;          /* offset of the state byte, see enum state; 0: none */
+    int is_exposed;            /* 1: others may write to the record: it is checked again when encoded */
+    int is_plain;              /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
+    int is_extended;           /* 1: some subclass keeps its fields elsewhere */
+    PyObject *checks_details;  /* owned tuple: what Python says of its checks */
+    PyObject *kept_details;    /* owned tuple: what Python says of the fields that are kept */
+    struct check *checks;      /* owned, PyMem; may be NULL when there are none */
+    Py_ssize_t check_count;    /* how many */
+    struct kept *kept;         /* owned, PyMem; may be NULL when there are none */
+    Py_ssize_t kept_count;     /* how many */
 };
 
 /* The Python object: a data descriptor. Fixed at creation. */

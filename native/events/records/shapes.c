@@ -86,8 +86,7 @@ static int add_kept(struct shape *shape, PyObject *item)
 
     if (!is_tuple(item) || !PyArg_ParseTuple(item, "nnnO:kept", &kept->slot, &kept->at, &size, &nested))
         return -1;
-    if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) ||
-        kept->at + size > shape->size) {
+    if (!is_offset(kept->slot, sizeof(PyObject *)) || !is_offset(kept->at, size) || kept->at + size > shape->size) {
         PyErr_Format(PyExc_ValueError, "Expected a kept field within the record, got %R", item);
         return -1;
     }
@@ -121,13 +120,12 @@ static int shape_init(struct shape *shape, PyObject *args, PyObject *kwargs)
     PyObject *checks, *kept;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "nnnnO!O!p:Shape", names, &shape->record, &shape->size,
-                                     &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type,
-                                     &kept, &shape->is_exposed))
+                                     &shape->source, &shape->state, &PyTuple_Type, &checks, &PyTuple_Type, &kept,
+                                     &shape->is_exposed))
         return -1;
     shape->checks_details = Py_NewRef(checks);
     shape->kept_details = Py_NewRef(kept);
-    if (!is_offset(shape->record, shape->size) || shape->size < 1 ||
-        shape->record < (Py_ssize_t)sizeof(PyObject) ||
+    if (!is_offset(shape->record, shape->size) || shape->size < 1 || shape->record < (Py_ssize_t)sizeof(PyObject) ||
         !is_offset(shape->source, 8) || !is_offset(shape->state, 1) || !shape->source != !shape->state) {
         PyErr_SetString(PyExc_ValueError, "Expected offsets behind the object's head");
         return -1;
@@ -174,8 +172,7 @@ static int fits(const struct shape *shape, Py_ssize_t basicsize)
 }
 
 /* Whether all are fields of this shape, with their slots inside the object. */
-static int are_own(const struct shape *shape, PyTypeObject *field_type, PyObject *fields,
-                   Py_ssize_t basicsize)
+static int are_own(const struct shape *shape, PyTypeObject *field_type, PyObject *fields, Py_ssize_t basicsize)
 {
     PyObject *name, *item;
     Py_ssize_t position = 0;
@@ -209,8 +206,7 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "Expected a class with room for the record, got %R", owner);
     shape->object_size = basicsize;
     shape->is_plain = dict == 0 && weak == 0 && shape->kept_count == 0 && shape->source == 0 &&
-                      shape->record == (Py_ssize_t)sizeof(PyObject) &&
-                      basicsize - shape->record - shape->size < 8 &&
+                      shape->record == (Py_ssize_t)sizeof(PyObject) && basicsize - shape->record - shape->size < 8 &&
                       !PyType_HasFeature((PyTypeObject *)owner, Py_TPFLAGS_HAVE_GC);
     shape->fields = PyDict_Copy(fields);
     if (shape->fields == NULL)
@@ -228,8 +224,8 @@ static PyObject *shape_mark_extended(PyObject *self, PyObject *unused)
 
 /* --- the type --- */
 
-static const Py_ssize_t owned[] = {offsetof(struct shape, owner), offsetof(struct shape, window_type),
-                                   offsetof(struct shape, fields), offsetof(struct shape, checks_details),
+static const Py_ssize_t owned[] = {offsetof(struct shape, owner),        offsetof(struct shape, window_type),
+                                   offsetof(struct shape, fields),       offsetof(struct shape, checks_details),
                                    offsetof(struct shape, kept_details), 0};
 
 static int shape_traverse(PyObject *self, visitproc visit, void *arg)

@@ -43,11 +43,10 @@ static void window_dealloc(PyObject *self)
     Py_XDECREF(record);
 }
 
-static PyType_Slot window_slots[] = {
-    {Py_tp_doc, PyDoc_STR("The memory of an array field; keeps its record alive.")},
-    {Py_tp_dealloc, window_dealloc},
-    {Py_bf_getbuffer, window_getbuffer},
-    {0, NULL}};
+static PyType_Slot window_slots[] = {{Py_tp_doc, PyDoc_STR("The memory of an array field; keeps its record alive.")},
+                                     {Py_tp_dealloc, window_dealloc},
+                                     {Py_bf_getbuffer, window_getbuffer},
+                                     {0, NULL}};
 
 PyType_Spec echo_record_window_spec = {
     .name = "echo_core._c.events.Window",
