@@ -20,7 +20,15 @@ SANITIZERS = {
 SANITIZER = SANITIZERS[os.environ["ECHO_SANITIZE"]] if "ECHO_SANITIZE" in os.environ else []
 
 # The plain extension modules of setup.py are built with the same. A module exports only its PyInit function.
-COMPILE_ARGS = ["-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"]
+# Aligned, since otherwise the time of a function depends on what stands before it: 6 ns of 110 for an encode.
+COMPILE_ARGS = [
+    "-std=c11",
+    "-Wall",
+    "-Wextra",
+    "-fvisibility=hidden",
+    "-falign-functions=32",
+    "-falign-loops=32",
+]
 LINK_ARGS = SANITIZER
 if SANITIZER:
     COMPILE_ARGS += ["-g", "-O1", "-fno-omit-frame-pointer", *SANITIZER]
