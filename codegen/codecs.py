@@ -13,11 +13,10 @@ from typing import Any, Generic, TypeVar, overload
 from echo_core.codegen.conversion import Tier
 from echo_core.codegen.events.compiled import Ways, functions_of
 from echo_core.codegen.plain.generic import Data, GenericCodec
-from echo_core.errors import FormatError
+from echo_core.errors import FormatError, unexpected
 from echo_core.formats.abi import Abi
 from echo_core.formats.compare import Report
 from echo_core.formats.declare import format_of
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 
 T = TypeVar("T")

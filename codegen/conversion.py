@@ -22,10 +22,9 @@ from echo_core.codegen.machine.store import load_cached, load_code, version_of
 from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
-from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError
+from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError, unexpected
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.compare import Report, compare
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 
 Tier = Literal["auto", "compiled", "interpreted"]

@@ -7,6 +7,8 @@ where there is one; `path` holds the "where" for programs.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 
 class EchoError(Exception):
     """The root: `except EchoError` catches all errors of this library and nothing else.
@@ -89,3 +91,13 @@ class RefusedError(LinkError):
 
 class PlaintextWarning(UserWarning):
     """Events will leave this host unencrypted."""
+
+
+_Fault = TypeVar("_Fault", bound=EchoError)
+
+
+def unexpected(
+    fault: type[_Fault], expected: object, got: object, *, path: str = "", hint: str = ""
+) -> _Fault:
+    """The error to raise where `got` came in place of `expected`."""
+    return fault(f"Expected {expected}, got {got}", path=path, hint=hint)

@@ -13,8 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from echo_core.errors import FormatError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import FormatError, unexpected
 
 ByteOrder = Literal["little", "big"]
 

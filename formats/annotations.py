@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 
-from echo_core.errors import FormatError
+from echo_core.errors import FormatError, unexpected
 from echo_core.formats.abi import Abi
-from echo_core.formats.faults import unexpected
 from echo_core.formats.types import Kind, Scalar
 
 

@@ -12,9 +12,8 @@ import re
 import unicodedata
 from math import prod
 
-from echo_core.errors import EchoError
+from echo_core.errors import EchoError, unexpected
 from echo_core.formats import limits
-from echo_core.formats.faults import unexpected
 from echo_core.formats.leaves import Leaf, integer_range, unpack_default
 from echo_core.formats.types import (
     SIZES_BY_KIND,

@@ -11,9 +11,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from echo_core.errors import IncompatibleError
+from echo_core.errors import IncompatibleError, unexpected
 from echo_core.formats import tables
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaf_conversions import Loss, judge

@@ -17,12 +17,11 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from echo_core.errors import EncodeError, FormatError
+from echo_core.errors import EncodeError, FormatError, unexpected
 from echo_core.formats import limits
 from echo_core.formats.abi import Abi, abi_named
 from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec
 from echo_core.formats.check import check_enumeration, check_record
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.hints import evaluated, hints_of
 from echo_core.formats.layout import Layout, place

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from echo_core.errors import FormatError
+from echo_core.errors import FormatError, unexpected
 from echo_core.formats.abi import NATIVE, ByteOrder
 from echo_core.formats.check import check_record
-from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaves import scalar_dtype
 from echo_core.formats.types import (

@@ -14,8 +14,7 @@ import types
 import typing
 from typing import Any
 
-from echo_core.errors import FormatError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import FormatError, unexpected
 
 if sys.version_info >= (3, 14):
     from annotationlib import Format, get_annotations

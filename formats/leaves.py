@@ -19,9 +19,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from echo_core.errors import EncodeError, EncodeTypeError, WireError
+from echo_core.errors import EncodeError, EncodeTypeError, WireError, unexpected
 from echo_core.formats.abi import ByteOrder
-from echo_core.formats.faults import unexpected
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text, Type
 
 Leaf = Scalar | Enumeration | Text | Blob

@@ -15,12 +15,11 @@ from typing import Any, TypeVar
 
 from construct import ConstructError
 
-from echo_core.errors import FormatError, WireError
+from echo_core.errors import FormatError, WireError, unexpected
 from echo_core.formats import limits
 from echo_core.formats.abi import ByteOrder
 from echo_core.formats.check import check_enumeration, check_pointer_size, check_record
 from echo_core.formats.entries import COUNTED_BY, MAGIC, METADATA, TABLES, VERSION, Code, DefaultCode
-from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
     Blob,

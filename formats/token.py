@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Self
 
-from echo_core.errors import WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import WireError, unexpected
 
 TOKEN_BYTES = 16
 

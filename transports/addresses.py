@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from echo_core.errors import LinkError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import LinkError, unexpected
 
 MAX_UNIX_NAME_BYTES = 107  # sun_path has 108 bytes, of which an abstract name uses the first for a NUL
 

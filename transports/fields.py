@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from echo_core.errors import EncodeError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import EncodeError, WireError, unexpected
 
 T = TypeVar("T")
 

@@ -14,10 +14,9 @@ from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.plan import Plan
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
-from echo_core.errors import FormatError, WireError
+from echo_core.errors import FormatError, WireError, unexpected
 from echo_core.formats.compare import Report, compare
 from echo_core.formats.declare import format_of
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 

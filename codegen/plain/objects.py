@@ -26,10 +26,9 @@ from echo_core.codegen.plain.records import (
     write,
 )
 from echo_core.codegen.plans.verification import MAX_EXTENT
-from echo_core.errors import EncodeError, EncodeTypeError, WireError
+from echo_core.errors import EncodeError, EncodeTypeError, WireError, unexpected
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.leaves import from_plain, is_numeric, mismatch, scalar_dtype, to_plain
 from echo_core.formats.record_class import class_of, sequence_container

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from echo_core.codegen.plans.verification import MAX_EXTENT
-from echo_core.errors import EncodeError, WireError
+from echo_core.errors import EncodeError, WireError, unexpected
 from echo_core.formats.abi import ByteOrder
-from echo_core.formats.faults import unexpected
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaves import decode_text, is_numeric, pack, scalar_dtype, unpack
 from echo_core.formats.types import (

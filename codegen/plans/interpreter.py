@@ -37,8 +37,7 @@ from echo_core.codegen.plans.plan import (
     steps,
 )
 from echo_core.codegen.plans.verification import MAX_EXTENT
-from echo_core.errors import ConversionError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ConversionError, WireError, unexpected
 from echo_core.formats.leaves import decode_text, integer_range, pack, scalar_dtype, struct_format
 from echo_core.formats.types import Blob, Kind, Scalar, Type, round_up
 

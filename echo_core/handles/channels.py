@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from echo_core.codegen.codecs import encoder
-from echo_core.errors import ChannelError, ClosedError
+from echo_core.errors import ChannelError, ClosedError, unexpected
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink, make_sink

@@ -17,9 +17,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from echo_core.errors import ChannelError, PlaintextWarning
+from echo_core.errors import ChannelError, PlaintextWarning, unexpected
 from echo_core.formats.declare import format_of
-from echo_core.formats.faults import unexpected
 from echo_core.handles.channels import Channel, demand_handler, demand_name, option
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink

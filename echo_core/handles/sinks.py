@@ -10,9 +10,8 @@ from weakref import ref
 from echo_core._c import links
 from echo_core.dispatch.asynchronous import events_of
 from echo_core.dispatch.handlers import Handler
-from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError
+from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError, unexpected
 from echo_core.formats.compare import Report
-from echo_core.formats.faults import unexpected
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership

@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from echo_core.errors import ClosedError, IncompatibleError, LinkError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ClosedError, IncompatibleError, LinkError, unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books

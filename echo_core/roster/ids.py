@@ -19,8 +19,7 @@ import secrets
 from dataclasses import dataclass
 from typing import cast
 
-from echo_core.errors import ChannelError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ChannelError, unexpected
 from echo_core.transports.addresses import Address, known_addresses
 
 _PREFIX = "echo1:"

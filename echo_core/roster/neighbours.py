@@ -15,8 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from echo_core._c import links
-from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, TimedOutError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, TimedOutError, unexpected
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.hearing import Told, hear
 from echo_core.roster.ids import ChannelId

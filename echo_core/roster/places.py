@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from echo_core.errors import ChannelError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ChannelError, unexpected
 from echo_core.transports import limits
 from echo_core.transports.addresses import Address, TcpAddress, UnixAddress
 from echo_core.values.waits import DEFAULT_WAIT_S

@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from echo_core._c import links
-from echo_core.errors import ClosedError, FormatError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import ClosedError, FormatError, unexpected
 from echo_core.formats.format import Format
 from echo_core.streams.local import LocalStream, without
 from echo_core.values.backlog import Backlog

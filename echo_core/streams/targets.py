@@ -17,9 +17,8 @@ from weakref import WeakSet
 
 from echo_core._c import links
 from echo_core.dispatch.handlers import Handler
-from echo_core.errors import IncompatibleError
+from echo_core.errors import IncompatibleError, unexpected
 from echo_core.formats.compare import Report
-from echo_core.formats.faults import unexpected
 from echo_core.formats.format import Format
 from echo_core.streams.receptions import Receptions, Wanted
 from echo_core.values.backlog import Backlog

@@ -15,9 +15,8 @@ from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
-from echo_core.errors import FormatError
+from echo_core.errors import FormatError, unexpected
 from echo_core.formats import limits
-from echo_core.formats.faults import unexpected
 
 # A comment without an end reaches to the end of the text: were it no match, `/*/*/*` would be read
 # once for each of its slashes.

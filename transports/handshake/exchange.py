@@ -23,8 +23,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from echo_core.errors import LinkError, RefusedError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import LinkError, RefusedError, WireError, unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, check_key, is_proven, prove
 from echo_core.transports.handshake.words import (

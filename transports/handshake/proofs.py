@@ -11,8 +11,7 @@ import enum
 import hashlib
 import hmac
 
-from echo_core.errors import LinkError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import LinkError, unexpected
 from echo_core.transports.limits import MAX_KEY_BYTES, MIN_KEY_BYTES, PROOF_BYTES
 
 

@@ -14,8 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from echo_core.errors import WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import WireError, unexpected
 from echo_core.transports import fields, limits
 from echo_core.transports.protocol.messages import (
     Addresses,

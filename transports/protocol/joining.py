@@ -10,8 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from echo_core.errors import RefusedError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import RefusedError, WireError, unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Purpose, Role, is_proven, prove
 from echo_core.transports.protocol.link_state import (

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from echo_core.errors import LinkError, RefusedError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import LinkError, RefusedError, WireError, unexpected
 from echo_core.transports import limits
 from echo_core.transports.handshake.proofs import Role, check_key
 from echo_core.transports.protocol import messages

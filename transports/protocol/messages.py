@@ -11,8 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from echo_core.errors import WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import WireError, unexpected
 from echo_core.transports import fields, limits
 
 

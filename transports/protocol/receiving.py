@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from echo_core.errors import WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import WireError, unexpected
 from echo_core.transports import limits
 from echo_core.transports.protocol import joining, messages
 from echo_core.transports.protocol.joining import Input, states_of

@@ -18,8 +18,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from echo_core._c import links
-from echo_core.errors import LinkError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import LinkError, WireError, unexpected
 from echo_core.transports.addresses import Address
 from echo_core.transports.handshake.exchange import Established, Handshake, Initiator
 from echo_core.transports.wires import sockets

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from echo_core.errors import EncodeError, WireError
-from echo_core.formats.faults import unexpected
+from echo_core.errors import EncodeError, WireError, unexpected
 
 
 def test_error_says_what_was_expected_what_came_and_where() -> None:
