@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,13 @@ import echo_core as echo
 FINDER = doctest.DocTestFinder(exclude_empty=True, recurse=True)
 PUBLIC: dict[str, Any] = {name: getattr(echo, name) for name in dir(echo)}
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
+
+
+@pytest.fixture(autouse=True)
+def closed_default_node() -> Generator[None]:
+    """Examples use it, and other tests are not to find its thread at work."""
+    yield
+    echo.default_node().close()
 
 
 def examples_of(name: str) -> list[doctest.DocTest]:
