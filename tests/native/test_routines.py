@@ -765,16 +765,24 @@ CALLS = 100_000
 
 
 def grown_by(work: Callable[[], None], references: list[Any]) -> tuple[list[int], int]:
-    """What `work` adds to the reference counts, and to the memory Python has allocated."""
+    """What `work` adds to the reference counts, and to the memory Python has allocated.
+
+    The least of a few times: another thread of the process may replace objects of its own meanwhile.
+    """
     work()  # what is made once is made here
     gc.collect()
-    tracemalloc.start()
-    before, used = [sys.getrefcount(one) for one in references], tracemalloc.get_traced_memory()[0]
-    work()
-    gc.collect()
-    after, still_used = [sys.getrefcount(one) for one in references], tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return [new - old for new, old in zip(after, before, strict=True)], still_used - used
+    counts = [sys.getrefcount(one) for one in references]
+    grown: list[int] = []
+    for _ in range(3):
+        gc.collect()
+        tracemalloc.start()
+        used = tracemalloc.get_traced_memory()[0]
+        work()
+        gc.collect()
+        grown.append(tracemalloc.get_traced_memory()[0] - used)
+        tracemalloc.stop()
+    after = [sys.getrefcount(one) for one in references]
+    return [new - old for new, old in zip(after, counts, strict=True)], min(grown)
 
 
 def usual_and_unusual_calls(good: Any, bad: Any) -> list[tuple[Any, ...]]:
@@ -818,7 +826,7 @@ def test_calls_leak_nothing(empty: Subject, library: ctypes.CDLL, kind: str, goo
     references, memory = grown_by(work, held)
     assert references == [0] * len(held)
     assert memory < CALLS // 100, "less than a byte for every hundred calls"
-    assert (routine.compiled, routine.interpreted) == (CALLS * 8 // 10, CALLS * 12 // 10)
+    assert (routine.compiled, routine.interpreted) == (CALLS * 16 // 10, CALLS * 24 // 10)
 
 
 def test_failing_calls_leak_nothing(fixed: Subject) -> None:
