@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 
-class Closing:
+class Closing(ABC):
     """The base of handles."""
 
     __slots__ = ()
 
+    @abstractmethod
     def close(self) -> None:
         """Each handle has its own, whose arguments all have defaults."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
