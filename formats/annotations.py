@@ -50,6 +50,24 @@ class FieldOptions:
     doc: str = ""
 
 
+NAMES_KEY = "__echo_names__"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What events of a class are called, as an attribute NAMES_KEY of the class; `Record` explains them."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    is_named: bool = True
+
+    @classmethod
+    def of(cls, event_class: type[Any]) -> Names:
+        """The class's own, which its subclasses do not inherit; by default its unqualified name."""
+        given: Names | None = vars(event_class).get(NAMES_KEY)
+        return given or Names(event_class.__name__)
+
+
 Int8 = Annotated[int, Scalar(Kind.INT, 1)]
 Int16 = Annotated[int, Scalar(Kind.INT, 2)]
 Int32 = Annotated[int, Scalar(Kind.INT, 4)]

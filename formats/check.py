@@ -50,6 +50,7 @@ def check_record(record: Record, pointer_size: int, fault: Fault) -> None:
     """Checks one record; nested records have been checked before. Raises `fault` with the field's path."""
     check_name(record.name, fault)
     path = record.name
+    _check_former_names(record, fault)
     if record.alignment not in _ALIGNMENTS:
         raise unexpected(fault, f"an alignment of 1 to {limits.MAX_ALIGNMENT}", record.alignment, path=path)
     if not 1 <= record.size <= limits.MAX_RECORD_BYTES or record.size % record.alignment:
@@ -80,6 +81,17 @@ def check_name(name: str, fault: Fault, path: str = "") -> None:
             path=path,
             hint="names that Python gives a meaning to are not allowed",
         )
+
+
+def _check_former_names(record: Record, fault: Fault) -> None:
+    _at_most(len(record.aliases), limits.MAX_ALIASES, "aliases", fault, record.name)
+    for name in record.aliases:
+        check_name(name, fault, record.name)
+    names = (record.name, *record.aliases)
+    if len(set(names)) < len(names):
+        raise unexpected(fault, "names and aliases that are given once", "one twice", path=record.name)
+    if record.aliases and not record.is_named:
+        raise unexpected(fault, "no aliases of what nobody has named", "some", path=record.name)
 
 
 def check_enumeration(enumeration: Enumeration, fault: Fault) -> None:

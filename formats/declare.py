@@ -20,7 +20,7 @@ import numpy as np
 from echo_core.errors import EncodeError, FormatError, unexpected
 from echo_core.formats import limits
 from echo_core.formats.abi import Abi, abi_named
-from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec
+from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions, LongSpec, Names
 from echo_core.formats.check import check_enumeration, check_record
 from echo_core.formats.format import Format
 from echo_core.formats.hints import evaluated, hints_of
@@ -80,6 +80,11 @@ def format_of(cls: type[Any], *, abi: str | Abi = "native") -> Format:
     return known if known.record.python is cls else _declared(cls, abi)
 
 
+def has_format(cls: type[Any]) -> bool:
+    """Whether somebody has asked for a format of this very class."""
+    return any(known.record.python is cls for known in vars(cls).get(_FORMATS, {}).values())
+
+
 def _declared(cls: type[Any], key: str | Abi) -> Format:
     _check_class(cls)
     abi = abi_named(key)
@@ -117,7 +122,7 @@ _MADE_OTHERWISE = (BaseException, dict, list, set, tuple, str, bytes, int, float
 def _metadata_bound(record: Record) -> int:
     """An upper bound of the metadata's size, cheaper than making the metadata."""
     bytes_of_name = 4  # per character, at most
-    bound = 24 + 8 + bytes_of_name * len(record.name)
+    bound = 24 + 10 + sum(1 + bytes_of_name * len(name) for name in (record.name, *record.aliases))
     for field in record.fields:
         default = (field.default and field.default.data) or b""
         inner, wrappers = innermost(field.type)
@@ -143,9 +148,10 @@ class _Declaration:
 
     def record(self, cls: type[Any]) -> Record:
         inside = dataclasses.replace(self, outer=(*self.outer, cls))
-        hints = hints_of(cls)
+        hints, names = hints_of(cls), Names.of(cls)
         members = [inside.field(member, hints, cls) for member in dataclasses.fields(cls)]
-        record = place(cls.__name__, members, self.abi, cls)
+        record = place(names.name, members, self.abi, cls)
+        record = dataclasses.replace(record, aliases=names.aliases, is_named=names.is_named)
         check_record(record, self.abi.pointer_size, FormatError)
         return record
 

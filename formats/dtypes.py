@@ -6,6 +6,7 @@ place in a dtype, and an enumeration becomes the integer that it is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,15 +78,18 @@ def type_dtype(type_: Type, byte_order: ByteOrder, path: str) -> np.dtype[Any]:
 
 
 def layout_of(dtype: np.dtype[Any], name: str) -> Layout:
-    """The layout of a structured dtype's records."""
+    """The layout of a structured dtype's records, which have no name of their own where `name` is empty."""
     if dtype.names is None:
         raise unexpected(FormatError, "a structured dtype", f"`{dtype}`")
-    orders: set[ByteOrder] = {order for _, order in _leaf_orders(dtype, name)}
+    path = name or "Record"
+    leaves = _leaf_orders(dtype, path)
+    orders: set[ByteOrder] = {order for _, order in leaves}
     if len(orders) > 1:
-        both = ", ".join(f"`{path}` is {order}-endian" for path, order in _leaf_orders(dtype, name))
-        raise unexpected(FormatError, "one byte order throughout a record", f"both: {both[:400]}", path=name)
+        both = ", ".join(f"`{leaf}` is {order}-endian" for leaf, order in leaves)
+        raise unexpected(FormatError, "one byte order throughout a record", f"both: {both[:400]}", path=path)
     byte_order = orders.pop() if orders else NATIVE.byte_order
-    return Layout(byte_order, NATIVE.pointer_size, _record(dtype, name))
+    record = replace(_record(dtype, path), is_named=name != "")
+    return Layout(byte_order, NATIVE.pointer_size, record)
 
 
 def _members(dtype: np.dtype[Any]) -> list[tuple[str, np.dtype[Any], int]]:
@@ -111,7 +115,7 @@ def _record(dtype: np.dtype[Any], name: str) -> Record:
         Field(field, _type(field_dtype, f"{name}.{field}", field), offset)
         for field, field_dtype, offset in _members(dtype)
     ]
-    record = Record(name, dtype.itemsize, dtype.alignment, tuple(fields))
+    record = Record(name, dtype.itemsize, dtype.alignment, tuple(fields), is_named=False)
     check_record(record, NATIVE.pointer_size, FormatError)
     return record
 

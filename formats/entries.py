@@ -71,6 +71,8 @@ RECORD_ENTRY = Struct(
     "alignment" / Byte,
     "fields" / Int16ul,
     "size" / Int32ul,
+    "is_named" / Byte,  # 1, or 0 where nobody has named it
+    "aliases" / Byte,  # how many of the next ALIAS entries are its own, before those of its fields
 )
 FIELD = Struct(
     "name_size" / Byte,
@@ -108,7 +110,7 @@ METADATA = Struct(
     Check(this.field_count <= limits.MAX_FIELDS),
     Check(this.wrapper_count <= limits.MAX_WRAPPERS),
     Check(this.enum_count <= limits.MAX_FIELDS),
-    Check(this.alias_count <= limits.MAX_FIELDS * limits.MAX_ALIASES),
+    Check(this.alias_count <= (2 * limits.MAX_FIELDS + 1) * limits.MAX_ALIASES),
     "records" / Table(this.record_count, RECORD_ENTRY),
     "fields" / Table(this.field_count, FIELD),
     "wrappers" / Table(this.wrapper_count, WRAPPER),
@@ -116,8 +118,8 @@ METADATA = Struct(
     "enums" / Table(this.enum_count, ENUM_ENTRY),
     "members" / Table(this.member_count, MEMBER),
     "aliases" / Table(this.alias_count, ALIAS),
-    # Each enumeration's name and its members' names; then each record's name and, field by field, the
-    # name, the default, the unit and the aliases.
+    # Each enumeration's name and its members' names; then each record's name, its aliases and, field by
+    # field, the name, the default, the unit and the aliases.
     "texts" / Bytes(this.text_size),
     "end" / GreedyBytes,
 ).compile()

@@ -55,12 +55,12 @@ class Format:
         return made
 
     @classmethod
-    def from_dtype(cls, dtype: np.dtype[Any] | type[Any] | str, *, name: str = "Record") -> Format:
+    def from_dtype(cls, dtype: np.dtype[Any] | type[Any] | str, *, name: str = "") -> Format:
         """The format of a numpy structured dtype's records, at the offsets that numpy gave them.
 
         Arguments:
             dtype: a structured dtype, or what `numpy.dtype` makes one of.
-            name: the name of the record.
+            name: the name of the record. Without one it is known by its shape alone.
 
         Raises:
             FormatError: the dtype has no fields, or one that no record can have, such as an object.

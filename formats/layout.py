@@ -51,4 +51,4 @@ def place(
         fields.append(replace(member, offset=offset))
         end = offset + member.type.size
         alignment = max(alignment, needed)
-    return Record(name, round_up(max(end, 1), alignment), alignment, tuple(fields), python)
+    return Record(name, round_up(max(end, 1), alignment), alignment, tuple(fields), python=python)

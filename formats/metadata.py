@@ -98,6 +98,7 @@ class _TableWriter:
             return self._indexes[record]
         inner = [self._add_inner(innermost(field.type)[0]) for field in record.fields]
         name = _text(self.record_texts, record.name)
+        self._add_aliases(record.aliases)
         places = {field.name: i for i, field in enumerate(record.fields)}
         for field, (code, argument) in zip(record.fields, inner, strict=True):
             self._add_field(field, code, argument, places)
@@ -106,6 +107,8 @@ class _TableWriter:
             "alignment": record.alignment,
             "fields": len(record.fields),
             "size": record.size,
+            "is_named": record.is_named,
+            "aliases": len(record.aliases),
         }
         return self._add("records", record, entry)
 
@@ -155,7 +158,10 @@ class _TableWriter:
                 "aliases": len(field.aliases),
             }
         )
-        self.tables["aliases"] += [_text(texts, alias) for alias in field.aliases]
+        self._add_aliases(field.aliases)
+
+    def _add_aliases(self, aliases: tuple[str, ...]) -> None:
+        self.tables["aliases"] += [_text(self.record_texts, alias) for alias in aliases]
 
     def _add_wrappers(self, type_: Type, places: dict[str, int]) -> int:
         count = 0
@@ -249,6 +255,7 @@ class _TableReader:
 
     def _read_record(self, entry: Any) -> None:
         name = self._text(entry.name_size)
+        former = self._aliases(entry.aliases)
         entries = self._take("fields", entry.fields)
         names: list[str] = []  # complete before types are read, because a count may follow its sequence
         rest: list[tuple[Default | None, tuple[str, ...], str]] = []
@@ -256,15 +263,18 @@ class _TableReader:
             names.append(self._text(field.name_size))
             default = self._default(field)
             unit = self._text(field.unit_size)
-            aliases = self._take("aliases", field.aliases)
-            rest.append((default, tuple(self._text(size) for size in aliases), unit))
+            rest.append((default, self._aliases(field.aliases), unit))
         fields = [
             Field(field_name, self._type(field, names), field.offset, *others)
             for field_name, field, others in zip(names, entries, rest, strict=True)
         ]
-        record = Record(name, entry.size, entry.alignment, tuple(fields))
+        is_named = entry.is_named != 0
+        record = Record(name, entry.size, entry.alignment, tuple(fields), former, is_named)
         check_record(record, self._pointer_size, WireError)
         self._records.append(record)
+
+    def _aliases(self, count: int) -> tuple[str, ...]:
+        return tuple(self._text(size) for size in self._take("aliases", count))
 
     def _default(self, entry: Any) -> Default | None:
         data = self._bytes(entry.default_size)

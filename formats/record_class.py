@@ -2,21 +2,27 @@
 
 The class declares what the record is: laid out again for the ABI that the record came from, it gives the
 same fields at the same places.
+
+No module has such a class, so it is pickled as the record that it was made of. Whoever loads it makes it
+again, once in a process.
 """
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import datetime as dt
 import enum
 import functools
 import uuid
 from typing import Annotated, Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.annotations import OPTIONS_KEY, ArraySpec, FieldOptions
+from echo_core.formats.annotations import NAMES_KEY, OPTIONS_KEY, ArraySpec, FieldOptions, Names
+from echo_core.formats.kept import Kept
 from echo_core.formats.leaves import Leaf, from_plain, is_numeric, scalar_dtype, unpack, unpack_default
 from echo_core.formats.types import (
     Blob,
@@ -47,25 +53,48 @@ _PYTHON_TYPES: dict[Kind, type[Any]] = {
 }
 
 
+class _MadeClass(type):
+    """The type of classes that are made here, by which pickle knows them."""
+
+
+class _Made(metaclass=_MadeClass):
+    """The base of those that are made here."""
+
+    __slots__ = ()
+
+
+class _MadeEnumClass(enum.EnumMeta):
+    """Likewise of enumerations."""
+
+
+class _MadeEnum(enum.Enum, metaclass=_MadeEnumClass):
+    """The base of those that are made here."""
+
+
 def class_of(record: Record) -> type[Any]:
     """The class that the record was declared with, or one made for it."""
-    return record.python or _made_class(record)
+    if record.python is not None:
+        return record.python
+    return _made_classes.get(record) or _made_classes.put(record, _made_class(record), record.leaves)
 
 
-@functools.lru_cache(maxsize=256)  # bounded, because a peer can send any number of formats
 def _made_class(record: Record) -> type[Any]:
     namespace = {
+        NAMES_KEY: Names(record.name, record.aliases, record.is_named),
         "__doc__": f"Records of `{record.name}`, a format met at run time.",
         "__eq__": equal_records,
         "__hash__": None,
     }
-    return dataclasses.make_dataclass(
+    made = dataclasses.make_dataclass(
         record.name,
         [_member(field) for field in record.fields],
+        bases=(_Made,),
         namespace=namespace,
         kw_only=True,  # so that fields with defaults may stand anywhere
         slots=not any(field.name.startswith("__") for field in record.fields),  # which slots would mangle
     )
+    _RECORD_BY_CLASS[made] = record
+    return made
 
 
 def _member(field: Field) -> tuple[str, Any, dataclasses.Field[Any]]:
@@ -155,8 +184,30 @@ def sequence_container(type_: StaticArray | Sequence) -> type[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _enum_class(enumeration: Enumeration) -> type[enum.Enum]:
-    make: Any = enum.Enum  # type checkers accept only literal arguments
-    return cast("type[enum.Enum]", make(enumeration.name, list(enumeration.members)))
+    make: Any = _MadeEnum  # type checkers accept only literal arguments
+    made = cast("type[enum.Enum]", make(enumeration.name, list(enumeration.members)))
+    _ENUMERATION_BY_CLASS[made] = enumeration
+    return made
+
+
+# Of classes that nobody uses so many fields are kept, at 3 KB each.
+_made_classes: Kept[Record, type[Any]] = Kept(4096)
+
+# What made classes were made of. They are in cycles, so those that nobody uses any more go in time.
+_RECORD_BY_CLASS: WeakKeyDictionary[type[Any], Record] = WeakKeyDictionary()
+_ENUMERATION_BY_CLASS: WeakKeyDictionary[type[Any], Enumeration] = WeakKeyDictionary()
+
+
+def _reduced(cls: Any) -> Any:
+    return class_of, (_RECORD_BY_CLASS[cls],)
+
+
+def _reduced_enum(cls: Any) -> Any:
+    return _enum_class, (_ENUMERATION_BY_CLASS[cls],)
+
+
+copyreg.pickle(_MadeClass, _reduced)
+copyreg.pickle(_MadeEnumClass, _reduced_enum)
 
 
 # ---------------------------------------------------------------------------

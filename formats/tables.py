@@ -55,8 +55,9 @@ def layout_as_html(layout: Layout) -> str:
 
 def _title(layout: Layout) -> str:
     record = layout.record
+    former = f" (formerly {', '.join(record.aliases)})" if record.aliases else ""
     return (
-        f"{record.name}: {record.size} bytes, {layout.byte_order}-endian, "
+        f"{record.name}{former}: {record.size} bytes, {layout.byte_order}-endian, "
         f"aligned to {record.alignment}, pointers of {layout.pointer_size}"
     )
 

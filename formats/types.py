@@ -252,12 +252,18 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct: fields at offsets. `depth` is its levels of nesting, `leaves` its fields at all levels."""
+    """A struct: fields at offsets. `depth` is its levels of nesting, `leaves` its fields at all levels.
+
+    `aliases` are its former names. `is_named` is false where nobody has named it, such as a numpy dtype: it
+    has some name then, by which nothing is recognised.
+    """
 
     name: str
     size: int
     alignment: int
     fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+    is_named: bool = True
     python: type[Any] | None = field(default=None, compare=False, repr=False)
     depth: int = field(init=False, compare=False, repr=False)
     leaves: int = field(init=False, compare=False, repr=False)
@@ -272,14 +278,16 @@ class Record:
             leaves += 1 + (nested.leaves if nested else 0)
         object.__setattr__(self, "depth", 1 + depth)
         object.__setattr__(self, "leaves", leaves)
-        object.__setattr__(self, "_hash", hash((self.name, self.size, self.alignment, self.fields)))
+        names = (self.name, self.aliases, self.is_named)
+        object.__setattr__(self, "_hash", hash((names, self.size, self.alignment, self.fields)))
 
     def __hash__(self) -> int:
         # Cached: else hashing a record would hash all nested records again.
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Record, (self.name, self.size, self.alignment, self.fields, self.python)
+        names = (self.aliases, self.is_named)
+        return Record, (self.name, self.size, self.alignment, self.fields, *names, self.python)
 
     def __str__(self) -> str:
         return self.name
@@ -308,6 +316,14 @@ def in_place(type_: Type) -> Type:
     while isinstance(type_, StaticArray | Nullable):
         type_ = type_.element
     return type_
+
+
+def holds_elements(type_: Type) -> bool:
+    """Whether a value is or holds a list or an array: somebody may write into these later."""
+    type_ = required(type_)
+    if isinstance(type_, Record):
+        return any(holds_elements(member.type) for member in type_.fields)
+    return isinstance(type_, StaticArray | Sequence)
 
 
 def has_parts(type_: Type) -> bool:

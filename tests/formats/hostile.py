@@ -37,6 +37,7 @@ def _cases() -> Iterator[tuple[str, bytes]]:
     yield "as many fields as may be", _flat(full)
     yield "defaults, units and aliases", _flat(full, default=b"\1", unit=b"u", aliases=4)
     yield "aliases", _flat(480, aliases=16)
+    yield "aliases of records", _former_names(390)
     yield "longest names", _flat(220, width=limits.MAX_NAME_BYTES)
     yield "longest defaults", _texts(15)
     yield "sequences that fields count", _counted(full, 8)
@@ -55,7 +56,7 @@ def _cases() -> Iterator[tuple[str, bytes]]:
     yield "records that double beyond every limit", _doubled(600, 0)
     yield "records that no field names", _unused_records(limits.MAX_FIELDS + 1)
     yield "equal records", _equal_records(510)
-    yield "records alone", built({"records": [record(0, 0, 1)] * 8180})
+    yield "records alone", built({"records": [record(0, 0, 1)] * 6540})
     yield "fields alone", built({"fields": [field(0)] * 4090})
     yield "wrappers alone", built({"wrappers": [wrapper(_NULLABLE)] * 32750})
     yield "dimensions alone", built({"dimensions": [1] * 16370})
@@ -87,6 +88,20 @@ def _flat(n: int, *, default: bytes = b"", unit: bytes = b"", aliases: int = 0, 
             "fields": [field(width, offset=i, **entry) for i in range(n)],
             "aliases": [6] * (n * aliases),
             "texts": texts,
+        }
+    )
+
+
+def _former_names(n: int) -> bytes:
+    """A record of so many records, each with as many former names as it may have."""
+    names = [b"R%04d%02d" % (i, j) for i in range(n) for j in range(limits.MAX_ALIASES + 1)]
+    entry = {"aliases": limits.MAX_ALIASES}
+    return built(
+        {
+            "records": [*({**record(7, 0, 1), **entry} for _ in range(n)), record(1, n, n)],
+            "fields": [field(5, Code.RECORD, i, offset=i) for i in range(n)],
+            "aliases": [7] * (n * limits.MAX_ALIASES),
+            "texts": b"".join(names) + b"R" + b"".join(map(_name, range(n))),
         }
     )
 

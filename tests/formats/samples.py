@@ -21,7 +21,7 @@ class Cell:
     name: str
 
 
-@echo.event
+@echo.event(aliases=("Poor", "Reich"))
 class Rich:
     """Every kind, wrapper, code for defaults, and text that metadata can hold."""
 

@@ -199,6 +199,18 @@ def _counted_by(name: str, type_: Type) -> Type:
 
 
 def _placed(draw: DrawFn, members: list[Field], abi: Abi) -> Record:
+    """Placed in one of several ways; some have former names, or none that anybody gave them."""
+    record = _in_some_order(draw, members, abi)
+    match draw(st.integers(0, 7)):
+        case 6:
+            return replace(record, is_named=False)
+        case 7:
+            return replace(record, aliases=(f"{record.name}_was0", "Old")[: draw(st.integers(1, 2))])
+        case _:
+            return record
+
+
+def _in_some_order(draw: DrawFn, members: list[Field], abi: Abi) -> Record:
     name = draw(st.sampled_from(("Particle", "Zelle", "R2")))
     match draw(st.integers(0, 7)):
         case 6:

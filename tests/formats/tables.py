@@ -51,7 +51,8 @@ def recounted(tables: Tables) -> bytes:
 
 def record(name_size: int, fields: int, size: int, alignment: int = 1) -> Tables:
     """An entry of RECORD_ENTRY."""
-    return {"name_size": name_size, "alignment": alignment, "fields": fields, "size": size}
+    names = {"name_size": name_size, "is_named": 1, "aliases": 0}
+    return {**names, "alignment": alignment, "fields": fields, "size": size}
 
 
 def field(name_size: int, code: int = 2, argument: int = 1, **others: int) -> Tables:

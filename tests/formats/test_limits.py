@@ -114,6 +114,12 @@ def declared_aliases(n: int) -> type[Any]:
     return dataclasses.make_dataclass("R", [("x", echo.Int8, echo.field(aliases=names))])
 
 
+def declared_former_names(n: int) -> type[Any]:
+    names = tuple(f"R{i}" for i in range(n))
+    plain: type[Any] = dataclasses.make_dataclass("R", [("x", echo.Int8)])
+    return echo.named(aliases=names)(plain)
+
+
 def declared_members(n: int) -> type[Any]:
     made: Any = enum.IntEnum  # mypy asks for members that are written out
     numbered = made("Numbered", [(f"M{i}", i) for i in range(n)])
@@ -135,6 +141,7 @@ DECLARED: list[tuple[int, Callable[[int], type[Any]]]] = [
     (limits.MAX_NAME_BYTES, declared_unit),
     (limits.MAX_NAME_BYTES, declared_alias),
     (limits.MAX_ALIASES, declared_aliases),
+    (limits.MAX_ALIASES, declared_former_names),
     (limits.MAX_ENUM_MEMBERS, declared_members),
 ]
 
@@ -247,6 +254,11 @@ def sent_aliases(n: int) -> bytes:
     return sent(Field("x", BYTE, aliases=tuple(f"y{i}" for i in range(n))))
 
 
+def sent_former_names(n: int) -> bytes:
+    names = tuple(f"R{i}" for i in range(n))
+    return to_metadata(Layout("little", 8, Record("R", 1, 1, (Field("x", BYTE),), names)))
+
+
 def sent_members(n: int) -> bytes:
     return sent(Field("x", Enumeration("E", 4, tuple((f"M{i}", i) for i in range(n)))))
 
@@ -267,6 +279,7 @@ METADATA: list[tuple[int, Callable[[int], bytes]]] = [
     (limits.MAX_DIMENSIONS, sent_dimensions),
     (limits.MAX_DIMENSIONS, sent_varying_dimensions),
     (limits.MAX_ALIASES, sent_aliases),
+    (limits.MAX_ALIASES, sent_former_names),
     (limits.MAX_ENUM_MEMBERS, sent_members),
     (limits.MAX_DEFAULT_BYTES, sent_default),
 ]
@@ -327,7 +340,7 @@ COUNTS: list[tuple[str, int, Any]] = [
     ("fields", limits.MAX_FIELDS, field(0)),
     ("wrappers", limits.MAX_WRAPPERS, wrapper(Code.NULLABLE)),
     ("enums", limits.MAX_FIELDS, {"name_size": 0, "size": 1, "members": 0}),
-    ("aliases", limits.MAX_FIELDS * limits.MAX_ALIASES, 0),
+    ("aliases", (2 * limits.MAX_FIELDS + 1) * limits.MAX_ALIASES, 0),
 ]
 
 

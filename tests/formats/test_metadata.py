@@ -96,7 +96,7 @@ def test_sixteen_fields_take_little() -> None:
 def test_empty_record_has_metadata() -> None:
     """The least that there is: a head, one record and its name."""
     layout = Layout("little", 8, Record("R", 1, 1, ()))
-    assert len(to_metadata(layout)) == 24 + 8 + 1
+    assert len(to_metadata(layout)) == 24 + 10 + 1
     assert from_metadata(to_metadata(layout)) == layout
 
 
@@ -324,6 +324,13 @@ TWISTED: list[tuple[str, bytes, str]] = [
     ("unused wrapper", of(record(1, 0, 1), wrappers=[wrapper(Code.NULLABLE)], texts=b"R"), "only form"),
     ("unused dimension", of(record(1, 0, 1), dimensions=[1], texts=b"R"), "in its only form"),
     ("unused member", of(record(1, 0, 1), members=[{"number": 1, "name_size": 0}], texts=b"R"), "only form"),
+    ("unknown naming", of({**record(1, 0, 1), "is_named": 2}, texts=b"R"), "in its only form"),
+    ("aliases without a name", of({**record(1, 0, 1), "is_named": 0, "aliases": 1}, aliases=[1], texts=b"RQ"),
+        "no aliases of what nobody has named"),
+    ("alias that is the name", of({**record(1, 0, 1), "aliases": 1}, aliases=[1], texts=b"RR"), "given once"),
+    ("alias twice", of({**record(1, 0, 1), "aliases": 2}, aliases=[1, 1], texts=b"RQQ"), "given once"),
+    ("alias that is no name", of({**record(1, 0, 1), "aliases": 1}, aliases=[1], texts=b"R1"), "identifier"),
+    ("too few aliases", of({**record(1, 0, 1), "aliases": 2}, aliases=[1], texts=b"RQ"), "2 more entries"),
     ("unused alias", of(record(1, 0, 1), aliases=[0], texts=b"R"), "in its only form"),
     ("unused text", of(record(1, 0, 1), texts=b"RR"), "in its only form"),
     ("trailing byte", of(record(1, 0, 1), texts=b"R", end=b"\0"), "in its only form"),

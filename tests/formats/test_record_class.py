@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import pickle
 import typing
 from typing import Any
 
@@ -106,6 +107,17 @@ def test_made_class_holds_prints_and_compares() -> None:
     assert event == cls(n=7, cells=cells)
     assert event != cls(n=8, cells=cells)
     assert cls.__doc__ == "Records of `Small`, a format met at run time."
+
+
+@pytest.mark.parametrize("abi", ABIS)
+@pytest.mark.parametrize("cls", [Rich, Small])
+def test_made_classes_and_their_enumerations_pickle(cls: type[Any], abi: str) -> None:
+    """As the record that they were made of; whoever loads them has the same class."""
+    made = met(cls, abi).record_class()
+    assert pickle.loads(pickle.dumps(made)) is made
+    for annotation in typing.get_type_hints(made).values():
+        if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+            assert all(pickle.loads(pickle.dumps(member)) is member for member in annotation)
 
 
 def test_options_of_fields_are_kept() -> None:

@@ -13,7 +13,7 @@ from tests.formats.samples import Rich, Small
 from tests.formats.strategies import layouts
 
 RICH = """\
-Rich: 264 bytes, little-endian, aligned to 8, pointers of 8
+Rich (formerly Poor, Reich): 264 bytes, little-endian, aligned to 8, pointers of 8
 offset  size  type             field     default            notes
      0     8  int64            id
      8     1  bool             ok
@@ -83,7 +83,8 @@ def test_big_endian_is_said() -> None:
 def test_notebook_shows_a_table() -> None:
     """The same cells, escaped, and the indentation kept."""
     shown = echo.format_of(Rich, abi="x86_64")._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert "<caption>Rich: 264 bytes, little-endian, aligned to 8, pointers of 8</caption>" in shown
+    title = "Rich (formerly Poor, Reich): 264 bytes, little-endian, aligned to 8, pointers of 8"
+    assert f"<caption>{title}</caption>" in shown
     assert "<td>&lt;Color.BLUE: &#x27;b&#x27;&gt;</td>" in shown
     assert "<td>&nbsp;&nbsp;name</td>" in shown
     assert shown.count("<tr>") == RICH.count("\n")

@@ -1,21 +1,23 @@
 """How a sender's record maps to a receiver's: field by field, at every depth.
 
-Fields are matched by name, then by former names in either direction. A receiver's field that the sender
-lacks takes its default; a sender's field that the receiver lacks is ignored. `match` is the rule itself,
-which conversions follow; `compare` is the report on it.
+Which fields are compared with which, `matching.py` says. A receiver's field that the sender lacks takes its
+default; a sender's field that the receiver lacks is ignored. Records that have fields, but none in common,
+are refused. Here nobody asks what the outermost records are called.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from echo_core.errors import IncompatibleError, unexpected
 from echo_core.formats import tables
+from echo_core.formats.comparing.leaf_conversions import Loss, judge
+from echo_core.formats.comparing.lookalikes import Lookalikes
+from echo_core.formats.comparing.matching import counted_by, counters, have_common_field, match
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
-from echo_core.formats.leaf_conversions import Loss, judge
 from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import (
     Blob,
@@ -31,7 +33,6 @@ from echo_core.formats.types import (
     Type,
     has_parts,
     innermost,
-    required,
 )
 
 
@@ -55,6 +56,8 @@ class Entry:
 
     `path` is the receiver's field, such as `New.id`, or the sender's where the receiver ignores it. `sender`
     and `receiver` are the types, empty where one side lacks the field. `reason` says why, for people.
+    `lookalike` is, for a field that the sender lacks, one of the sender's that is ignored and has a similar
+    name: perhaps one of the two is misspelled.
     """
 
     path: str
@@ -62,9 +65,10 @@ class Entry:
     sender: str
     receiver: str
     reason: str
+    lookalike: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Report:
     """The result of `compare`: an `Entry` for each field, at every depth.
 
@@ -81,6 +85,11 @@ class Report:
     def refused(self) -> tuple[Entry, ...]:
         """The entries that make the conversion impossible."""
         return tuple(entry for entry in self.entries if entry.verdict is Verdict.REFUSED)
+
+    @property
+    def lookalikes(self) -> tuple[Entry, ...]:
+        """The entries of fields that the sender may have under another spelling: see `Entry.lookalike`."""
+        return tuple(entry for entry in self.entries if entry.lookalike)
 
     @property
     def is_accepted(self) -> bool:
@@ -115,7 +124,7 @@ class Report:
 _HEADER = ("field", "verdict", "sender", "receiver", "reason")
 
 
-def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
+def compare(sender: Format, receiver: Format, *, lossy: bool = False, strict: bool = False) -> Report:
     """What becomes of each field of a sender's records where a receiver takes them. It raises nothing.
 
     Arguments:
@@ -123,6 +132,7 @@ def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
         receiver: the format that they are converted to.
         lossy: whether to consent to conversions that may lose, such as int64 to int32. Each value is then
             checked, and one that does not fit is a ConversionError when it is converted.
+        strict: whether to refuse that a field takes its default where the sender has one of a similar name.
 
     >>> @echo.event
     ... class Old:
@@ -137,8 +147,11 @@ def compare(sender: Format, receiver: Format, *, lossy: bool = False) -> Report:
     New.id    widened    int32   int64     `int32` to `int64`
     New.note  defaulted          str       the sender has no such field
     """
-    comparison = _Comparison(sender.layout, receiver.layout, lossy)
+    comparison = _Comparison(sender.layout, receiver.layout, lossy, strict)
     entries = tuple(comparison.records(sender.record, receiver.record, receiver.name))
+    if not have_common_field(sender.record, receiver.record):
+        apart = Entry(receiver.name, Verdict.REFUSED, sender.name, receiver.name, _NOTHING_IN_COMMON)
+        entries = (apart, *entries)
     is_same = (
         sender.size_bytes == receiver.size_bytes
         and all(entry.verdict is Verdict.SAME for entry in entries)
@@ -160,31 +173,6 @@ def _walk(type_: Type) -> tuple[object, ...]:
             return ()
 
 
-def match(sender: Record, receiver: Record) -> dict[str, Field]:
-    """The sender's field for each of the receiver's, by the receiver's name; exact names go first."""
-    left = {field.name: field for field in sender.fields}
-    found = {field.name: left.pop(field.name) for field in receiver.fields if field.name in left}
-    for field in receiver.fields:
-        if field.name in found:
-            continue
-        former = [name for name in field.aliases if name in left]
-        former += [other.name for other in left.values() if field.name in other.aliases]
-        if former:
-            found[field.name] = left.pop(former[0])
-    return found
-
-
-def counted_by(record: Record) -> dict[str, str]:
-    """For each field that counts elements, the sequence whose elements they are."""
-    return {name: field.name for field in record.fields for name in _counters(field.type)}
-
-
-def _counters(type_: Type) -> list[str]:
-    """The fields that count the elements of a sequence."""
-    inner = required(type_)
-    return [name for name in inner.shape if isinstance(name, str)] if isinstance(inner, Sequence) else []
-
-
 @dataclass(frozen=True, slots=True)
 class _Finding:
     """The verdict on a pair of types, apart from where the fields are."""
@@ -194,6 +182,7 @@ class _Finding:
 
 
 _SAME = _Finding(Verdict.SAME)
+_NOTHING_IN_COMMON = "no field of one is a field of the other"
 _ORDER = list(Verdict)
 
 
@@ -208,28 +197,32 @@ class _Comparison:
     sender: Layout
     receiver: Layout
     lossy: bool
+    strict: bool
 
     def records(self, sender: Record, receiver: Record, path: str) -> Iterator[Entry]:
         matched = match(sender, receiver)
-        counts = counted_by(receiver)
+        used = {field.name for field in matched.values()}
+        ignored = {field.name: field for field in sender.fields if field.name not in used}
+        counts, spellings = counted_by(receiver), Lookalikes(ignored)
         for field in receiver.fields:
             where = f"{path}.{field.name}"
             if field.name in matched:
                 yield from self._fields(matched[field.name], field, where)
-            else:
-                yield _missing(
-                    field, where, counts.get(field.name), _held_by_others(field, matched, receiver)
-                )
-        used = {field.name for field in matched.values()}
-        for field in sender.fields:
-            if field.name not in used:
-                yield Entry(
-                    f"{path}.{field.name}",
-                    Verdict.IGNORED,
-                    str(field.type),
-                    "",
-                    "the receiver has no such field",
-                )
+                continue
+            entry = _missing(field, where, counts.get(field.name), _held_by_others(field, matched, receiver))
+            yield entry if field.name in counts else self._doubted(entry, field, ignored, spellings)
+        for field in ignored.values():
+            reason = "the receiver has no such field"
+            yield Entry(f"{path}.{field.name}", Verdict.IGNORED, str(field.type), "", reason)
+
+    def _doubted(self, entry: Entry, field: Field, ignored: dict[str, Field], spellings: Lookalikes) -> Entry:
+        """The entry of a missing field; it says so where an ignored one may be the same, misspelled."""
+        for name in spellings.of(field.name):
+            if self._types(ignored[name].type, field.type).verdict is not Verdict.REFUSED:
+                verdict = Verdict.REFUSED if self.strict else entry.verdict
+                reason = f"{entry.reason}; it has `{name}`, which is ignored"
+                return replace(entry, verdict=verdict, reason=reason, lookalike=name)
+        return entry
 
     def _fields(self, sender: Field, receiver: Field, path: str) -> Iterator[Entry]:
         have_units = sender.unit and receiver.unit
@@ -264,6 +257,8 @@ class _Comparison:
                 return _strongest(
                     [self._shapes(sender, receiver), self._types(sender.element, receiver.element)]
                 )
+            case Record(), Record() if not have_common_field(sender, receiver):
+                return _Finding(Verdict.REFUSED, (_NOTHING_IN_COMMON,))
             case Record(), Record():
                 return self._strides(sender, receiver, "records")  # its fields have entries of their own
             case (
@@ -313,7 +308,7 @@ class _Comparison:
         if _has_byte_order(sender) and _has_byte_order(receiver):
             findings.append(self._orders())
         if loss is Loss.LOSSY:
-            findings.append(self._consent(f"`{receiver}` does not hold every `{sender}`"))
+            findings.append(self._consent(_what_does_not_fit(sender, receiver)))
         elif not _same_values(sender, receiver):
             are_enums = isinstance(sender, Enumeration) and isinstance(receiver, Enumeration)
             reason = "other numbers for the same names" if are_enums else f"`{sender}` to `{receiver}`"
@@ -340,11 +335,23 @@ def _same_values(sender: Leaf, receiver: Leaf) -> bool:
     return type(sender) is type(receiver)
 
 
+def _what_does_not_fit(sender: Leaf, receiver: Leaf) -> str:
+    if not (isinstance(sender, Enumeration) and isinstance(receiver, Enumeration)):
+        return f"`{receiver}` does not hold every `{sender}`"
+    known = {name for name, _ in receiver.members}
+    lacking = [f"`{name}`" for name, _ in sender.members if name not in known]
+    more = f" and {len(lacking) - _MOST_MEMBERS} more" if len(lacking) > _MOST_MEMBERS else ""
+    return f"`{receiver}` has no {', '.join(lacking[:_MOST_MEMBERS])}{more}"
+
+
+_MOST_MEMBERS = 8  # that a reason names
+
+
 def _held_by_others(field: Field, matched: dict[str, Field], receiver: Record) -> str:
     """The field that counts a missing sequence, if the sender's record already decides its value."""
     decided = set(matched)
-    decided.update(*(_counters(other.type) for other in receiver.fields if other.name in matched))
-    return next((name for name in _counters(field.type) if name in decided), "")
+    decided.update(*(counters(other.type) for other in receiver.fields if other.name in matched))
+    return next((name for name in counters(field.type) if name in decided), "")
 
 
 def _missing(field: Field, path: str, counts: str | None, held: str) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from hypothesis import given
 import echo_core as echo
 from echo_core.errors import ConversionError, IncompatibleError
 from echo_core.formats.abi import abi_named
-from echo_core.formats.compare import Entry, Report, Verdict, compare, counted_by, match
+from echo_core.formats.comparing.compare import Entry, Report, Verdict, compare
+from echo_core.formats.comparing.matching import counted_by, match
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.types import (
     Blob,
@@ -32,7 +34,7 @@ from echo_core.formats.types import (
 )
 from tests.formats.strategies import layouts
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "evolution.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "evolution.md"
 X86 = abi_named("x86_64")
 
 BYTE, SHORT, INT, LONG = (Scalar(Kind.INT, size) for size in (1, 2, 4, 8))
@@ -151,7 +153,7 @@ VERDICTS: list[tuple[Type | None, Type | None, Verdict, str]] = [
     (COLOR, COLOR, Verdict.SAME, ""),
     (FEWER, COLOR, Verdict.SAME, ""),
     (OTHER_NUMBERS, COLOR, Verdict.WIDENED, "other numbers for the same names"),
-    (COLOR, FEWER, Verdict.REFUSED, "does not hold every `enum Color`: consent"),
+    (COLOR, FEWER, Verdict.REFUSED, "`enum Color` has no `BLUE`: consent"),
     (INT, Nullable(INT), Verdict.WIDENED, "always present at the sender"),
     (Nullable(INT), INT, Verdict.REFUSED, "None has no place here: consent with `lossy=True`"),
     (Nullable(INT), Nullable(LONG), Verdict.WIDENED, "`int32` to `int64`"),
@@ -185,7 +187,7 @@ def test_types_have_their_verdict(
 CONSENTED: list[tuple[Type, Type, str]] = [
     (LONG, INT, "`int32` does not hold every `int64`: checked for every value"),
     (INT, DOUBLE, "`float64` does not hold every `int32`: checked for every value"),
-    (COLOR, FEWER, "`enum Color` does not hold every `enum Color`: checked for every value"),
+    (COLOR, FEWER, "`enum Color` has no `BLUE`: checked for every value"),
     (Nullable(INT), INT, "None has no place here: checked for every value"),
     (listed(None), StaticArray(INT, (2,)), "the length may not be 2: checked for every value"),
     (Text(8), Scalar(Kind.CHARS, 4), "`char[4]` does not hold every `str`: checked for every value"),
@@ -346,6 +348,159 @@ def test_records_of_other_sizes_are_moved() -> None:
     )
     assert report.entries[0].reason == "records of 8 bytes, not 4"
     assert not report.is_same
+
+
+# ---------------------------------------------------------------------------------------------------
+# Nothing in common
+
+ALL_DEFAULTED = [
+    Field("level", INT, default=Default(b"\0" * 4)),
+    Field("text", Text(8), default=Default(b"")),
+]
+
+
+def test_records_without_a_common_field_are_refused() -> None:
+    """Although each field of the receiver has a default: else events of one type would be empty ones of another."""
+    report = compare(format_of(Field("speed", DOUBLE), name="Motor"), format_of(*ALL_DEFAULTED, name="Alarm"))
+    assert [(e.path, e.sender, e.receiver, e.reason) for e in report.refused] == [
+        ("Alarm", "Motor", "Alarm", "no field of one is a field of the other")
+    ]
+    with pytest.raises(IncompatibleError, match="`Motor` with `Alarm`: no field of one"):
+        report.raise_if_refused()
+
+
+@pytest.mark.parametrize("wrapped", [case[1] for case in DEPTHS], ids=[case[0] for case in DEPTHS])
+def test_nested_records_without_a_common_field_are_refused(wrapped: Callable[[Record], Type]) -> None:
+    """The field that holds them says which."""
+    theirs, ours = (place("P", fields, X86) for fields in ([Field("speed", DOUBLE)], ALL_DEFAULTED))
+    report = compare(format_of(Field("x", wrapped(theirs))), format_of(Field("x", wrapped(ours))))
+    assert [e.reason for e in report.refused] == ["no field of one is a field of the other"]
+
+
+def test_nested_records_are_matched_by_their_field_and_not_by_their_names() -> None:
+    theirs, ours = (place(name, [Field("a", INT)], X86) for name in ("Was", "Is"))
+    report = compare(format_of(Field("x", theirs)), format_of(Field("x", ours)))
+    assert report.is_same
+
+
+def test_one_common_field_is_enough() -> None:
+    receiver = format_of(*ALL_DEFAULTED, Field("speed", DOUBLE, default=Default(b"\0" * 8)))
+    assert compare(format_of(Field("speed", DOUBLE)), receiver).is_accepted
+
+
+@pytest.mark.parametrize("former", ["sender", "receiver"])
+def test_former_name_is_a_common_field(former: str) -> None:
+    theirs = Field("v", DOUBLE, aliases=("speed",) if former == "sender" else ())
+    ours = Field("speed", DOUBLE, aliases=("v",) if former == "receiver" else (), default=Default(b"\0" * 8))
+    assert compare(format_of(theirs), format_of(ours)).is_accepted
+
+
+def test_record_without_fields_has_nothing_that_could_be_common() -> None:
+    """A signal that has got its first field, and one that has lost its last."""
+    assert compare(format_of(), format_of(*ALL_DEFAULTED)).is_accepted
+    assert compare(format_of(*ALL_DEFAULTED), format_of()).is_accepted
+    assert compare(format_of(), format_of()).is_same
+
+
+# ---------------------------------------------------------------------------------------------------
+# Fields that look alike
+
+
+MISSPELLED = (
+    format_of(Field("id", INT), Field("temprature", FLOAT)),
+    format_of(Field("id", INT), Field("temperature", DOUBLE, default=Default(b"\0" * 8))),
+)
+
+
+def test_defaulted_field_says_that_an_ignored_one_looks_like_it() -> None:
+    """Both names are in the report."""
+    report = compare(*MISSPELLED)
+    assert report.is_accepted
+    assert [(e.path, e.verdict, e.lookalike, e.reason) for e in report.lookalikes] == [
+        (
+            "R.temperature",
+            Verdict.DEFAULTED,
+            "temprature",
+            "the sender has no such field; it has `temprature`, which is ignored",
+        )
+    ]
+
+
+def test_strict_comparison_refuses_fields_that_look_alike() -> None:
+    report = compare(*MISSPELLED, strict=True)
+    assert [(e.path, e.lookalike) for e in report.refused] == [("R.temperature", "temprature")]
+    with pytest.raises(IncompatibleError, match=r"`R\.temperature`: .*`temprature`, which is ignored"):
+        report.raise_if_refused()
+
+
+def test_strict_comparison_accepts_defaults_that_nothing_looks_like() -> None:
+    receiver = format_of(Field("id", INT), Field("note", INT, default=Default(b"\0" * 4)))
+    assert compare(MISSPELLED[0], receiver, strict=True).is_accepted
+
+
+def test_field_of_a_type_that_does_not_convert_is_no_lookalike() -> None:
+    sender = format_of(Field("id", INT), Field("temprature", Text(8)))
+    assert not compare(sender, MISSPELLED[1]).lookalikes
+
+
+def test_field_that_is_matched_is_no_lookalike() -> None:
+    """The receiver has both of them."""
+    receiver = format_of(*MISSPELLED[1].fields, Field("temprature", FLOAT, default=Default(b"\0" * 4)))
+    assert not compare(MISSPELLED[0], receiver).lookalikes
+
+
+def test_count_of_a_list_that_is_there_is_no_lookalike() -> None:
+    sender = format_of(Field("x", listed(None)), Field("counts", INT))
+    receiver = format_of(Field("count", INT), Field("x", listed("count")))
+    assert not compare(sender, receiver).lookalikes
+
+
+def test_refusal_of_a_required_field_says_what_looks_like_it() -> None:
+    sender, receiver = (
+        format_of(Field("id", INT), Field("temp_c", INT)),
+        format_of(Field("id", INT), Field("temp", INT)),
+    )
+    assert compare(sender, receiver).refused[0].reason == (
+        "the sender has no such field, and it has no default; it has `temp_c`, which is ignored"
+    )
+
+
+@pytest.mark.parametrize("wrapped", [case[1] for case in DEPTHS], ids=[case[0] for case in DEPTHS])
+def test_lookalikes_are_found_at_every_depth(wrapped: Callable[[Record], Type]) -> None:
+    theirs, ours = (format_.record for format_ in MISSPELLED)
+    report = compare(format_of(Field("x", wrapped(theirs))), format_of(Field("x", wrapped(ours))))
+    assert [e.lookalike for e in report.lookalikes] == ["temprature"]
+
+
+def test_as_many_lookalikes_as_there_can_be_are_found_in_little_time() -> None:
+    """Names come from peers; 1,024 fields that all look alike take about as long as any."""
+    names = [
+        f"{'a' * 56}{chr(97 + i // 26 // 26)}{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}" for i in range(1022)
+    ]
+    theirs = format_of(Field("id", BYTE), *(Field(name + "x", BYTE) for name in names))
+    ours = format_of(Field("id", BYTE), *(Field(name + "y", BYTE, default=Default(b"\0")) for name in names))
+    started = time.process_time()
+    report = compare(theirs, ours)
+    assert time.process_time() - started < 2
+    assert len(report.lookalikes) == len(names)
+
+
+# ---------------------------------------------------------------------------------------------------
+# Enumerations
+
+
+def test_refusal_of_an_enumeration_names_the_members_that_it_lacks() -> None:
+    sender = Enumeration("Mode", 4, (("RUN", 0), ("PAUSE", 1), ("STOP", 2)))
+    receiver = Enumeration("Mode", 4, (("RUN", 0),))
+    assert entry(sender, receiver).reason == "`enum Mode` has no `PAUSE`, `STOP`: consent with `lossy=True`"
+
+
+def test_refusal_of_an_enumeration_names_some_of_many_members() -> None:
+    sender = Enumeration("Mode", 4, tuple((f"M{i}", i) for i in range(1000)))
+    receiver = Enumeration("Mode", 4, (("M0", 0),))
+    assert entry(sender, receiver).reason == (
+        "`enum Mode` has no `M1`, `M2`, `M3`, `M4`, `M5`, `M6`, `M7`, `M8` and 991 more: consent with `lossy=True`"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from echo_core.formats.leaf_conversions import KINDS, RULES, Loss, Rule, judge, kind_of
+from echo_core.formats.comparing.leaf_conversions import KINDS, RULES, Loss, Rule, judge, kind_of
 from echo_core.formats.leaves import Leaf
 from echo_core.formats.types import Blob, Enumeration, Kind, Scalar, Text
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "evolution.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "evolution.md"
 
 
 def scalar(kind: Kind, size: int) -> Scalar:
