@@ -1,13 +1,14 @@
 """A pair of formats made executable: interpreted at once, compiled in the background, kept on disk.
 
 The callable that a component gets is a built-in function from its first call on; what stands behind it
-changes from the interpreter to compiled code when that is ready. A record that compiled code refuses goes
-to the interpreter as well, which says why.
+changes from the interpreter to compiled code when that is ready; a large record does not wait for that, but
+has it made. A record that compiled code refuses goes to the interpreter as well, which says why.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, get_args
@@ -18,13 +19,14 @@ from echo_core._c import events
 from echo_core.codegen.emit.emitter import emit
 from echo_core.codegen.emit.moves import Machine
 from echo_core.codegen.machine import background, engine
+from echo_core.codegen.machine.budgets import Payers
 from echo_core.codegen.machine.store import load_cached, load_code, version_of
 from echo_core.codegen.plans import interpreter
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.errors import CompileError, FormatError, IncompatibleError, WireError, unexpected
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import Report, compare
+from echo_core.formats.comparing.compare import Report, compare
 from echo_core.formats.format import Format
 
 Tier = Literal["auto", "compiled", "interpreted"]
@@ -35,8 +37,8 @@ Converter = Callable[..., Any]
 
 # Whose source decides what the emitted text is; a change of any of them makes other cache keys.
 _GENERATOR = (
-    "formats/compare",
-    "formats/leaf_conversions",
+    "formats/comparing/compare",
+    "formats/comparing/leaf_conversions",
     "formats/types",
     "formats/leaves",
     "codegen/plans/plan",
@@ -53,6 +55,10 @@ _GENERATOR = (
     "codegen/emit/columns",
     "codegen/conversion",
 )
+
+
+# To interpret more takes longer than to compile: 1 us for an object of one byte, against some 10 ms in all.
+LARGE_BYTES = 64 * 1024
 
 
 class Conversion:
@@ -97,6 +103,8 @@ class Conversion:
         self.keeps = keeps and not self.is_fixed
         self._names = ("convert_many",) if self.is_fixed else ("verify", "measure", "convert")
         self._is_waiting = False
+        self._payers: Payers | None = None
+        self._may_compile_now = False  # for a large record, which need not wait until its turn comes
         self.routine = events.Routine(self.interpret)
         self.call: Converter = self.routine.call
 
@@ -106,8 +114,11 @@ class Conversion:
     def interpret(self, source: Buffer, target: Buffer | None = None) -> bytes | int:
         """What compiled code does, slowly, and with words for what is wrong."""
         if self._is_waiting:  # the queue was full: perhaps it no longer is
-            self._is_waiting = not have_done(self.compile, "auto")
+            self._is_waiting = not have_done(self._see_to_code, "auto", self._payers)
         data = bytes(flat(source))
+        if self._may_compile_now and len(data) > LARGE_BYTES and self._compiled_now():
+            result: bytes | int = self.call(source) if target is None else self.call(source, target)
+            return result
         if self.is_fixed:
             size = self.sender.size_bytes
             if len(data) % size:
@@ -124,19 +135,37 @@ class Conversion:
             interpreter.verify(self.verification, data)
         return data if self.keeps else interpreter.convert(self.plan, data)
 
+    def _compiled_now(self) -> bool:
+        """Whether compiled code is there, as it is made unless its payers have used up their budget."""
+        if self._payers is not None and self._payers.wait_s() > 0.0:
+            return False
+        self._may_compile_now = False
+        began_s = time.thread_time()
+        unless_refused(self.compile)
+        if self._payers is not None:
+            self._payers.charge(time.thread_time() - began_s)
+        return self.routine.is_compiled
+
     # -----------------------------------------------------------------------
     # Compiled
 
-    def begin(self, tier: Tier) -> None:
-        """Sees to compiled code as the tier says."""
+    def begin(self, tier: Tier, payers: Payers | None = None) -> None:
+        """Sees to compiled code as the tier says; `payers` are charged for it."""
         check_tier(tier)
+        self._payers = payers
+        self._may_compile_now = tier == "auto"
         cached = None
         if tier == "auto":  # code in the cache is taken at once, unless that would import LLVM
             cached = load_cached("conversion", self._identity(), self._names, at_once=True)
         if cached is not None:
             self._install(cached)
         else:
-            self._is_waiting = not have_done(self.compile, tier)
+            self._is_waiting = not have_done(self._see_to_code, tier, payers)
+
+    def _see_to_code(self) -> None:
+        """Perhaps a large record has had it made by now."""
+        if not self.routine.is_compiled:
+            self.compile()
 
     def compile(self) -> engine.Loaded:
         """Installs compiled code, from the cache or anew; CompileError leaves the interpreter in charge."""
@@ -158,6 +187,7 @@ class Conversion:
         return self.sender.token + self.receiver.token + lossy + GENERATOR_VERSION
 
     def _install(self, loaded: engine.Loaded) -> None:
+        self._may_compile_now = False
         if self.is_fixed:
             sizes = self.sender.size_bytes, self.receiver.size_bytes
             self.routine.install_fixed(loaded.addresses["convert_many"], *sizes, loaded)
@@ -172,13 +202,14 @@ def native_machine() -> Machine:
     return Machine(NATIVE.byte_order, engine.native_target().vector_bytes)
 
 
-def have_done(job: Callable[[], object], tier: Tier) -> bool:
+def have_done(job: Callable[[], object], tier: Tier, payers: Payers | None = None) -> bool:
     """Has code compiled: now, or in the background; False if the queue is full, which may end.
 
-    What the compiler refuses now is a CompileError; in the background all stays as it is.
+    What the compiler refuses now is a CompileError; in the background all stays as it is, and `payers` are
+    charged for it.
     """
     if tier == "auto":
-        return background.submit(partial(unless_refused, job))
+        return background.submit(partial(unless_refused, job), payers)
     if tier == "compiled":
         job()
     return True

@@ -13,6 +13,7 @@ import functools
 import platform
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -107,21 +108,20 @@ def _items(it: list[Any]) -> list[int]:
 def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
     """The offset of each attribute in an instance; None unless each has a slot of its own.
 
-    An instance is made without `__init__`, a mark is put into each slot, and the mark is looked for.
+    An instance is made without `__init__`, a mark is put into each slot, and the marks are looked for.
     """
     if not _has_plain_slots(cls, names):
         return None
     instance = object.__new__(cls)
     words = (ctypes.c_uint64 * (cls.__basicsize__ // POINTER)).from_address(id(instance))
-    offsets: dict[str, int] = {}
-    for name in names:
-        mark = object()
+    marks = {name: object() for name in names}
+    for name, mark in marks.items():
         object.__setattr__(instance, name, mark)
-        held = words[2:]  # behind the object's head
-        if held.count(id(mark)) != 1:
-            return None
-        offsets[name] = POINTER * (2 + held.index(id(mark)))
-    return offsets if len(set(offsets.values())) == len(names) else None
+    held = words[2:]  # behind the object's head
+    counts, places = Counter(held), {word: POINTER * (2 + i) for i, word in enumerate(held)}
+    if any(counts[id(mark)] != 1 for mark in marks.values()):
+        return None
+    return {name: places[id(mark)] for name, mark in marks.items()}
 
 
 def _has_plain_slots(cls: type[Any], names: Sequence[str]) -> bool:

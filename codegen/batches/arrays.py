@@ -20,10 +20,11 @@ from echo_core.codegen.conversion import (
     unless_refused,
 )
 from echo_core.codegen.emit.emitter import emit_streamed
+from echo_core.codegen.machine.budgets import Payers
 from echo_core.codegen.machine.store import load_code
 from echo_core.codegen.plain.records import as_array
 from echo_core.errors import EncodeError, EncodeTypeError, FormatError, WireError
-from echo_core.formats.compare import Report, compare
+from echo_core.formats.comparing.compare import Report, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 
@@ -65,7 +66,13 @@ def array_decoder(
 
 
 def records_decoder(
-    cls: type[Any], sender: Format | None, *, lossy: bool, tier: Tier, report: Report | None = None
+    cls: type[Any],
+    sender: Format | None,
+    *,
+    lossy: bool,
+    tier: Tier,
+    report: Report | None = None,
+    payers: Payers | None = None,
 ) -> ArrayDecoder:
     """The decoder of `array_decoder`. `report`: the comparison of the two, where it is known already."""
     receiver = format_of(cls)
@@ -76,18 +83,20 @@ def records_decoder(
     if report.is_same:
         return lambda data: _view(data, dtype, sender)
     conversion = Conversion(sender, receiver, lossy=lossy, report=report)
-    conversion.begin(tier)
-    return _Converted(conversion, dtype, tier)
+    conversion.begin(tier, payers)
+    return _Converted(conversion, dtype, tier, payers)
 
 
 class _Converted:
     """Records of another layout to new arrays; large ones in memory that an earlier one has left."""
 
-    def __init__(self, conversion: Conversion, dtype: np.dtype[Any], tier: Tier) -> None:
+    def __init__(
+        self, conversion: Conversion, dtype: np.dtype[Any], tier: Tier, payers: Payers | None
+    ) -> None:
         self._sizes = conversion.sender.size_bytes, dtype.itemsize
         self.convert = conversion.call
         self._dtype = dtype
-        self._stream = Stream(conversion, tier)
+        self._stream = Stream(conversion, tier, payers)
         self._spare = Spare()
 
     def __call__(self, data: Buffer) -> Array_:
@@ -107,8 +116,9 @@ class _Converted:
 class Stream:
     """Converts batches larger than the caches past them, by code that the first such batch asks for."""
 
-    def __init__(self, conversion: Conversion, tier: Tier) -> None:
+    def __init__(self, conversion: Conversion, tier: Tier, payers: Payers | None = None) -> None:
         self._conversion = conversion
+        self._payers = payers
         self._tier: Tier = tier
         self._is_waiting = True
         self._code: Callable[..., None] | None = None
@@ -116,7 +126,8 @@ class Stream:
     def into(self, data: Buffer, target: np.ndarray[Any, Any]) -> bool:
         """Whether it has been done; a target of the right size must begin at a cache line."""
         if self._is_waiting:
-            self._is_waiting = not have_done(partial(unless_refused, self._compile), self._tier)
+            job = partial(unless_refused, self._compile)
+            self._is_waiting = not have_done(job, self._tier, self._payers)
         source = np.frombuffer(data, _BYTE)
         count, rest = divmod(source.size, self._conversion.sender.size_bytes)
         code = self._code

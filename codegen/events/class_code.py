@@ -16,6 +16,9 @@ from echo_core.errors import CompileError
 from echo_core.formats.declare import format_of
 from echo_core.formats.types import Field, Record, has_parts
 
+# Of a class with more fields no code is compiled: it would take a second, and 100 MB meanwhile.
+MAX_CODE_FIELDS = 512
+
 # The attribute in which a class keeps its code: a dictionary would keep the class, as its code refers to it.
 _CODE = "__echo_code__"
 
@@ -51,7 +54,9 @@ def _make_code(cls: type[Any]) -> events.Code:
     found = shape_of(format_of(cls).record)
     if found is None:
         msg = f"Expected a class that code can be compiled for, got `{cls.__qualname__}`"
-        reason = "its instances need slots of their own and records of one size"
+        reason = (
+            f"its instances need slots of their own and records of one size, {MAX_CODE_FIELDS} fields at most"
+        )
         raise CompileError(msg, hint=cpython.problem() or reason)
     shape, context = found
     text = emit(shape)
@@ -93,10 +98,11 @@ class Context:
 def shape_of(record: Record) -> tuple[Shape, Context] | None:
     """The shape of a record's declared class; None where code cannot know its instances.
 
-    That is so for records with variable parts, and for classes without slots of their own.
+    That is so for records with variable parts, for very many fields, and for classes without slots of their
+    own.
     """
     context = Context()
-    if cpython.problem() or record.python is None or has_parts(record):
+    if cpython.problem() or record.python is None or has_parts(record) or record.leaves > MAX_CODE_FIELDS:
         return None
     shape = _shape(record, context)
     return (shape, context) if shape else None

@@ -17,6 +17,8 @@ from echo_core.codegen.conversion import Conversion, Tier, check_tier, have_done
 from echo_core.codegen.events import record_types
 from echo_core.codegen.events.class_code import code_of, shape_of, use_inner_codes
 from echo_core.codegen.events.value_trees import tree_of
+from echo_core.codegen.machine.budgets import Payers
+from echo_core.codegen.plain.counting import may_exceed, objects_of
 from echo_core.codegen.plain.generic import Data, GenericCodec
 from echo_core.errors import CompileError, IncompatibleError
 
@@ -38,7 +40,9 @@ class Ways(enum.Flag):
     BOTH = ENCODE | DECODE
 
 
-def functions_of(generic: GenericCodec[Any], tier: Tier, ways: Ways) -> Functions:
+def functions_of(
+    generic: GenericCodec[Any], tier: Tier, ways: Ways, payers: Payers | None = None
+) -> Functions:
     """Built-in functions in front of a generic codec's own, in the directions that can have any.
 
     The tier "compiled" waits for them; CompileError says why there are none at all.
@@ -48,7 +52,7 @@ def functions_of(generic: GenericCodec[Any], tier: Tier, ways: Ways) -> Function
     if tier == "interpreted":
         return functions
     make = _NativeEvents if record_types.is_native(generic.cls) else _PlainEvents
-    made = make(generic, tier)
+    made = make(generic, tier, payers)
     refusals: list[CompileError] = []
     for way, build in ((Ways.ENCODE, made.encoding), (Ways.DECODE, made.decoding)):
         if way in ways:
@@ -81,7 +85,14 @@ def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) ->
     if tree is None:
         raise _no_code(generic, "it has lists of several dimensions, or members of equal numbers")
     convert = None if conversion is None else conversion.call
-    return events.Walker(tree, convert, generic.encode, generic.decode)
+    return events.Walker(tree, convert, generic.encode, generic.decode, _allowance(generic, tree))
+
+
+def _allowance(generic: GenericCodec[Any], tree: events.Value) -> events.Allowance | None:
+    record, most = generic.receiver.record, generic.most
+    if most is None or not may_exceed(record, most):
+        return None
+    return events.Allowance(tree, most.count, partial(most.refuse, record.name))
 
 
 def _demand_own_layout(generic: GenericCodec[Any]) -> None:
@@ -95,17 +106,18 @@ class _PlainEvents:
 
     generic: GenericCodec[Any]
     tier: Tier
+    payers: Payers | None  # for what is compiled
 
     def encoding(self) -> dict[str, Any]:
         generic = self.generic
         _demand_own_layout(generic)
         walker = _walker(generic)
         if not generic.format.is_fixed:
-            have_done(partial(use_inner_codes, walker.value), self.tier)
+            have_done(partial(use_inner_codes, walker.value), self.tier, self.payers)
             return {"encode": walker.encode}
         codec = events.ClassCodec(walker.encode, generic.format.size_bytes, generic.format.size_bytes)
         if shape_of(generic.receiver.record) is not None:
-            have_done(partial(_install_encode, codec, generic.cls), self.tier)
+            have_done(partial(_install_encode, codec, generic.cls), self.tier, self.payers)
         return {"encode": codec.encode, "encode_many": codec.encode_many}
 
     def decoding(self) -> dict[str, Any]:
@@ -114,15 +126,16 @@ class _PlainEvents:
         walker = _walker(generic, conversion)
         is_fixed = generic.receiver.is_fixed and generic.sender.is_fixed
         found = shape_of(generic.receiver.record)
-        has_code = is_fixed and found is not None and not found[1].has_after
+        is_few = generic.most is None or objects_of(generic.receiver.record) <= generic.most.count
+        has_code = is_fixed and is_few and found is not None and not found[1].has_after
         if conversion is not None and not has_code:
             conversion.begin(self.tier)
         if not is_fixed:
-            have_done(partial(use_inner_codes, walker.value), self.tier)
+            have_done(partial(use_inner_codes, walker.value), self.tier, self.payers)
             return {"decode": walker.decode}
         codec = events.ClassCodec(walker.decode, generic.receiver.size_bytes, generic.sender.size_bytes)
         if has_code:
-            have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier)
+            have_done(partial(_install_decode, codec, generic.cls, conversion), self.tier, self.payers)
         return {"decode": codec.decode, "decode_many": codec.decode_many}
 
 
@@ -132,6 +145,7 @@ class _NativeEvents:
 
     generic: GenericCodec[Any]
     tier: Tier
+    payers: Payers | None  # for what is compiled
 
     def encoding(self) -> dict[str, Any]:
         generic = self.generic
@@ -146,11 +160,13 @@ class _NativeEvents:
         generic = self.generic
         if not (generic.receiver.is_fixed and generic.sender.is_fixed):
             return {"decode": self._holding()}
+        if may_exceed(generic.receiver.record, generic.most):
+            return {}
         decoder = record_types.decoder_of(generic.cls, generic.decode, generic.decode_many)
         if generic.report.is_same:
             decoder.install_copy()
         else:
-            have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier)
+            have_done(partial(_install_conversion, decoder, _conversion(generic)), self.tier, self.payers)
         return {"decode": decoder.decode, "decode_many": decoder.decode_many}
 
     def _holding(self) -> Callable[[Data], Any]:
@@ -158,8 +174,25 @@ class _NativeEvents:
         conversion = _conversion(self.generic, keeps=self.generic.report.is_same)
         conversion.begin(self.tier)
         decoder = record_types.own_decoder(self.generic.cls)
-        decoder.install_converted(conversion.call)
+        if may_exceed(self.generic.receiver.record, self.generic.most):
+            decoder.install_converted(*self._counted(conversion))
+        else:
+            decoder.install_converted(conversion.call)
         return decoder.decode
+
+    def _counted(self, conversion: Conversion) -> tuple[Callable[[Data], Any], events.Allowance | None]:
+        """Counts what all fields would become when they are read."""
+        generic = self.generic
+        tree = tree_of(generic.receiver.record)
+        if tree is not None:
+            return conversion.call, _allowance(generic, tree)
+
+        def convert(data: Data) -> bytes:
+            record: bytes = conversion.call(data)
+            generic.demand_few(record, generic.receiver.layout)
+            return record
+
+        return convert, None
 
 
 def _install_conversion(decoder: events.Decoder, conversion: Conversion) -> None:

@@ -7,6 +7,9 @@ thirds of its speed beside compilations of 200 and 1000 fields, with gaps of 4 t
 scheduler (4 ms without compilations). A thread may not run at all for 2 ms. This was not measured on idle
 cores.
 
+Work for a peer has payers (budgets.py): it waits while their budgets are overdrawn, others' jobs overtake it,
+and it is dropped when they have gone.
+
 A full queue refuses a job: its conversion stays interpreted, and the caller may submit it again later. Exit
 does not wait for jobs, only for a call into LLVM in progress (see engine.py). After a fork the child has a
 copy of the queue and a thread of its own. The fork waits for the running job for at most FORK_WAIT_S; a job
@@ -16,13 +19,17 @@ that takes longer is missing in the child.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from echo_core._c import locks
+from echo_core.codegen.machine.budgets import Payers
 
 # The engine must register its os.fork hooks first: hooks run in reverse order, so ours takes its lock first,
 # which is the order in which a job takes both locks.
@@ -30,8 +37,15 @@ from echo_core.codegen.machine.engine import FORK_WAIT_S
 
 MAX_WAITING_JOBS = 4096
 THREAD_NAME = "echo-compiler"
+LONGEST_WAIT_S = 0.5  # jobs of payers that have gone are dropped after that
 
 Job = Callable[[], None]
+
+
+class _Waiting(NamedTuple):
+    job: Job
+    payers: Payers | None  # None: nobody pays for it
+
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +58,7 @@ class BackgroundStatistics:
     done: int
     failed: int  # raised an exception, which was logged
     refused: int  # because the queue was full, or no thread could be started
+    dropped: int  # because nobody wanted them any more
 
 
 class Background:
@@ -51,8 +66,8 @@ class Background:
 
     def __init__(self, *, max_waiting: int = MAX_WAITING_JOBS) -> None:
         self._max_waiting = max_waiting
-        self._waiting: deque[Job] = deque()
-        self._done = self._failed = self._refused = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._done = self._failed = self._refused = self._dropped = 0
         self._forking = threading.local()  # is_between_jobs: whether the forking thread has _turn
         self._make_locks()
 
@@ -63,11 +78,11 @@ class Background:
         self._turn = threading.RLock()  # held while a job runs; taken before _changed, never after it
         self._changed = threading.Condition()  # guards all the other fields
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, job: Job, payers: Payers | None = None) -> bool:
         """Queue a job; False if the queue is full. Never blocks."""
         with locks.Held(self._changed):
             if len(self._waiting) < self._max_waiting and self._has_thread():
-                self._waiting.append(job)
+                self._waiting.append(_Waiting(job, payers))
                 self._changed.notify_all()
                 return True
             self._refused += 1
@@ -81,7 +96,9 @@ class Background:
     def statistics(self) -> BackgroundStatistics:
         """Counters since the start; a forked child continues its parent's."""
         with locks.Held(self._changed):
-            return BackgroundStatistics(len(self._waiting), self._done, self._failed, self._refused)
+            return BackgroundStatistics(
+                len(self._waiting), self._done, self._failed, self._refused, self._dropped
+            )
 
     def _has_thread(self) -> bool:
         if self._thread is not None:
@@ -99,14 +116,46 @@ class Background:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting and not self._forks)
             with self._turn:
-                self._do_next()
+                wait_s = self._do_next()
+            if wait_s > 0.0:
+                with self._changed:
+                    self._changed.wait(min(wait_s, LONGEST_WAIT_S))
 
-    def _do_next(self) -> None:
+    def _do_next(self) -> float:
+        """Does the first job that may begin; for how long all have to wait."""
         with self._changed:
-            job = self._waiting.popleft()
-            self._running = True
-        succeeded = _succeeds(job)
-        del job  # an idle thread must not keep its references alive
+            wait_s, waiting = self._take()
+            self._running = waiting is not None
+        if waiting is None:
+            return wait_s
+        began_s = time.thread_time()
+        succeeded = _succeeds(waiting.job)
+        if waiting.payers is not None:
+            waiting.payers.charge(time.thread_time() - began_s)
+        del waiting  # an idle thread must not keep its references alive
+        self._finish(succeeded=succeeded)
+        return 0.0
+
+    def _take(self) -> tuple[float, _Waiting | None]:
+        """The first job that may begin; if there is none, for how long all have to wait."""
+        passed: list[_Waiting] = []
+        wait_s, taken = math.inf, None
+        while self._waiting and taken is None:
+            first = self._waiting.popleft()
+            if first.payers is not None and first.payers.are_gone():
+                first.payers.was_dropped = True
+                self._dropped += 1
+            elif first.payers is None or first.payers.wait_s() == 0.0:
+                taken = first
+            else:
+                passed.append(first)
+                wait_s = min(wait_s, first.payers.wait_s())
+        self._waiting.extendleft(reversed(passed))
+        if not self._waiting and taken is None:
+            self._changed.notify_all()  # all have been dropped
+        return (0.0 if wait_s == math.inf else wait_s), taken
+
+    def _finish(self, *, succeeded: bool) -> None:
         with self._changed:
             self._running = False
             self._done += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from echo_core.formats.compare import counted_by, match
+from echo_core.formats.comparing.matching import counted_by, match
 from echo_core.formats.types import Field, Nullable, Record, Sequence, StaticArray, Type
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Generic, TypeVar, cast
 
+from echo_core.codegen.plain.counting import MostObjects
 from echo_core.codegen.plain.defaults import without_local_defaults
 from echo_core.codegen.plain.objects import plain_of, value_of
 from echo_core.codegen.plain.records import Plain, read, write
@@ -15,7 +16,7 @@ from echo_core.codegen.plans.plan import Plan
 from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.errors import FormatError, WireError, unexpected
-from echo_core.formats.compare import Report, compare
+from echo_core.formats.comparing.compare import Report, compare
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
@@ -29,14 +30,24 @@ class GenericCodec(Generic[T]):
     """Encodes events of a class to `format`, and decodes a sender's records to events."""
 
     def __init__(
-        self, cls: type[T], format_: Format, sender: Format, *, lossy: bool, report: Report | None = None
+        self,
+        cls: type[T],
+        format_: Format,
+        sender: Format,
+        *,
+        lossy: bool,
+        report: Report | None = None,
+        most: MostObjects | None = None,
     ) -> None:
-        """`report`: the comparison of the sender with the class, where it is known already."""
+        """`report`: the comparison of the sender with the class, where it is known already. `most`: objects
+        that an event may become.
+        """
         self.cls = cls
         self.format = format_
         self.sender = sender
         self.receiver = format_of(cls)
         self.lossy = lossy
+        self.most = most
         self.report: Report = report or compare(sender, self.receiver, lossy=lossy)
         self.report.raise_if_refused()
 
@@ -55,14 +66,22 @@ class GenericCodec(Generic[T]):
         receiver = self.receiver.record
         return cast("T", value_of(receiver, self._plain(_bytes_of(data)), receiver.name))
 
-    def _plain(self, data: memoryview) -> dict[str, Plain]:
+    def _plain(self, record: bytes) -> dict[str, Plain]:
         """The receiver's plain value, without the fields that only its class can fill."""
         if self.report.is_same:
-            return read(data, self.sender.layout)
+            return self._read(record, self.sender.layout)
         check, convert, layout = self._conversion
-        record = bytes(data)
         interpreter.verify(check, record)
-        return read(interpreter.convert(convert, record), layout)
+        return self._read(interpreter.convert(convert, record), layout)
+
+    def _read(self, record: bytes, layout: Layout) -> dict[str, Plain]:
+        self.demand_few(record, layout)
+        return read(record, layout)
+
+    def demand_few(self, record: bytes, layout: Layout) -> None:
+        """LimitError for a record that would become too many objects."""
+        if self.most is not None:
+            self.most.demand(record, layout)
 
     @cached_property
     def _conversion(self) -> tuple[Plan, Plan, Layout]:
@@ -82,10 +101,12 @@ class GenericCodec(Generic[T]):
         return [self.decode(view[i : i + size]) for i in range(0, len(view), size)]
 
 
-def _bytes_of(data: Data) -> memoryview:
-    """The bytes of any contiguous buffer."""
+def _bytes_of(data: Data) -> bytes:
+    """The bytes of any contiguous buffer; those that cannot change are not copied."""
+    if type(data) is bytes:
+        return data
     try:
-        return memoryview(data).cast("B")
+        return bytes(memoryview(data).cast("B"))
     except TypeError:
         raise unexpected(FormatError, "a contiguous buffer", f"`{type(data).__qualname__}`") from None
 

@@ -1,4 +1,4 @@
-"""From two layouts to a plan, following the verdicts of `formats/compare.py`.
+"""From two layouts to a plan, following the verdicts of `formats/comparing/compare.py`.
 
 The pair has been accepted before it is planned. Nested records are flattened into the record around them;
 what stands side by side on both ends is moved as one.
@@ -34,9 +34,9 @@ from echo_core.codegen.plans.plan import (
     steps,
 )
 from echo_core.formats import types
-from echo_core.formats.compare import counted_by, match
+from echo_core.formats.comparing.leaf_conversions import Loss, judge, keeps_numbers, new_numbers
+from echo_core.formats.comparing.matching import counted_by, match
 from echo_core.formats.layout import Layout
-from echo_core.formats.leaf_conversions import Loss, judge, keeps_numbers, new_numbers
 from echo_core.formats.leaves import Leaf, pack, unpack_default
 from echo_core.formats.types import (
     Blob,

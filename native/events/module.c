@@ -4,6 +4,7 @@
  *   Walker     encodes and decodes the events of a class by such a tree (objects/walker.c): values to bytes in
  *              writing.c, only how many in measuring.c, bytes to values in reading.c, bytes that others have
  *              written in normalising.c
+ *   Allowance  how many objects one event may become (objects/allowance.c), which counting.c counts
  *   Part       reads one field of a record that is kept as bytes (objects/parts.c)
  *   Code       what was compiled for one class (objects/code.c), much faster; for its events by themselves, and
  *              as elements of others
@@ -23,8 +24,8 @@
  * Numbers and text in bytes are leaves.h and chars.c. Whatever is unusual goes to a slow Python callable, whose result
  * or exception counts: shell.h. Expected workload: records of about 100 bytes, millions of calls per second.
  *
- * Python's stable ABI of 3.11 only. The GIL guards all state, and only programs.c releases it: elsewhere the work per
- * call is less than the hand-over would be, and what is read and written are objects that Python code may see.
+ * Python's stable ABI of 3.11 only. The GIL guards all state. programs.c releases it while records are converted, and
+ * turns.h for moments of what takes long: making or reading many objects, copying many bytes.
  */
 #include "events/module.h"
 #include "events/leaves.h"
@@ -32,17 +33,12 @@
 #include "events/programs.h"
 
 static PyType_Spec *const specs[TYPE_COUNT] = {
-    [VALUE] = &echo_object_value_spec,
-    [CODE] = &echo_object_code_spec,
-    [WALKER] = &echo_object_walker_spec,
-    [PART] = &echo_object_part_spec,
-    [CLASS_CODEC] = &echo_object_class_codec_spec,
-    [SHAPE] = &echo_record_shape_spec,
-    [FIELD] = &echo_record_field_spec,
-    [WINDOW] = &echo_record_window_spec,
-    [ENCODER] = &echo_record_encoder_spec,
-    [DECODER] = &echo_record_decoder_spec,
-    [ROUTINE] = &echo_routine_spec,
+    [VALUE] = &echo_object_value_spec,         [CODE] = &echo_object_code_spec,
+    [ALLOWANCE] = &echo_object_allowance_spec, [WALKER] = &echo_object_walker_spec,
+    [PART] = &echo_object_part_spec,           [CLASS_CODEC] = &echo_object_class_codec_spec,
+    [SHAPE] = &echo_record_shape_spec,         [FIELD] = &echo_record_field_spec,
+    [WINDOW] = &echo_record_window_spec,       [ENCODER] = &echo_record_encoder_spec,
+    [DECODER] = &echo_record_decoder_spec,     [ROUTINE] = &echo_routine_spec,
 };
 
 /* {letter: (kind, size)} of the leaves; see leaves.h */

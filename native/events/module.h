@@ -4,7 +4,21 @@
 #include "types.h"
 
 /* Those that others ask for by number come first. */
-enum type { VALUE, CODE, SHAPE, FIELD, WINDOW, WALKER, PART, CLASS_CODEC, ENCODER, DECODER, ROUTINE, TYPE_COUNT };
+enum type {
+    VALUE,
+    CODE,
+    SHAPE,
+    FIELD,
+    WINDOW,
+    ALLOWANCE,
+    WALKER,
+    PART,
+    CLASS_CODEC,
+    ENCODER,
+    DECODER,
+    ROUTINE,
+    TYPE_COUNT
+};
 
 /* Per module; borrowed by everything else, and freed with the module. */
 struct module_state {
@@ -21,6 +35,7 @@ static inline PyTypeObject *sibling(PyTypeObject *type, enum type which)
  * it so. */
 extern PyType_Spec echo_object_value_spec;
 extern PyType_Spec echo_object_code_spec;
+extern PyType_Spec echo_object_allowance_spec;
 extern PyType_Spec echo_object_walker_spec;
 extern PyType_Spec echo_object_part_spec;
 extern PyType_Spec echo_object_class_codec_spec;

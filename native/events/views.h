@@ -2,6 +2,7 @@
 #pragma once
 
 #include "events/outcome.h"
+#include "events/turns.h"
 
 #include <stdint.h>
 
@@ -58,7 +59,7 @@ static inline enum outcome take_bytes(PyObject *object, PyObject **out)
     outcome = open_buffer(&view, object, PyBUF_SIMPLE);
     if (outcome != GOOD)
         return outcome;
-    *out = PyBytes_FromStringAndSize((char *)view.bytes, view.size);
+    *out = bytes_in_turn(view.bytes, view.size);
     close_view(&view);
     return *out != NULL ? GOOD : RAISED;
 }

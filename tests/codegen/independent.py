@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 TEXT, BLOB, ENUMERATION, RECORD, SEQUENCE, OPTIONAL = 32, 33, 34, 35, 49, 50
 COUNTED = 0x8000_0000
-TABLES = ("<BBHI", "<BBBBIIHBB", "<BB", "<I", "<BBH", "<qB", "<B")
+TABLES = ("<BBHIBB", "<BBBBIIHBB", "<BB", "<I", "<BBH", "<qB", "<B")
 SIGNED, UNSIGNED = {1: "b", 2: "h", 4: "i", 8: "q"}, {1: "B", 2: "H", 4: "I", 8: "Q"}
 FLOATS, PAIRS = {2: "e", 4: "f", 8: "d"}, {8: "ff", 16: "dd"}
 _FORMS = ({1: "?"}, SIGNED, UNSIGNED, FLOATS, PAIRS, SIGNED, SIGNED)
@@ -84,8 +84,10 @@ class Description:
             name = self._text(n).decode()
             members = tuple((self._text(m).decode(), n) for n, m in take(self._members, count))
             self._types[ENUMERATION, i] = Type(ENUMERATION, size, size, name, (), members)
-        for i, (n, alignment, count, size) in enumerate(records):
+        for i, (n, alignment, count, size, is_named, former) in enumerate(records):
             name = self._text(n).decode()
+            require("names", is_named == 1 or (is_named == 0 and not former))
+            self.aliases = self._former(former)  # of the last record in the end
             fields = tuple(self._field(*entry) for entry in take(self._fields, count))
             self._types[RECORD, i] = Type(RECORD, size, alignment, name, fields)
         self.record = self._types[RECORD, len(records) - 1]
@@ -93,7 +95,7 @@ class Description:
     def _field(self, n: int, code: int, wrappers: int, default: int, *numbers: int) -> Field:
         argument, offset, default_size, unit_size, aliases = numbers
         name, data, unit = (self._text(size) for size in (n, default_size, unit_size))
-        former = tuple(self._text(size).decode() for (size,) in take(self._aliases, aliases))
+        former = self._former(aliases)
         chain = [
             (wrapper, tuple(n for (n,) in take(self._dimensions, count)))
             for wrapper, count in take(self._wrappers, wrappers)
@@ -102,6 +104,9 @@ class Description:
         for wrapper, dimensions in reversed(chain):
             type_ = self._wrapped(type_, wrapper, dimensions)
         return Field(name.decode(), offset, type_, (default, data), unit.decode(), former)
+
+    def _former(self, count: int) -> tuple[str, ...]:
+        return tuple(self._text(size).decode() for (size,) in take(self._aliases, count))
 
     def _leaf(self, code: int, size: int) -> Type:
         if code in (TEXT, BLOB):

@@ -19,7 +19,7 @@ from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
-from echo_core.formats.compare import compare
+from echo_core.formats.comparing.compare import compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.leaves import is_numeric

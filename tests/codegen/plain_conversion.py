@@ -1,7 +1,7 @@
 """An oracle for conversions that knows no plans: plain values of a sender's record as those of a receiver's.
 
-It follows `formats/compare.py`, which has accepted the pair before a value is converted. So only values can
-fail here: with ConversionError and the field's path, in the words of the interpreter.
+It follows `formats/comparing/compare.py`, which has accepted the pair before a value is converted. So only
+values can fail here: with ConversionError and the field's path, in the words of the interpreter.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from echo_core.codegen.plain.records import Plain, as_array, counted_lengths, flat, nested, shape_of
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import match
-from echo_core.formats.leaf_conversions import keeps_numbers, new_numbers
+from echo_core.formats.comparing.leaf_conversions import keeps_numbers, new_numbers
+from echo_core.formats.comparing.matching import match
 from echo_core.formats.leaves import (
     Leaf,
     integer_range,

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from echo_core.codegen.machine.background import (
     Background,
     BackgroundStatistics,
 )
+from echo_core.codegen.machine.budgets import Budget, Payers
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_S = 300.0  # never waited for in full unless something is broken
@@ -59,7 +61,7 @@ def test_jobs_are_done_in_order_by_one_named_thread() -> None:
     (thread,) = threads
     assert thread.name == THREAD_NAME == "echo-compiler"
     assert thread.daemon
-    assert worker.statistics() == BackgroundStatistics(waiting=0, done=50, failed=0, refused=0)
+    assert worker.statistics() == BackgroundStatistics(waiting=0, done=50, failed=0, refused=0, dropped=0)
 
 
 def test_no_thread_before_the_first_job() -> None:
@@ -84,12 +86,14 @@ def test_full_queue_refuses_until_there_is_room(limit: int) -> None:
     assert gate.entered.wait(LONG_S)
     assert all(worker.submit(lambda: None) for _ in range(limit))
     assert not worker.submit(lambda: None)
-    assert worker.statistics() == BackgroundStatistics(waiting=limit, done=0, failed=0, refused=1)
+    assert worker.statistics() == BackgroundStatistics(waiting=limit, done=0, failed=0, refused=1, dropped=0)
     gate.open.set()
     assert worker.drain(LONG_S)
     assert worker.submit(lambda: None)
     assert worker.drain(LONG_S)
-    assert worker.statistics() == BackgroundStatistics(waiting=0, done=limit + 2, failed=0, refused=1)
+    assert worker.statistics() == BackgroundStatistics(
+        waiting=0, done=limit + 2, failed=0, refused=1, dropped=0
+    )
 
 
 def test_drain_says_when_it_took_too_long() -> None:
@@ -115,7 +119,7 @@ def test_failed_job_is_logged_and_counted(error: BaseException, caplog: pytest.L
         worker.submit(done.set)
         assert worker.drain(LONG_S)
     assert done.is_set()
-    assert worker.statistics() == BackgroundStatistics(waiting=0, done=2, failed=1, refused=0)
+    assert worker.statistics() == BackgroundStatistics(waiting=0, done=2, failed=1, refused=0, dropped=0)
     assert "a bad job" in caplog.text
     assert "Traceback" in caplog.text
 
@@ -347,3 +351,74 @@ assert background.drain(LONG_S) and background.statistics().failed == 0
 check_in_child(check)
 """
     )
+
+
+# ---------------------------------------------------------------------------------------------------
+# Work for others
+
+
+def payers_of(*budgets: Budget | None) -> Payers:
+    payers = Payers()
+    for budget in budgets:
+        payers.add(budget)
+    return payers
+
+
+def overdrawn() -> Budget:
+    """For longer than any test takes."""
+    budget = Budget(1.0, 0.001)
+    budget.charge(1000.0)
+    return budget
+
+
+def test_work_for_who_has_gone_is_dropped() -> None:
+    """It waits behind a job meanwhile; what it refers to is let go, and its payers are told."""
+    worker, gate, done = Background(), Gate(), list[int]()
+    worker.submit(gate)
+    assert gate.entered.wait(LONG_S)
+    budget = Budget(1.0, 0.05)
+    payers = payers_of(budget)
+    for number in range(10):
+        assert worker.submit(functools.partial(done.append, number), payers)
+    budget.end()
+    gate.open.set()
+    assert worker.drain(LONG_S)
+    assert done == []
+    assert payers.was_dropped
+    assert worker.statistics() == BackgroundStatistics(waiting=0, done=1, failed=0, refused=0, dropped=10)
+
+
+def test_work_that_somebody_else_wants_too_is_done() -> None:
+    worker, gone, done = Background(), Budget(1.0, 0.05), threading.Event()
+    gone.end()
+    worker.submit(done.set, payers_of(gone, Budget(1.0, 0.05)))
+    assert worker.drain(LONG_S)
+    assert done.is_set()
+
+
+def test_a_job_whose_budget_is_overdrawn_is_overtaken() -> None:
+    """And dropped when its payer has gone, though nothing else wakes the thread."""
+    worker, order, budget = Background(), list[str](), overdrawn()
+    worker.submit(functools.partial(order.append, "late"), payers_of(budget))
+    worker.submit(functools.partial(order.append, "paid"), payers_of(Budget(1.0, 0.05)))
+    worker.submit(functools.partial(order.append, "free"))
+    assert not worker.drain(0.0)
+    while len(order) < 2:
+        assert not worker.drain(0.001)
+    assert order == ["paid", "free"]
+    budget.end()
+    assert worker.drain(LONG_S)
+    assert worker.statistics().dropped == 1
+
+
+def test_a_job_is_charged_for_the_processor_time_that_it_takes() -> None:
+    worker, budget = Background(), Budget(0.02, 0.001, now=lambda: 0.0)
+
+    def work() -> None:
+        end_s = time.thread_time() + 0.03
+        while time.thread_time() < end_s:
+            pass
+
+    worker.submit(work, payers_of(budget))
+    assert worker.drain(LONG_S)
+    assert 9.0 < budget.wait_s() < 1000.0

@@ -11,7 +11,7 @@ from echo_core.codegen.emit.emitter import DECLARATIONS
 from echo_core.codegen.emit.ir import LIKELY, Function
 from echo_core.codegen.machine.engine import compile_ir, native_target
 from echo_core.codegen.plans.plan import Cast
-from echo_core.formats.leaf_conversions import Loss, judge
+from echo_core.formats.comparing.leaf_conversions import Loss, judge
 from echo_core.formats.types import Scalar
 from tests.codegen.pairs import (
     BOOL,

@@ -21,10 +21,10 @@ from echo_core.codegen.plain.records import read
 from echo_core.codegen.plans import interpreter
 from echo_core.errors import ConversionError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
-from echo_core.formats.compare import compare
+from echo_core.formats.comparing.compare import compare
+from echo_core.formats.comparing.leaf_conversions import Loss, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
-from echo_core.formats.leaf_conversions import Loss, judge
 from echo_core.formats.leaves import integer_range, scalar_dtype
 from echo_core.formats.types import (
     SIZES_BY_KIND,

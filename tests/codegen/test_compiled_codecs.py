@@ -23,7 +23,7 @@ import echo_core as echo
 from echo_core._c.events import ClassCodec
 from echo_core.codegen import cpython
 from echo_core.codegen.codecs import Codec
-from echo_core.codegen.events.class_code import code_of
+from echo_core.codegen.events.class_code import MAX_CODE_FIELDS, code_of, shape_of
 from echo_core.codegen.events.value_trees import tree_of
 from echo_core.codegen.machine import background
 from tests.formats.strategies import examples
@@ -579,3 +579,15 @@ def test_code_is_for_records_of_its_own_class() -> None:
     codec = ClassCodec(len, 1000, 1000)
     with pytest.raises(ValueError, match="this size"):
         codec.install(code_of(Other), True, True, 0, None)
+
+
+@pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
+@pytest.mark.parametrize(("extra", "has_code"), [(-1, True), (0, True), (1, False)])
+def test_classes_of_very_many_fields_are_walked(extra: int, *, has_code: bool) -> None:
+    """To compile one of 1000 fields takes a second."""
+    names = [f"f{i}" for i in range(MAX_CODE_FIELDS + extra)]
+    cls = dataclasses.make_dataclass("Wide", [(name, int) for name in names], slots=True)
+    assert (shape_of(echo.format_of(cls).record) is not None) == has_code
+    event = cls(*range(len(names)))
+    codec: echo.Codec[Any] = echo.codec(cls)
+    assert codec.decode(codec.encode(event)) == event

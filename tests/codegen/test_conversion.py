@@ -6,10 +6,12 @@ import array
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.codegen import conversion
-from echo_core.codegen.conversion import Conversion, Tier, converter
+from echo_core.codegen.conversion import LARGE_BYTES, Conversion, Tier, converter
 from echo_core.codegen.machine import background, engine, store
+from echo_core.codegen.machine.budgets import Budget, Payers
 from echo_core.codegen.machine.cache import Cache, default_cache, set_cache
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import (
@@ -140,6 +143,71 @@ def test_compiler_that_is_busy_keeps_no_call_waiting() -> None:
     assert background.drain(DRAIN_S)
     assert found.call(MESSAGES[FIXED]) == expected(FIXED)
     assert counts(found) == (1, 10)
+
+
+@dataclass
+class Bits:
+    bits: list[bool]
+
+
+FEW_BITS = struct.pack(">QQ", 16, 8) + bytes([0, 1] * 4)
+MANY_BITS = struct.pack(">QQ", 16, 2 * LARGE_BYTES) + bytes([0, 1] * LARGE_BYTES)
+
+
+@pytest.fixture
+def busy_compiler() -> Iterator[None]:
+    """It does nothing else until the test is over."""
+    release = threading.Event()
+
+    def wait() -> None:
+        release.wait(DRAIN_S)
+
+    assert background.submit(wait)
+    yield
+    release.set()
+    assert background.drain(DRAIN_S)
+
+
+def foreign_bits() -> Conversion:
+    return Conversion(echo.format_of(Bits, abi="s390x"), echo.format_of(Bits))
+
+
+@pytest.mark.usefixtures("busy_compiler")
+def test_a_large_record_has_code_compiled_at_once() -> None:
+    """To interpret it would take longer; small ones are interpreted until it is the code's turn."""
+    found = foreign_bits()
+    found.begin("auto")
+    assert len(found.call(FEW_BITS)) == len(FEW_BITS)
+    assert counts(found) == (0, 1)
+    assert found.call(MANY_BITS)[16:] == MANY_BITS[16:]
+    assert counts(found)[0] == 1
+    target = bytearray(len(MANY_BITS))
+    again = foreign_bits()
+    again.begin("auto")
+    assert again.call(MANY_BITS, target) == len(target)
+    assert target[16:] == MANY_BITS[16:]
+
+
+@pytest.mark.usefixtures("busy_compiler")
+def test_a_large_record_of_a_peer_without_budget_is_interpreted() -> None:
+    budget, payers = Budget(0.5, 0.05), Payers()
+    payers.add(budget)
+    budget.charge(100.0)
+    found = foreign_bits()
+    found.begin("auto", payers)
+    assert found.call(MANY_BITS)[16:] == MANY_BITS[16:]
+    assert not found.routine.is_compiled
+    budget.end()
+
+
+def test_a_large_record_that_is_wrong_is_refused_in_the_same_words() -> None:
+    found, interpreted = foreign_bits(), foreign_bits()
+    found.begin("auto")
+    with pytest.raises(WireError) as compiled_first:
+        found.call(MANY_BITS + b"x")
+    with pytest.raises(WireError) as words:
+        interpreted.call(MANY_BITS + b"x")
+    assert str(compiled_first.value) == str(words.value)
 
 
 def test_interpreted_tier_never_compiles() -> None:

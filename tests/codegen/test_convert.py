@@ -22,10 +22,10 @@ from echo_core.codegen.plans.planner import plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.errors import ConversionError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
-from echo_core.formats.compare import Verdict, compare
+from echo_core.formats.comparing.compare import Verdict, compare
+from echo_core.formats.comparing.leaf_conversions import KINDS, RULES, Loss, Rule, judge
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.leaf_conversions import KINDS, RULES, Loss, Rule, judge
 from echo_core.formats.leaves import Leaf, integer_range, pack_default
 from echo_core.formats.types import (
     Blob,
@@ -91,15 +91,16 @@ class _Evolution:
         members: list[Field] = []
         rules: Rules = {}
         for field in record.fields:
-            self._field(field, path, members, rules)
+            self._field(field, path, members, rules, may_drop=field is not record.fields[0])
         for i in range(self.draw(st.integers(0, 2))):
             self._addition(f"added{i}", path, members, rules)
         placed = place(record.name, self.draw(st.permutations(members)), self.abi)
         return Evolved(placed, lambda plain: {name: rule(plain) for name, rule in rules.items()})
 
-    def _field(self, field: Field, path: str, members: list[Field], rules: Rules) -> None:
+    def _field(self, field: Field, path: str, members: list[Field], rules: Rules, *, may_drop: bool) -> None:
+        """One field stays, as records without a common field are no versions of one."""
         step = self.draw(st.sampled_from(("keep", "keep", "drop", "rename", "revert", "optional", "count")))
-        if step == "drop":
+        if step == "drop" and may_drop:
             self.verdicts[f"{path}.{field.name}"] = Verdict.IGNORED
             return
         name, aliases = field.name, tuple[str, ...]()

@@ -64,6 +64,7 @@ def test_independent_decoder_finds_the_layout_in_the_metadata(layout: Layout) ->
     assert description.order == ("<" if layout.byte_order == "little" else ">")
     assert description.pointer_size == layout.pointer_size
     assert_alike(layout.record, description.record)
+    assert layout.record.aliases == description.aliases
     assert independent.token_of(metadata) == Token.of(metadata)
 
 
@@ -157,7 +158,7 @@ class Cell:
     label: str
 
 
-@echo.event
+@echo.event(aliases=("Sample",))
 class Reading:
     """The record of the page's example."""
 
@@ -222,7 +223,7 @@ LIMIT_ROWS = {
     "MAX_NESTING": "nesting",
     "MAX_DIMENSIONS": "dimensions of one wrapper",
     "MAX_NAME_BYTES": "names, aliases, units",
-    "MAX_ALIASES": "aliases of one field",
+    "MAX_ALIASES": "aliases of one record or one field",
     "MAX_ENUM_MEMBERS": "members of an enumeration",
     "MAX_DEFAULT_BYTES": "bytes of one default",
     "MAX_ALIGNMENT": "alignment of a record",

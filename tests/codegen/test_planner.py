@@ -37,7 +37,7 @@ from echo_core.codegen.plans.plan import (
 from echo_core.codegen.plans.planner import merged, plan
 from echo_core.codegen.plans.verification import verification
 from echo_core.formats.abi import Abi
-from echo_core.formats.compare import compare
+from echo_core.formats.comparing.compare import compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import place
 from echo_core.formats.types import (

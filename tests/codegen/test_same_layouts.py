@@ -13,7 +13,7 @@ from echo_core.codegen.conversion import Conversion
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import EchoError, FormatError
 from echo_core.formats.abi import NATIVE
-from echo_core.formats.compare import Verdict, compare
+from echo_core.formats.comparing.compare import Verdict, compare
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import Field, Kind, Nullable, Record, Scalar, Sequence, StaticArray, Type

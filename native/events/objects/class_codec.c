@@ -102,11 +102,13 @@ static int encode_in_place(PyObject *self, PyObject *event, uint8_t *target)
 /* The events of a tuple that nobody else can change. -1 with an exception. */
 static int encode_each(struct class_codec *codec, PyObject *events, uint8_t *target)
 {
+    struct turn turn = {.done = 0};
     Py_ssize_t i, count = PyTuple_Size(events);
 
     for (i = 0; i < count; i++, target += codec->size) {
         if (encode_in_place((PyObject *)codec, PyTuple_GetItem(events, i), target) != 0)
             return -1;
+        turn_count(&turn, 1);
     }
     return 0;
 }
@@ -127,15 +129,29 @@ static int encode_rest(struct class_codec *codec, PyObject *list, Py_ssize_t don
     return status;
 }
 
-/* A list whose items compiled code reads by itself. */
-static int encode_list(struct class_codec *codec, PyObject *list, uint8_t *target)
+/* How many of the items from `done` on compiled code has read by itself: a turn's, or what is left of the list. */
+static Py_ssize_t encode_some(const struct class_codec *codec, PyObject *list, Py_ssize_t done, uint8_t *target)
 {
-    Py_ssize_t done, count = PyList_Size(list);
+    Py_ssize_t left = PyList_Size(list) - done;
     PyObject *const *items;
 
     /* PyListObject: head, size, items; held to a real list before code is installed */
     memcpy(&items, (const char *)list + sizeof(PyObject) + sizeof(Py_ssize_t), sizeof items);
-    done = (Py_ssize_t)codec->encode_many(items, count, target, codec->context);
+    return (Py_ssize_t)codec->encode_many(items + done, left < TURN_OBJECTS ? left : TURN_OBJECTS,
+                                          target + done * codec->size, codec->context);
+}
+
+/* A list that stays as long as it is: between turns others may have changed it. */
+static int encode_list(struct class_codec *codec, PyObject *list, uint8_t *target)
+{
+    struct turn turn = {.done = 0};
+    Py_ssize_t some = TURN_OBJECTS, done = 0, count = PyList_Size(list);
+
+    while (some == TURN_OBJECTS && PyList_Size(list) == count) {
+        some = encode_some(codec, list, done, target);
+        done += some;
+        turn_count(&turn, some);
+    }
     codec->shell.compiled += (unsigned long long)done;
     if (done == count)
         return 0;
@@ -236,6 +252,7 @@ static PyObject *refuse_records(struct shell *shell, PyObject *data)
 static PyObject *decode_each(PyObject *self, const uint8_t *source, Py_ssize_t count)
 {
     PyObject *event, *events = PyList_New(count);
+    struct turn turn = {.done = 0};
     Py_ssize_t i, size = ((struct class_codec *)self)->source_size;
 
     for (i = 0; events != NULL && i < count; i++, source += size) {
@@ -244,6 +261,7 @@ static PyObject *decode_each(PyObject *self, const uint8_t *source, Py_ssize_t c
             PyList_SetItem(events, i, event);
         else
             Py_CLEAR(events);
+        turn_count(&turn, 1);
     }
     return events;
 }

@@ -359,5 +359,8 @@ int echo_value_fill(struct value *value, PyObject *args)
     if (value->size < 1 || value->size > MAX_OFFSET || value->alignment < 1 || value->alignment > 64 ||
         (value->alignment & (value->alignment - 1)) != 0)
         return refuse("a size and an alignment", args);
-    return set_details(value, details);
+    if (set_details(value, details) != 0)
+        return -1;
+    echo_value_estimate(value);
+    return 0;
 }

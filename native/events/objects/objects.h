@@ -1,7 +1,8 @@
 /* What the C files of Values and of what walks them know of each other. events/module.c says what the module is.
  *
- * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
- * code, which may use, change and drop any object that the caller does not hold a reference to.
+ * Callers of everything below hold the GIL. "May run any code" means Python code, which may use, change and drop any
+ * object that the caller does not hold a reference to; what takes long gives other threads their turn (turns.h), so
+ * reading and writing may run any code where there are many objects or bytes.
  */
 #pragma once
 
@@ -48,6 +49,8 @@ struct value {
     char runs_python;             /* 1: reading or writing it may run any code */
     char has_after;               /* 1: there is a record in it that has `after` */
     int depth;                    /* Values inside one another, at most MAX_DEPTH */
+    int64_t objects;              /* that it is made of, elements of sequences apart; at most MAX_OBJECTS */
+    int64_t density;              /* at most so many more for each byte of its variable parts; 0: there are none */
     Py_ssize_t size;              /* bytes in place */
     Py_ssize_t alignment;         /* of these */
     PyObject *read, *write;       /* borrowed; PYTHON */
@@ -80,6 +83,9 @@ struct value {
 
 /* The product of the lengths of an array, those of 0 apart: as in codegen/plain/records.py. */
 #define MAX_EXTENT (INT64_C(1) << 40)
+
+/* Counts of objects go no further. */
+#define MAX_OBJECTS (INT64_C(1) << 40)
 
 /* What compiled code is called as. 0: written. -1: an exception is set, or somebody else has to do it. */
 typedef int32_t encode_function(PyObject *event, uint8_t *target, PyObject *const *context);
@@ -119,6 +125,40 @@ static inline int extend(int64_t *extent, int64_t length)
     return 1;
 }
 
+/* The lengths of an array or a sequence whose slot is at `slot`; the number of its elements, or -1. lengths: those
+ * that the record holds that it is a field of. */
+static inline int64_t lengths_of(const struct value *value, const uint8_t *slot, const int64_t *lengths, int64_t *shape)
+{
+    int64_t count = 1, extent = 1;
+    Py_ssize_t i;
+
+    for (i = 0; i < value->count; i++) {
+        const struct dimension *dimension = &value->dimensions[i];
+
+        if (dimension->length == OWN)
+            shape[i] = load_int64_t(slot += 8);
+        else
+            shape[i] = dimension->length == TIED ? lengths[dimension->tie] : dimension->length;
+        if (shape[i] < 0 || !extend(&extent, shape[i]))
+            return -1;
+        count *= shape[i];
+    }
+    return count;
+}
+
+/* 0 where a count is beyond what any sequence could have. */
+static inline int load_ties(const struct value *record, const uint8_t *bytes, int64_t *lengths)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < record->tie_count; i++) {
+        lengths[i] = load_integer(record->ties[i].form, bytes + record->ties[i].at);
+        if (lengths[i] < 0)
+            return 0;
+    }
+    return 1;
+}
+
 /* Whether the array is one of records, without any, and of several dimensions. The fallback takes it for
  * lists, which then say nothing of the dimensions inside them. */
 static inline int is_bare(const struct value *array, int64_t count)
@@ -142,6 +182,15 @@ static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
 
 /* Makes a zeroed Value what the arguments of its class say; -1 with an exception. May run any code. */
 int echo_value_fill(struct value *value, PyObject *args);
+
+/* counting.c */
+
+/* Sets `objects` and `density` of a Value that is complete otherwise. */
+void echo_value_estimate(struct value *value);
+
+/* How many objects the record of `size` bytes would become; or more than `most`, when counting ends. A record that is
+ * not as it should be has fewer, since it is not followed to its end. */
+int64_t echo_value_count(const struct value *value, const uint8_t *record, Py_ssize_t size, int64_t most);
 
 /* writing.c */
 

@@ -5,6 +5,7 @@
  * goes to the fallback, which raises an error that says what is wrong.
  */
 #include "events/objects/objects.h"
+#include "events/turns.h"
 
 /* A record being read. */
 struct in {
@@ -13,6 +14,7 @@ struct in {
     Py_ssize_t end;       /* where the last part ended; ANYWHERE: the first one is still to come */
     PyObject *source;     /* borrowed bytes that an array is to be a view of; NULL: arrays are copies */
     PyObject *after;      /* owned list of methods to call when all has been read; NULL: none */
+    struct turn *turn;    /* borrowed; NULL: whoever calls cannot bear that other code runs */
 };
 #define ANYWHERE (-1)
 
@@ -52,7 +54,7 @@ static PyObject *read_blob(struct in *in, Py_ssize_t at)
     uint64_t size = load_uint64_t(in->bytes + at + 8);
     Py_ssize_t start = open_part(in, at, size, 1);
 
-    return start >= 0 ? PyBytes_FromStringAndSize((const char *)in->bytes + start, (Py_ssize_t)size) : NULL;
+    return start >= 0 ? bytes_in_turn(in->bytes + start, (Py_ssize_t)size) : NULL;
 }
 
 /* --- arrays and sequences --- */
@@ -68,19 +70,30 @@ static PyObject *new_view(const struct in *in, const struct value *value, Py_ssi
     return array;
 }
 
+/* To memory that nobody else knows of. */
+static int copy_values(const struct in *in, const struct value *element, uint8_t *target, Py_ssize_t at,
+                       Py_ssize_t count)
+{
+    int is_long = in->turn != NULL && count * element->size > TURN_BYTES, is_good;
+    PyThreadState *released = is_long ? PyEval_SaveThread() : NULL;
+
+    is_good = echo_values_copy(element, target, in->bytes + at, count, 0);
+    if (released != NULL)
+        PyEval_RestoreThread(released);
+    return is_good;
+}
+
 /* Numbers, or records, as numpy has them: a copy that its owner can write to, or a view. */
 static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape, Py_ssize_t count)
 {
     PyObject *memory, *array;
-    uint8_t *bytes;
 
     if (in->source != NULL)
         return new_view(in, value, at, shape);
     memory = PyByteArray_FromStringAndSize(NULL, count * value->element->size);
     if (memory == NULL)
         return NULL;
-    bytes = (uint8_t *)PyByteArray_AsString(memory);
-    if (!echo_values_copy(value->element, bytes, in->bytes + at, count, 0)) {
+    if (!copy_values(in, value->element, (uint8_t *)PyByteArray_AsString(memory), at, count)) {
         Py_DECREF(memory);
         return NULL;
     }
@@ -124,6 +137,8 @@ static PyObject *read_items(struct in *in, const struct value *value, Py_ssize_t
             PyTuple_SetItem(items, i, item);
         else
             PyList_SetItem(items, i, item);
+        if (in->turn != NULL)
+            turn_count(in->turn, value->element->objects);
     }
     return items;
 }
@@ -136,30 +151,9 @@ static PyObject *read_elements(struct in *in, const struct value *value, Py_ssiz
     return read_array(in, value, at, shape, count);
 }
 
-/* The lengths of an array or a sequence; the number of its elements, or -1. */
-static int64_t measure(const struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths,
-                       int64_t *shape)
-{
-    int64_t count = 1, extent = 1;
-    Py_ssize_t i;
-
-    for (i = 0; i < value->count; i++) {
-        const struct dimension *dimension = &value->dimensions[i];
-
-        if (dimension->length == OWN)
-            shape[i] = load_int64_t(in->bytes + (at += 8));
-        else
-            shape[i] = dimension->length == TIED ? lengths[dimension->tie] : dimension->length;
-        if (shape[i] < 0 || !extend(&extent, shape[i]))
-            return -1;
-        count *= shape[i];
-    }
-    return count;
-}
-
 static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
 {
-    int64_t shape[MAX_DIMENSIONS], count = measure(in, value, at, lengths, shape);
+    int64_t shape[MAX_DIMENSIONS], count = lengths_of(value, in->bytes + at, lengths, shape);
     Py_ssize_t start, size = value->element->size;
 
     if (count < 0 || count > in->size / size)
@@ -170,25 +164,12 @@ static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssiz
 
 static PyObject *read_in_place(struct in *in, const struct value *value, Py_ssize_t at)
 {
-    int64_t shape[MAX_DIMENSIONS], count = measure(in, value, at, NULL, shape);
+    int64_t shape[MAX_DIMENSIONS], count = lengths_of(value, in->bytes + at, NULL, shape);
 
     return count >= 0 ? read_elements(in, value, at, shape, (Py_ssize_t)count) : NULL;
 }
 
 /* --- records --- */
-
-/* 0 where a count is beyond what any sequence could have. */
-static inline int load_ties(const struct value *record, const uint8_t *bytes, int64_t *lengths)
-{
-    Py_ssize_t i;
-
-    for (i = 0; i < record->tie_count; i++) {
-        lengths[i] = load_integer(record->ties[i].form, bytes + record->ties[i].at);
-        if (lengths[i] < 0)
-            return 0;
-    }
-    return 1;
-}
 
 /* Puts a new reference into an instance that nobody else has seen. */
 static int put(const struct member *field, PyObject *object, PyObject *value)
@@ -374,7 +355,8 @@ static enum outcome conclude(struct in *in, PyObject **result, PyObject *after)
 
 enum outcome echo_value_decode(const struct value *value, const uint8_t *record, Py_ssize_t size, PyObject **result)
 {
-    struct in in = {.bytes = record, .size = size, .end = value->size};
+    struct turn turn = {.done = 0};
+    struct in in = {.bytes = record, .size = size, .end = value->size, .turn = &turn};
 
     if (size < value->size)
         return UNUSUAL;
@@ -387,10 +369,12 @@ enum outcome echo_value_decode(const struct value *value, const uint8_t *record,
 enum outcome echo_value_decode_field(const struct value *record, const struct member *field, PyObject *source,
                                      int is_view, PyObject **result)
 {
+    struct turn turn = {.done = 0};
     struct in in = {.bytes = (uint8_t *)PyBytes_AsString(source),
                     .size = PyBytes_Size(source),
                     .end = ANYWHERE,
-                    .source = is_view ? source : NULL};
+                    .source = is_view ? source : NULL,
+                    .turn = &turn};
     int64_t lengths[MAX_TIES];
 
     if (in.size < record->size || !load_ties(record, in.bytes, lengths))

@@ -4,13 +4,15 @@
  * slow Python callable, whose result or exception counts.
  */
 #include "events/module.h"
-#include "events/objects/objects.h"
+#include "events/objects/allowance.h"
+#include "events/turns.h"
 
 /* The Python object. Its tp_clear leaves the tree: a cycle through it leads through a class, which has one. */
 struct walker {
-    struct shell shell;  /* first; the fallbacks are for encoding and decoding */
-    struct value *value; /* owned; of a record */
-    PyObject *convert;   /* owned; makes a sender's bytes ours, and checks them. None: they are */
+    struct shell shell;          /* first; the fallbacks are for encoding and decoding */
+    struct value *value;         /* owned; of a record */
+    PyObject *convert;           /* owned; makes a sender's bytes ours, and checks them. None: they are */
+    struct allowance *allowance; /* owned; NULL: an event may become any number of objects */
 };
 
 /* --- events to records --- */
@@ -48,10 +50,18 @@ static Py_ssize_t walker_measure(PyObject *self, PyObject *event)
 
 /* --- records to events --- */
 
-/* ours: bytes of our own layout. */
+/* A record of our own layout. */
+static inline enum outcome decode_ours(const struct walker *walker, const uint8_t *record, Py_ssize_t size,
+                                       PyObject **event)
+{
+    if (allows(walker->allowance, record, size) != GOOD)
+        return RAISED;
+    return echo_value_decode(walker->value, record, size, event);
+}
+
 static inline enum outcome decode_bytes(const struct walker *walker, PyObject *ours, PyObject **event)
 {
-    return echo_value_decode(walker->value, (uint8_t *)PyBytes_AsString(ours), PyBytes_Size(ours), event);
+    return decode_ours(walker, (uint8_t *)PyBytes_AsString(ours), PyBytes_Size(ours), event);
 }
 
 /* A sender's record is made ours first, and what others may change is copied. */
@@ -89,7 +99,7 @@ static enum outcome decode_walking(struct shell *shell, const uint8_t *record, P
                                    PyObject **event)
 {
     (void)held;
-    return echo_value_decode(((struct walker *)shell)->value, record, size, event);
+    return decode_ours((struct walker *)shell, record, size, event);
 }
 
 static PyObject *walker_decode_raw(PyObject *self, const uint8_t *record, Py_ssize_t size)
@@ -99,7 +109,7 @@ static PyObject *walker_decode_raw(PyObject *self, const uint8_t *record, Py_ssi
 
     if (walker->convert == Py_None)
         return decode_raw(&walker->shell, decode_walking, walker->shell.fallbacks[1], record, size);
-    data = PyBytes_FromStringAndSize((const char *)record, size);
+    data = bytes_in_turn(record, size);
     event = data != NULL ? walker_decode(self, data) : NULL;
     Py_XDECREF(data);
     return event;
@@ -120,17 +130,20 @@ static const struct raw_codec raw_codecs[] = {
 
 /* --- the type --- */
 
-static const Py_ssize_t owned[] = {offsetof(struct walker, value), offsetof(struct walker, convert), 0};
+static const Py_ssize_t owned[] = {offsetof(struct walker, value), offsetof(struct walker, convert),
+                                   offsetof(struct walker, allowance), 0};
 
 static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"value", "convert", "encode", "decode", NULL};
-    PyObject *value, *convert, *encode, *decode;
+    static char *names[] = {"value", "convert", "encode", "decode", "allowance", NULL};
+    PyObject *value, *convert, *encode, *decode, *allowance = Py_None;
     struct walker *walker;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOO:Walker", names, sibling(type, VALUE), &value, &convert,
-                                     &encode, &decode))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOO|O:Walker", names, sibling(type, VALUE), &value, &convert,
+                                     &encode, &decode, &allowance))
         return NULL;
+    if (allowance != Py_None && !Py_IS_TYPE(allowance, sibling(type, ALLOWANCE)))
+        return PyErr_Format(PyExc_TypeError, "Expected an Allowance or None, got %R", allowance);
     if (((struct value *)value)->form != FORM_RECORD)
         return PyErr_Format(PyExc_ValueError, "Expected the Value of a record, got %R", value);
     walker = (struct walker *)echo_shell_new(type, owned, encode, decode);
@@ -138,6 +151,7 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     walker->value = (struct value *)Py_NewRef(value);
     walker->convert = Py_NewRef(convert);
+    walker->allowance = allowance != Py_None ? (struct allowance *)Py_NewRef(allowance) : NULL;
     return (PyObject *)walker;
 }
 
@@ -157,7 +171,7 @@ static PyGetSetDef walker_properties[] = {{"value", walker_value, NULL, PyDoc_ST
                                           {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot walker_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Walker(value, convert, encode, decode)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Walker(value, convert, encode, decode, allowance=None)\n--\n\n"
                           "Events to records and back, by the fallbacks where they are unusual.")},
     {Py_tp_new, walker_new},
     {Py_tp_dealloc, echo_shell_dealloc},

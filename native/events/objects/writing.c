@@ -5,6 +5,7 @@
  * variable parts follow the record in the order of their slots, each at the next multiple of its alignment.
  */
 #include "events/objects/objects.h"
+#include "events/turns.h"
 
 /* Records up to this size, parts included, are made on the stack. */
 #define STACK_BYTES 1024
@@ -15,6 +16,7 @@ struct out {
     Py_ssize_t size;     /* how many are in use */
     Py_ssize_t capacity; /* how many there are */
     uint8_t *heap;       /* owned, PyMem; NULL: not on the heap */
+    struct turn *turn;   /* borrowed; NULL: whoever calls cannot bear that other code runs */
 };
 
 /* --- room --- */
@@ -48,6 +50,15 @@ static enum outcome append(struct out *out, Py_ssize_t size, Py_ssize_t alignmen
     memset(out->bytes + out->size, 0, (size_t)(*start - out->size));
     out->size = *start + size;
     return GOOD;
+}
+
+/* From an object that whoever calls holds, and that does not change. */
+static void copy_out(struct out *out, Py_ssize_t start, const uint8_t *source, Py_ssize_t size)
+{
+    if (out->turn != NULL)
+        copy_in_turn(out->bytes + start, source, size);
+    else
+        memcpy(out->bytes + start, source, (size_t)size);
 }
 
 static void store_word(struct out *out, Py_ssize_t at, Py_ssize_t word)
@@ -101,7 +112,7 @@ static enum outcome write_text(struct out *out, PyObject *it, Py_ssize_t at)
     outcome = append(out, size + 1, 1, &start);
     if (outcome != GOOD)
         return outcome;
-    memcpy(out->bytes + start, text, (size_t)size + 1); /* with its NUL */
+    copy_out(out, start, (const uint8_t *)text, size + 1); /* with its NUL */
     store_word(out, at, start);
     return GOOD;
 }
@@ -117,7 +128,7 @@ static enum outcome write_blob(struct out *out, PyObject *it, Py_ssize_t at)
     outcome = append(out, size, 1, &start);
     if (outcome != GOOD)
         return outcome;
-    memcpy(out->bytes + start, PyBytes_AsString(it), (size_t)size);
+    copy_out(out, start, (const uint8_t *)PyBytes_AsString(it), size);
     store_word(out, at, start);
     store_word(out, at + 8, size);
     return GOOD;
@@ -185,7 +196,7 @@ static enum outcome copy_elements(struct out *out, const struct value *value, co
         return outcome;
     if (element->form == FORM_RECORD)
         return echo_values_copy(element, out->bytes + at, buffer->buf, count, 1) ? GOOD : UNUSUAL;
-    memcpy(out->bytes + at, buffer->buf, (size_t)(count * element->size));
+    copy_out(out, at, buffer->buf, count * element->size);
     return GOOD;
 }
 
@@ -238,6 +249,8 @@ static enum outcome write_items(struct out *out, const struct value *value, PyOb
         Py_DECREF(item);
         if (outcome != GOOD)
             return outcome;
+        if (out->turn != NULL)
+            turn_count(out->turn, element->objects);
     }
     return GOOD;
 }
@@ -374,14 +387,15 @@ static enum outcome write_value(struct out *out, const struct value *value, PyOb
 /* Bytes of what has outgrown its room. */
 static enum outcome bytes_of_heap(const struct out *out, PyObject **result)
 {
-    *result = PyBytes_FromStringAndSize((char *)out->bytes, out->size);
+    *result = bytes_in_turn(out->bytes, out->size);
     return *result != NULL ? GOOD : RAISED;
 }
 
 enum outcome echo_value_write(const struct value *value, PyObject *event, uint8_t *room, Py_ssize_t size,
                               PyObject **record, Py_ssize_t *written)
 {
-    struct out out = {.bytes = room, .capacity = size};
+    struct turn turn = {.done = 0};
+    struct out out = {.bytes = room, .capacity = size, .turn = &turn};
     int64_t lengths[MAX_TIES]; /* of a field alone: nobody counts */
     Py_ssize_t start;
     enum outcome outcome = append(&out, value->size, 1, &start);

@@ -5,6 +5,7 @@
  * not pass the checks is the fallback's.
  */
 #include "events/module.h"
+#include "events/objects/allowance.h"
 #include "events/programs.h"
 #include "events/records/checks.h"
 
@@ -15,6 +16,7 @@ struct decoder {
     struct shape *shape;  /* owned; bound, unless the GC has cleared it */
     PyObject *after;      /* owned; called with each event that was made, unless None */
     PyObject *convert;    /* owned; verifies a sender's record and makes it ours. NULL: it is, see install_copy */
+    struct allowance *allowance; /* owned; of what convert has made; NULL: it may be any number of objects */
 };
 
 /* --- one event --- */
@@ -92,7 +94,7 @@ static enum outcome decode_whole(const struct decoder *decoder, const struct pro
 
     if (size < decoder->shape->size)
         return UNUSUAL;
-    whole = held != NULL ? Py_NewRef(held) : PyBytes_FromStringAndSize((const char *)record, size);
+    whole = held != NULL ? Py_NewRef(held) : bytes_in_turn(record, size);
     if (whole == NULL)
         return RAISED;
     outcome = decode_one(decoder, program, (uint8_t *)PyBytes_AsString(whole), whole, result);
@@ -131,6 +133,7 @@ static enum outcome decode_each(const struct decoder *decoder, const struct prog
                                 PyObject *list, Py_ssize_t count)
 {
     PyObject *event = NULL;
+    struct turn turn = {.done = 0};
     Py_ssize_t i;
 
     for (i = 0; i < count; i++, source += program->source_size) {
@@ -139,6 +142,7 @@ static enum outcome decode_each(const struct decoder *decoder, const struct prog
         if (outcome != GOOD)
             return outcome;
         PyList_SetItem(list, i, event); /* steals; cannot fail */
+        turn_count(&turn, 1);
     }
     return GOOD;
 }
@@ -172,6 +176,13 @@ WITH_STEP static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
     return decode(&decoder->runner.shell, decode_record, decoder->runner.shell.fallbacks[0], data);
 }
 
+/* What all fields would become when they are read. */
+static inline int is_allowed(const struct decoder *decoder, PyObject *ours)
+{
+    return decoder->allowance == NULL || !PyBytes_CheckExact(ours) ||
+           allows(decoder->allowance, (uint8_t *)PyBytes_AsString(ours), PyBytes_Size(ours)) == GOOD;
+}
+
 /* An event of a sender's record, which is verified first, and made ours unless it is. */
 static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
 {
@@ -179,7 +190,7 @@ static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
 
     if (ours == NULL)
         return NULL;
-    result = decode_ours(decoder, ours);
+    result = is_allowed(decoder, ours) ? decode_ours(decoder, ours) : NULL;
     Py_DECREF(ours);
     return result;
 }
@@ -198,7 +209,7 @@ WITH_STEP static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *rec
 
     if (decoder->convert == NULL)
         return decode_raw(&decoder->runner.shell, decode_record, decoder->runner.shell.fallbacks[0], record, size);
-    data = PyBytes_FromStringAndSize((const char *)record, size);
+    data = bytes_in_turn(record, size);
     result = data != NULL ? decode_converted(decoder, data) : NULL;
     Py_XDECREF(data);
     return result;
@@ -249,21 +260,27 @@ static PyObject *decoder_install_copy(PyObject *self, PyObject *unused)
     return echo_runner_install(self, &(struct program){.source_size = size, .keep_alive = Py_None});
 }
 
-/* install_converted(convert): a callable from a sender's record to one of ours, as bytes. */
-static PyObject *decoder_install_converted(PyObject *self, PyObject *convert)
+/* install_converted(convert, allowance): a callable from a sender's record to one of ours, as bytes. */
+static PyObject *decoder_install_converted(PyObject *self, PyObject *args)
 {
     struct decoder *decoder = (struct decoder *)self;
+    PyObject *convert, *allowance = Py_None;
 
+    if (!PyArg_ParseTuple(args, "O|O:install_converted", &convert, &allowance))
+        return NULL;
+    if (allowance != Py_None && !Py_IS_TYPE(allowance, sibling(Py_TYPE(self), ALLOWANCE)))
+        return PyErr_Format(PyExc_TypeError, "Expected an Allowance or None, got %R", allowance);
     if (decoder->convert != NULL)
         return PyErr_Format(PyExc_RuntimeError, "a conversion has been installed already");
     decoder->convert = Py_NewRef(convert);
+    decoder->allowance = allowance != Py_None ? (struct allowance *)Py_NewRef(allowance) : NULL;
     return decoder_install_copy(self, NULL);
 }
 
 /* --- the type --- */
 
 static const Py_ssize_t owned[] = {offsetof(struct decoder, shape), offsetof(struct decoder, after),
-                                   offsetof(struct decoder, convert), 0};
+                                   offsetof(struct decoder, convert), offsetof(struct decoder, allowance), 0};
 
 static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -305,8 +322,8 @@ static PyMethodDef decoder_methods[] = {
      PyDoc_STR("install_copy($self, /)\n--\n\n"
                "From now on a sender's records are taken to be of this layout; the caller has verified their "
                "variable parts.")},
-    {"install_converted", decoder_install_converted, METH_O,
-     PyDoc_STR("install_converted($self, convert, /)\n--\n\n"
+    {"install_converted", decoder_install_converted, METH_VARARGS,
+     PyDoc_STR("install_converted($self, convert, allowance=None, /)\n--\n\n"
                "From now on events are made of what convert(data) makes of a sender's record. Once.")},
     {"clear", echo_runner_clear, METH_NOARGS,
      PyDoc_STR("clear($self, /)\n--\n\nFrom now on calls go to the fallbacks.")},

@@ -1,0 +1,86 @@
+"""How much processor time work for others may take, and who pays for it.
+
+To compile a peer's formats costs a thousand times what it costs to send them, and is for nothing if it
+leaves; to compare them with ours, fifty times. So each peer has budgets: work that is done for it is charged,
+waits while its budget is overdrawn, and is dropped when the peer has gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+
+class Budget:
+    """So many seconds of processor time at once, and from then on a share of the time that passes.
+
+    A piece of work begins while anything is left, and may overdraw. `now` is the clock.
+    """
+
+    __slots__ = ("_left_s", "_most_s", "_now", "_share", "_since", "is_over")
+
+    def __init__(self, most_s: float, share: float, now: Callable[[], float] = time.monotonic) -> None:
+        self.is_over = False  # who it belongs to has gone
+        self._most_s = self._left_s = most_s
+        self._share = share
+        self._now = now
+        self._since = now()
+
+    def charge(self, seconds: float) -> None:
+        """So much has been used."""
+        self._left_s = self._left() - seconds
+        self._since = self._now()
+
+    @contextmanager
+    def charged(self) -> Generator[None]:
+        """For what this thread does within."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self.charge(time.thread_time() - began)
+
+    def wait_s(self) -> float:
+        """For how long work has to wait; 0: it may begin."""
+        return max(0.0, -self._left() / self._share)
+
+    def end(self) -> None:
+        """Nobody wants any more what has not begun."""
+        self.is_over = True
+
+    def _left(self) -> float:
+        return min(self._most_s, self._left_s + (self._now() - self._since) * self._share)
+
+
+class Payers:
+    """The budgets of all who want the same work; the one that has to wait least pays."""
+
+    __slots__ = ("_budgets", "_is_free", "was_dropped")
+
+    def __init__(self) -> None:
+        self.was_dropped = False  # some of the work, as all had gone
+        self._budgets: tuple[Budget, ...] = ()
+        self._is_free = False
+
+    def add(self, budget: Budget | None) -> None:
+        """One more who wants it; None: whoever does not pay for work."""
+        self._is_free |= budget is None
+        if budget is not None and budget not in self._budgets:
+            self._budgets = (*(it for it in self._budgets if not it.is_over), budget)
+
+    def are_gone(self) -> bool:
+        """Whether nobody wants it any more."""
+        return not self._is_free and all(budget.is_over for budget in self._budgets)
+
+    def wait_s(self) -> float:
+        """For how long it has to wait; 0: it may begin, or be dropped."""
+        if self._is_free:
+            return 0.0
+        return min((budget.wait_s() for budget in self._budgets if not budget.is_over), default=0.0)
+
+    def charge(self, seconds: float) -> None:
+        """What it has used."""
+        payers = [budget for budget in self._budgets if not budget.is_over]
+        if payers and not self._is_free:
+            min(payers, key=Budget.wait_s).charge(seconds)

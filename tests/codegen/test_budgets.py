@@ -1,0 +1,95 @@
+"""Budgets of processor time: how they are overdrawn, recover and end; and who of many pays."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from echo_core.codegen.machine.budgets import Budget, Payers
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_budget_may_be_used_at_once_and_comes_back_with_time(clock: Clock) -> None:
+    """Half a second at once, then a twentieth of a processor."""
+    budget = Budget(0.5, 0.05, now=clock)
+    budget.charge(0.4)
+    assert budget.wait_s() == 0.0
+    budget.charge(0.6)
+    assert budget.wait_s() == pytest.approx(10.0)
+    clock.now_s = 4.0
+    assert budget.wait_s() == pytest.approx(6.0)
+    clock.now_s = 10.0
+    assert budget.wait_s() == pytest.approx(0.0)
+
+
+def test_what_a_thread_does_within_is_charged_and_what_it_waits_for_is_not(clock: Clock) -> None:
+    budget = Budget(0.01, 0.05, now=clock)
+    with budget.charged():
+        threading.Event().wait(0.05)
+    assert budget.wait_s() == 0.0
+    began = time.thread_time()
+    with budget.charged():
+        while time.thread_time() < began + 0.03:
+            pass
+    assert budget.wait_s() >= 0.02 / 0.05
+
+
+def test_no_more_comes_together_than_there_was_at_first(clock: Clock) -> None:
+    budget = Budget(0.5, 0.05, now=clock)
+    clock.now_s = 1e6
+    budget.charge(1.0)
+    assert budget.wait_s() == pytest.approx(10.0)
+
+
+def test_of_many_who_want_the_same_the_one_pays_who_has_most_left(clock: Clock) -> None:
+    rich, poor = Budget(1.0, 0.1, now=clock), Budget(1.0, 0.1, now=clock)
+    poor.charge(2.0)
+    payers = Payers()
+    for budget in (poor, rich):
+        payers.add(budget)
+    assert payers.wait_s() == 0.0
+    payers.charge(3.0)
+    assert rich.wait_s() == pytest.approx(20.0)
+    assert poor.wait_s() == pytest.approx(10.0)
+
+
+def test_work_that_is_free_for_one_is_free(clock: Clock) -> None:
+    """A sink and a source of this process wait for no peer's budget."""
+    budget, payers = Budget(1.0, 0.1, now=clock), Payers()
+    payers.add(budget)
+    payers.add(None)
+    budget.charge(5.0)
+    payers.charge(5.0)
+    assert payers.wait_s() == 0.0
+    assert budget.wait_s() == pytest.approx(40.0)
+    budget.end()
+    assert not payers.are_gone()
+
+
+def test_payers_are_gone_when_each_of_them_is(clock: Clock) -> None:
+    first, second, payers = Budget(1.0, 0.1, now=clock), Budget(1.0, 0.1, now=clock), Payers()
+    payers.add(first)
+    first.end()
+    assert payers.are_gone()
+    payers.add(second)
+    assert not payers.are_gone()
+    payers.charge(2.0)
+    assert second.wait_s() == pytest.approx(10.0)
+    second.end()
+    assert payers.are_gone()
+    payers.charge(2.0)  # nobody
+    assert payers.wait_s() == 0.0
