@@ -21,6 +21,15 @@ static inline int64_t monotonic_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
+/* Since 1970, as everybody's clock says it. */
+static inline int64_t realtime_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 /* When a wait ends that begins now; INT64_MAX, for a negative time: never. */
 static inline int64_t deadline_after(int64_t timeout_ns)
 {

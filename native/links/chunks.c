@@ -153,8 +153,10 @@ size_t echo_intake_prepare(struct intake *intake)
         forget_large_chunks(intake);
         chunk = current_chunk(intake);
     }
-    if (chunk != NULL && intake->end == intake->begin && !is_shared(chunk))
+    if (chunk != NULL && intake->end == intake->begin && !is_shared(chunk)) {
         intake->begin = intake->end = FIRST_FRAME_AT;
+        return chunk->capacity - FIRST_FRAME_AT;
+    }
     if (make_room(intake, intake->end - intake->begin + LEAST_READ) != 0)
         return 0;
     return current_chunk(intake)->capacity - intake->end;

@@ -43,9 +43,32 @@ void echo_give_exception(PyObject *exception)
     PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
 }
 
+/* Whether the exception that is set is the fault of a full queue, which is no reason to serve no others. */
+static int is_backlog_error(void)
+{
+    PyObject *exception, *backlog_error;
+    int is_it;
+
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return 0;
+    exception = echo_take_exception(); /* what follows may not run with it */
+    backlog_error = echo_error("BacklogError");
+    is_it = backlog_error != NULL && PyErr_GivenExceptionMatches(exception, backlog_error);
+    Py_XDECREF(backlog_error);
+    PyErr_Clear();
+    echo_give_exception(exception);
+    return is_it;
+}
+
 int echo_keep_interrupt(PyObject **kept)
 {
-    if (*kept != NULL || PyErr_ExceptionMatches(PyExc_Exception))
+    int is_backlog = is_backlog_error();
+
+    if (*kept != NULL && is_backlog) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (*kept != NULL || (PyErr_ExceptionMatches(PyExc_Exception) && !is_backlog))
         return -1;
     *kept = echo_take_exception();
     return 0;

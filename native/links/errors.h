@@ -15,8 +15,9 @@ PyObject *echo_take_exception(void);
 /* Sets it, and takes the reference over. GIL. */
 void echo_give_exception(PyObject *exception);
 
-/* What is no Exception (KeyboardInterrupt) is the thread's, and no reason to leave out what is still to be done:
- * one is kept until that is done. -1: an Exception or the second interrupt is set, and stays so. GIL. */
+/* What is no Exception (KeyboardInterrupt) is the thread's, and no reason to leave out what is still to be done, nor is
+ * BacklogError: one is kept until that is done. -1: another Exception or an interrupt that comes second is set, and
+ * stays so; BacklogErrors behind the first are none. GIL. */
 int echo_keep_interrupt(PyObject **kept);
 
 /* After the last of it: sets what was kept, and takes the reference over. An exception that is set goes before it,

@@ -4,39 +4,91 @@
 
 #include "stable_abi.h"
 
+#include "core/outbox/credit.h"
+
 #include <stdint.h>
 
 struct record {
     const uint8_t *bytes; /* at a multiple of 8; valid during the call, or as long as `owner` below */
     Py_ssize_t size;      /* several records of fixed size may stand side by side in it */
+    int64_t submitted_ns; /* since 1970, when its source took it; 0: that is not told */
     int is_shared;        /* 1: another process can write to the bytes, so nothing is verified in place */
 };
 
-/* How much of a stream goes to its sinks before one of their queues would make the thread wait. */
-struct space {
-    Py_ssize_t frames; /* of records that vary in size: one in each */
-    Py_ssize_t bytes;  /* of records; below 0: a queue holds more than it should */
-};
+struct link;
+struct history;
 
 /* What a link needs of the receiving end of a stream; the Python object IncomingStream. GIL guards it. */
 struct incoming_stream {
-    PyObject ob_base;       /* spelled out: PyObject_HEAD hides it */
-    PyObject *deliveries;   /* owned tuple of Delivery; replaced as a whole */
-    Py_ssize_t record_size; /* of one record; 0: records vary, and a frame holds one */
-    uint64_t sequence;      /* events and gaps since the stream began */
-    uint64_t events, bytes; /* received */
-    uint64_t lost;          /* in gaps */
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    PyObject *deliveries;      /* owned tuple of Delivery; replaced as a whole */
+    Py_ssize_t delivery_count; /* in it */
+    int has_handlers;          /* 1: not all of them end in queues */
+    int has_times;             /* 1: each frame, or loan, says when its events were submitted */
+    Py_ssize_t record_size;    /* of one record; 0: records vary, and a frame holds one */
+    struct link *link;         /* borrowed; that it is bound to. NULL: none */
+    uint32_t stream;           /* its number there */
+    int is_keyed;              /* 1: what is kept is the newest of each value of a key, so that not all before was */
+    struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
+    int followers;             /* sinks that are handed what is kept: until they have come up, no credit is renewed */
+    uint64_t sequence;         /* events and gaps since the stream began */
+    uint64_t lost;             /* in gaps */
+    struct amount taken;       /* received */
+    struct amount handed;      /* and given to all deliveries, which have returned */
+    struct amount window;      /* how much may be under way at most: less where a queue has less room */
+    struct amount limit;       /* of `taken`, as the source has been told */
+    struct amount told_done;   /* what the source was last told to be done with */
+    struct amount renewed_at;  /* of `taken`: from here on it may be worth while to tell the source more */
+    struct amount look_at;     /* of `handed`: from here on it may be time to tell the source something */
+    int64_t told_at;           /* ticks; when */
 };
 
-/* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. */
-int echo_incoming_hand(struct incoming_stream *incoming, const struct record *records, Py_ssize_t count,
-                       PyObject *owner, int is_led);
+/* --- handing over, and taking that over from a thread whose handler is slow: streams/detours.c --- */
+
+/* The records of one stream on their way to its deliveries, on the stack of the thread that hands them over. The GIL
+ * guards it. */
+struct handing {
+    const struct record *records;
+    Py_ssize_t count;
+    PyObject *owner;                  /* borrowed, as the next two; of the bytes, as echo_delivery_hand has it */
+    struct incoming_stream *incoming; /* the stream */
+    PyObject *deliveries;             /* of the stream when this began: it may have got others meanwhile */
+    Py_ssize_t delivery_count;        /* in it */
+    struct amount amount;             /* of the records */
+    uint64_t number;                  /* of the first event in them, among those of the source */
+    Py_ssize_t next;                  /* of the deliveries; the one before it is at work. 0: none is */
+    struct detour *detour; /* NULL; else another thread reads on, and this one goes on with the sink that it is at */
+};
+
+/* The sinks of one link that a thread has of its own, as they are slow. GIL. */
+struct detours {
+    struct detour *first; /* NULL: none, as mostly */
+};
+
+/* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. Fills in
+ * all but the first three; once `detour` is set, the rest is another thread's. */
+int echo_incoming_hand(struct incoming_stream *incoming, struct detours *detours, struct handing *handing);
+
+/* Hands them to the deliveries from `next` on. Likewise. */
+int echo_handing_go_on(struct detours *detours, struct handing *handing);
+
+/* Whether its thread can be left with the sink that it is at: it is at one, and no other thread is. GIL. */
+int echo_handing_can_be_left(const struct detours *detours, const struct handing *handing);
+
+/* From here on the thread that is at `slow` goes on with that one sink, for which records are put aside. 0, or -1 with
+ * MemoryError. GIL; runs no Python code. */
+int echo_detour_open(struct detours *detours, struct handing *slow);
+
+/* Hands over what is put aside until nothing is left, and ends the detour. With an exception set, and as
+ * echo_delivery_hand: behind one that is an Exception all is dropped. */
+int echo_detour_go(struct detours *detours, struct detour *detour, const void *link);
+
+/* Has a callable called behind what is put aside now, once for each detour: of how many, or -1 with MemoryError. It is
+ * never called behind what was dropped, as what it would say is not true. GIL; runs no Python code. */
+Py_ssize_t echo_detours_call_behind(struct detours *detours, PyObject *callable);
 
 /* Closes its deliveries. GIL; runs no Python code. */
 void echo_incoming_close(const struct incoming_stream *incoming);
-
-/* Leaves no more room than the sinks' queues have; `size`: of the frame that is next. GIL; runs no Python code. */
-void echo_incoming_narrow(const struct incoming_stream *incoming, Py_ssize_t size, struct space *space);
 
 /* Whoever waits in get looks again. GIL. */
 void echo_queue_wake(PyObject *queue);

@@ -8,6 +8,12 @@
  *
  * A leader keeps the role while it handles its event, so that asking for the next one is one read and nothing
  * else. Should it not come back, events wait for at most two ticks.
+ *
+ * A leader hands over to queues alone, so nothing holds it up. Where a handler holds up the thread in run, the one that
+ * stands by (standby.c) takes its place, READING as it is: it hands the records that are under way to the deliveries
+ * behind the slow one, and reads on. The other one touches neither the intake nor the role any more: it goes on with
+ * its sink (streams/detours.c), and leaves run. What it still reads of the intake stays where it is: it lies before
+ * `begin`, in a chunk that it refers to.
  */
 #include "links/link.h"
 
@@ -15,6 +21,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TICK_NS 5000000
 #define MAX_TICK_NS 50000000
@@ -69,7 +76,7 @@ void echo_link_unfollow(struct link *link, PyObject *queue)
 
 static int take_lead(struct link *link)
 {
-    if (link->is_unfinished && link->is_running) /* it is run's turn */
+    if (link->is_unfinished && link->runner != 0) /* it is run's turn */
         return 0;
     if (change_role(link, ROLE_LED, ROLE_LEADING))
         return 1;
@@ -113,6 +120,7 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
     static const enum led led_by_step[] = {
         [STEP_READ] = LED_READ, [STEP_NOTHING] = LED_TIMEOUT, [STEP_ENDED] = LED_ENDED, [STEP_RAISED] = LED_RAISED};
     struct link *link = link_of(object);
+    struct handing handing;
     enum step step;
     enum led led;
 
@@ -124,7 +132,7 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
         return follow(link);
     Py_INCREF(object);
     atomic_fetch_add_explicit(&link->led, 1, memory_order_relaxed);
-    step = echo_link_read(link, slice_of(timeout_ns));
+    step = echo_link_read(link, &handing, slice_of(timeout_ns));
     led = led_by_step[step];
     if (!link->is_unfinished || link->is_ended)
         keep_role(link, step);
@@ -219,31 +227,111 @@ static int finish(struct link *link, enum step step)
         link->failure = NULL; /* its traceback has the frames of those who hold the link */
     }
     if (exception == NULL)
-        return 0;
+        return 1;
     echo_give_exception(exception);
     return -1;
 }
 
-/* Without followers the read waits, else take_role_politely. */
-int echo_link_run(struct link *link)
+/* This thread has been left with the sink that it was at. What it finds wrong ends the link for all. */
+static int leave(struct link *link, struct detour *detour)
 {
-    enum step step = STEP_READ;
+    if (echo_detour_go(&link->detours, detour, &link->ob_base) == 0)
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    echo_link_fail(link);
+    return 0;
+}
+
+/* `step`: how the one before has ended. Without followers the read waits, else take_role_politely. */
+static int read_on(struct link *link, struct handing *handing, enum step step)
+{
     int is_polite, taken;
 
-    if (link->is_running) {
-        PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
-        return -1;
-    }
-    link->is_running = 1;
-    while (!link->is_ended && !has_forked_since(link->forks) && step != STEP_RAISED && step != STEP_ENDED) {
+    while (!link->is_ended && !has_forked_since(link->forks) && step < STEP_ENDED) {
         is_polite = link->followers.count > 0;
         taken = !is_polite && change_role(link, ROLE_FREE, ROLE_READING) ? 1 : take_role_politely(link);
         if (taken == 1) {
-            step = echo_link_read(link, is_polite ? 0 : -1);
+            step = echo_link_read(link, handing, is_polite ? 0 : -1);
+            if (step == STEP_OVERTAKEN)
+                return leave(link, handing->detour);
             give_role_back(link, step);
         } else if (taken < 0)
             step = STEP_RAISED;
     }
-    link->is_running = 0;
+    link->handing = NULL;
+    link->runner = 0;
     return finish(link, step);
+}
+
+int echo_link_run(struct link *link)
+{
+    struct handing handing;
+
+    if (link->runner != 0) {
+        PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
+        return -1;
+    }
+    link->runner = PyThread_get_thread_ident();
+    link->handing = &handing;
+    return read_on(link, &handing, STEP_READ);
+}
+
+/* --- taking over --- */
+
+/* What the runner has under way becomes this thread's, in *handing and `records`, but for the delivery that it is at.
+ * It refers to what it is made of. 0; -1: there is no memory, which is told of, and the link is as slow as before. */
+static int take_place(struct link *link, struct handing *handing, struct record *records)
+{
+    struct handing *slow = link->handing;
+
+    if (echo_detour_open(&link->detours, slow) != 0) {
+        PyErr_WriteUnraisable(&link->ob_base);
+        return -1;
+    }
+    *handing = *slow;
+    memcpy(records, slow->records, (size_t)slow->count * sizeof *records);
+    handing->records = records;
+    handing->detour = NULL;
+    Py_INCREF(handing->deliveries);
+    Py_INCREF((PyObject *)handing->incoming);
+    Py_XINCREF(handing->owner);
+    link->handing = handing;
+    link->runner = PyThread_get_thread_ident();
+    link->is_unfinished = 1;
+    echo_watched_step(&link->watched, 2); /* it goes on, and is not slow yet */
+    return 0;
+}
+
+static enum step go_on(struct link *link, struct handing *handing)
+{
+    PyObject *deliveries = handing->deliveries, *owner = handing->owner;
+    PyObject *incoming = (PyObject *)handing->incoming;
+    enum step step = echo_link_go_on(link, handing);
+
+    Py_DECREF(deliveries);
+    Py_DECREF(incoming);
+    Py_XDECREF(owner);
+    return step;
+}
+
+static int can_be_overtaken(const struct link *link)
+{
+    return link->runner != 0 && !link->is_ended && is_slow(&link->watched) &&
+           echo_handing_can_be_left(&link->detours, link->handing);
+}
+
+int echo_link_take_over(struct link *link)
+{
+    struct record records[MAX_RUN];
+    struct handing handing;
+    enum step step;
+
+    if (!can_be_overtaken(link) || take_place(link, &handing, records) != 0)
+        return 0;
+    step = go_on(link, &handing);
+    if (step == STEP_OVERTAKEN)
+        return leave(link, handing.detour);
+    give_role_back(link, step);
+    return read_on(link, &handing, step);
 }

@@ -11,9 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Streams of one link; memory for them grows with those that are bound. */
-#define MAX_STREAMS (1 << 20)
-
 /* --- the end --- */
 
 int echo_link_check(const struct link *link)
@@ -68,6 +65,7 @@ void echo_link_end(struct link *link, enum end end)
     if (link->is_ended)
         return;
     link->is_ended = 1;
+    echo_watched_remove(&link->watched);
     echo_link_end_outbox(link, end);
     atomic_fetch_add(&link->parking, 1);
     futex_wake_all(&link->parking);
@@ -119,8 +117,15 @@ DEFINE_ENTRY_THAT_ACTS(link_send, link_of(self))
 
 struct draining {
     struct outbox *outbox;
-    int64_t until_ns; /* negative: for ever */
+    const struct outgoing *outgoing; /* whose backlog waits for credit too; NULL: nobody's does */
+    int64_t until_ns;                /* negative: for ever */
 };
+
+static int is_drained(const struct draining *draining)
+{
+    return !has_work(draining->outbox) && !draining->outbox->is_writing &&
+           (draining->outgoing == NULL || draining->outgoing->circle == NULL);
+}
 
 /* Until all is written or time is up. 1: it is; 0: not; -EINTR: a signal may have come. No GIL. */
 static int drain(void *subject)
@@ -131,21 +136,21 @@ static int drain(void *subject)
     int status = 0, is_done;
 
     outbox_lock(outbox);
-    while (status == 0 && outbox->end == END_NOT && (has_work(outbox) || outbox->is_writing)) {
+    while (status == 0 && outbox->end == END_NOT && !is_drained(draining)) {
         if (draining->until_ns >= 0 && (left_ns = draining->until_ns - monotonic_ns()) <= 0)
             break;
         status = echo_outbox_work(outbox, left_ns < SLICE_NS ? left_ns : SLICE_NS);
         if (status == 0 && monotonic_ns() >= look_ns)
             status = -EINTR;
     }
-    is_done = !has_work(outbox) && !outbox->is_writing;
+    is_done = is_drained(draining);
     echo_outbox_unlock(outbox);
     return status != 0 ? status : is_done;
 }
 
-static PyObject *link_drain(PyObject *self, PyObject *argument)
+PyObject *echo_link_drain(struct link *link, const struct outgoing *outgoing, PyObject *argument)
 {
-    struct draining draining = {.outbox = &link_of(self)->outbox};
+    struct draining draining = {.outbox = &link->outbox, .outgoing = outgoing};
     int64_t timeout_ns = PyLong_AsLongLong(argument);
     int status;
 
@@ -155,22 +160,41 @@ static PyObject *link_drain(PyObject *self, PyObject *argument)
     status = echo_wait(drain, &draining);
     return status == -EINTR ? NULL : PyBool_FromLong(status);
 }
+
+static PyObject *link_drain(PyObject *self, PyObject *argument)
+{
+    return echo_link_drain(link_of(self), NULL, argument);
+}
 DEFINE_ENTRY_THAT_ACTS(link_drain, link_of(self))
 
 /* --- receiving --- */
 
 /* An ended link lets go of its owner, which otherwise kept it, and its descriptors, until the next collection. */
+static PyObject *end_run(struct link *link, int status)
+{
+    if (link->is_ended && link->runner == 0)
+        Py_CLEAR(link->control);
+    return status >= 0 ? PyBool_FromLong(status) : NULL;
+}
+
 static PyObject *link_run(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    struct link *link = link_of(self);
-    int status;
-
-    status = echo_link_run(link);
-    if (link->is_ended)
-        Py_CLEAR(link->control);
-    return status == 0 ? Py_NewRef(Py_None) : NULL;
+    return end_run(link_of(self), echo_link_run(link_of(self)));
 }
 DEFINE_ENTRY_THAT_ACTS(link_run, link_of(self))
+
+static PyObject *link_take_over(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return end_run(link_of(self), echo_link_take_over(link_of(self)));
+}
+DEFINE_ENTRY_THAT_ACTS(link_take_over, link_of(self))
+
+static PyObject *link_call_behind(PyObject *self, PyObject *callable)
+{
+    Py_ssize_t count = echo_detours_call_behind(&link_of(self)->detours, callable);
+
+    return count >= 0 ? PyLong_FromSsize_t(count) : NULL;
+}
 
 static int make_room_for(struct link *link, size_t index)
 {
@@ -200,6 +224,15 @@ static int check_stream(unsigned int stream)
                       FIRST_STREAM + MAX_STREAMS - 1, stream);
 }
 
+void echo_link_part(const struct link *link, size_t index)
+{
+    PyObject *bound = link->incoming[index];
+    struct incoming_stream *incoming = (struct incoming_stream *)(void *)bound;
+
+    if (bound != NULL && bound != Py_None && incoming->link == link && incoming->stream == FIRST_STREAM + index)
+        incoming->link = NULL;
+}
+
 static PyObject *link_bind(PyObject *self, PyObject *args)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
@@ -211,12 +244,16 @@ static PyObject *link_bind(PyObject *self, PyObject *args)
         make_room_for(link, stream - FIRST_STREAM) != 0)
         return NULL;
     before = link->incoming[stream - FIRST_STREAM];
+    echo_link_part(link, stream - FIRST_STREAM);
     link->incoming[stream - FIRST_STREAM] = Py_NewRef(incoming);
+    ((struct incoming_stream *)(void *)incoming)->link = link;
+    ((struct incoming_stream *)(void *)incoming)->stream = stream;
     Py_XDECREF(before);
     Py_RETURN_NONE;
 }
 
-static PyObject *link_unbind(PyObject *self, PyObject *argument)
+/* What is bound gives way to `after`, borrowed: None, or NULL. */
+static PyObject *replace_bound(PyObject *self, PyObject *argument, PyObject *after)
 {
     struct link *link = link_of(self);
     unsigned long stream = PyLong_AsUnsignedLong(argument);
@@ -227,10 +264,21 @@ static PyObject *link_unbind(PyObject *self, PyObject *argument)
     if (stream < FIRST_STREAM || stream - FIRST_STREAM >= link->incoming_count)
         Py_RETURN_NONE;
     before = link->incoming[stream - FIRST_STREAM];
+    echo_link_part(link, stream - FIRST_STREAM);
     if (before != NULL)
-        link->incoming[stream - FIRST_STREAM] = Py_NewRef(Py_None);
+        link->incoming[stream - FIRST_STREAM] = Py_XNewRef(after);
     Py_XDECREF(before);
     Py_RETURN_NONE;
+}
+
+static PyObject *link_unbind(PyObject *self, PyObject *argument)
+{
+    return replace_bound(self, argument, Py_None);
+}
+
+static PyObject *link_forbid(PyObject *self, PyObject *argument)
+{
+    return replace_bound(self, argument, NULL);
 }
 
 static int check_queue(PyObject *self, PyObject *queue)
@@ -273,6 +321,8 @@ static PyObject *link_shut(PyObject *self, PyObject *Py_UNUSED(ignored))
     struct link *link = link_of(self);
     PyObject *incoming;
 
+    if (link->is_ended) /* by itself: what came before is still handed over */
+        Py_RETURN_NONE;
     for (size_t i = 0; i < link->incoming_count; i++) {
         incoming = link->incoming[i];
         if (incoming != NULL && incoming != Py_None)
@@ -311,7 +361,14 @@ static PyObject *link_abandon(PyObject *self, PyObject *Py_UNUSED(ignored))
 
 PyMethodDef echo_link_methods[] = {
     {"run", link_run_entry, METH_NOARGS,
-     PyDoc_STR("run($self, /)\n--\n\nReads and delivers until the end of the link.")},
+     PyDoc_STR("run($self, /)\n--\n\nReads and delivers. True: until the end of the link. False: another thread has "
+               "taken over.")},
+    {"take_over", link_take_over_entry, METH_NOARGS,
+     PyDoc_STR(
+         "take_over($self, /)\n--\n\nAs run, in place of a thread whose handler is slow. False: also if none is.")},
+    {"call_behind", link_call_behind, METH_O,
+     PyDoc_STR("call_behind($self, callable, /)\n--\n\nHas it called once by each thread that is at a slow sink, when "
+               "that has all that came before: by how many.")},
     {"send", link_send_entry, METH_VARARGS,
      PyDoc_STR("send($self, kind, payload, /)\n--\n\n"
                "A control frame, in order with the events that were submitted before.")},
@@ -319,6 +376,8 @@ PyMethodDef echo_link_methods[] = {
      PyDoc_STR("bind($self, stream, incoming, /)\n--\n\nWhere the records of a stream go.")},
     {"unbind", link_unbind, METH_O,
      PyDoc_STR("unbind($self, stream, /)\n--\n\nWhat still comes of the stream is skipped.")},
+    {"forbid", link_forbid, METH_O,
+     PyDoc_STR("forbid($self, stream, /)\n--\n\nNothing more may come of the stream: what does ends the link.")},
     {"follow", link_follow_entry, METH_O,
      PyDoc_STR("follow($self, queue, /)\n--\n\nWho waits for this queue may read the link.")},
     {"unfollow", link_unfollow, METH_O, PyDoc_STR("unfollow($self, queue, /)\n--\n\nUndoes follow.")},

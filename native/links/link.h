@@ -3,6 +3,7 @@
 
 #include "links/chunks.h"
 #include "links/incoming.h"
+#include "links/standby.h"
 #include "types.h"
 
 #include "core/forks.h"
@@ -17,6 +18,9 @@ enum role {
     ROLE_LED,     /* a leader keeps the role, between two reads */
     ROLE_LEADING, /* a leader reads or hands out */
 };
+
+/* So many records are handed over at a time. */
+#define MAX_RUN 64
 
 struct followers {
     PyObject **queues; /* owned references, in owned memory */
@@ -40,7 +44,10 @@ struct link {
     _Atomic int role;          /* enum role; changed by compare and swap, also without the GIL */
     _Atomic uint32_t parking;  /* futex of the run that has no role */
     _Atomic uint64_t led;      /* how often a leader has read */
-    int is_running;            /* 1: a thread is in run */
+    unsigned long runner;      /* the thread that reads in run, or has taken that over; 0: none */
+    struct handing *handing;   /* on the stack of the runner, while that is in run; NULL: there is none */
+    struct detours detours;    /* of slow sinks */
+    struct watched watched;    /* how long it hands over: standby.c */
     _Atomic int is_awaiting;   /* 1: it may be in the wire's await_bytes */
     _Atomic int is_unfinished; /* 1: complete frames are left in the intake. The reader sets it */
     struct followers followers;
@@ -69,10 +76,17 @@ void echo_link_end_outbox(struct link *link, enum end end);
 /* No more is received or sent; both sides' threads notice. GIL; may run any code. */
 void echo_link_end(struct link *link, enum end end);
 
+/* What is bound to that stream, if anything is, has no link to grant by from here on: unless it is bound to another
+ * one since. `index`: from FIRST_STREAM on, below incoming_count. */
+void echo_link_part(const struct link *link, size_t index);
+
 struct outgoing;
 
 /* send(kind, payload): a control frame of the link, or of one of its streams; NULL: the link's own. GIL. */
 PyObject *echo_link_send(struct link *link, struct outgoing *outgoing, PyObject *args);
+
+/* drain(timeout_ns): of the link, and where it is given of a stream that waits for credit. GIL; releases it. */
+PyObject *echo_link_drain(struct link *link, const struct outgoing *outgoing, PyObject *timeout_ns);
 
 /* For the type. */
 extern PyMethodDef echo_link_methods[];
@@ -80,15 +94,22 @@ extern PyMethodDef echo_link_methods[];
 /* --- reading.c --- */
 
 enum step {
-    STEP_READ,    /* something came, and was handed out */
-    STEP_NOTHING, /* time is up, or a signal was handled */
-    STEP_ENDED,   /* nothing more will come; `failure` may say why */
-    STEP_RAISED,  /* an exception that is not the link's end is set */
+    STEP_READ,      /* something came, and was handed out */
+    STEP_NOTHING,   /* time is up, or a signal was handled */
+    STEP_ENDED,     /* nothing more will come; `failure` may say why */
+    STEP_RAISED,    /* an exception that is not the link's end is set */
+    STEP_OVERTAKEN, /* another thread has the role now, and all but the detour of `handing`; an exception may be set */
 };
 
 /* Hands out what is complete, or reads once and then hands out. The caller has the role. GIL; released to
  * wait. */
-enum step echo_link_read(struct link *link, int64_t timeout_ns);
+enum step echo_link_read(struct link *link, struct handing *handing, int64_t timeout_ns);
+
+/* Goes on with what another thread was at, in its place: its role is the caller's now. Likewise. */
+enum step echo_link_go_on(struct link *link, struct handing *handing);
+
+/* Ends the link with the exception that is set, which run raises: whoever meets it may have no use for it. */
+enum step echo_link_fail(struct link *link);
 
 /* --- leading.c --- */
 
@@ -107,8 +128,9 @@ enum led {
  * change of threads. Control frames for Python are left to run. GIL; releases it while it waits. */
 enum led echo_link_lead(PyObject *link, int64_t timeout_ns);
 
-/* As run. 0, or -1 with an exception. GIL. */
+/* As run, and as take_over. 1: at its end; 0: another thread reads on; -1 with an exception. GIL. */
 int echo_link_run(struct link *link);
+int echo_link_take_over(struct link *link);
 int echo_link_follow(struct link *link, PyObject *queue);
 void echo_link_unfollow(struct link *link, PyObject *queue);
 

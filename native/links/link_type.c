@@ -19,6 +19,8 @@ DEFINE_ENTRY_THAT_TELLS(link_sent_frames, link_of(self), link->outbox.sent_frame
 DEFINE_ENTRY_THAT_TELLS(link_queued_bytes, link_of(self), echo_outbox_queued(&link->outbox))
 DEFINE_ENTRY_THAT_TELLS(link_queued_events, link_of(self), echo_outbox_queued_events(&link->outbox))
 DEFINE_ENTRY_THAT_TELLS(link_dropped, link_of(self), link->outbox.dropped)
+DEFINE_ENTRY_THAT_TELLS(link_confirmed, link_of(self), link->outbox.confirmed)
+DEFINE_ENTRY_THAT_TELLS(link_unconfirmed, link_of(self), link->outbox.unconfirmed)
 DEFINE_ENTRY_THAT_TELLS(link_writes, link_of(self), link->outbox.writes)
 
 static PyObject *link_get_is_open(PyObject *self, void *Py_UNUSED(ignored))
@@ -132,6 +134,7 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     link->max_payload = (uint32_t)max_payload;
     link->intake.chunk_type = state->chunk_type;
     set_up(link, taken, delay_ns, stall_ns, holder, control_bytes);
+    echo_watched_add(&link->watched, (PyObject *)link);
     return (PyObject *)link;
 }
 
@@ -155,8 +158,10 @@ static int link_clear(PyObject *self)
     size_t count = link->incoming_count;
 
     link->incoming_count = 0; /* what runs below finds none */
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        echo_link_part(link, i);
         Py_XDECREF(link->incoming[i]);
+    }
     while (link->followers.count > 0)
         echo_link_unfollow(link, link->followers.queues[link->followers.count - 1]);
     Py_CLEAR(link->control);
@@ -187,6 +192,7 @@ static void link_dealloc(PyObject *self)
     struct link *link = link_of(self);
 
     PyObject_GC_UnTrack(self);
+    echo_watched_remove(&link->watched);
     free_sending(link);
     link_clear(self);
     free(link->incoming);
@@ -204,6 +210,9 @@ static PyGetSetDef link_getters[] = {
     {"queued_bytes", link_queued_bytes_entry, NULL, PyDoc_STR("Bytes that wait for the system."), NULL},
     {"queued_events", link_queued_events_entry, NULL, PyDoc_STR("Events in the backlogs of its streams."), NULL},
     {"dropped", link_dropped_entry, NULL, PyDoc_STR("Events that were not sent."), NULL},
+    {"confirmed", link_confirmed_entry, NULL, PyDoc_STR("Events that the peer has finished with."), NULL},
+    {"unconfirmed", link_unconfirmed_entry, NULL,
+     PyDoc_STR("Events that it is not known to have, of streams that ended."), NULL},
     {"writes", link_writes_entry, NULL, PyDoc_STR("Writes to the wire."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

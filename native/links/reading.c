@@ -4,18 +4,12 @@
 #include "links/errors.h"
 #include "links/pool.h"
 
+#include "core/outbox/outgoing.h"
 #include "core/outbox/staging.h"
 
 #include <errno.h>
 
-/* Consecutive frames of one stream are handed out so many at a time. */
-#define MAX_RUN 64
-
-/* For a stream whose sinks make nobody wait. */
-static const struct space all_space = {MAX_RUN, PY_SSIZE_T_MAX};
-
-/* Whether the thread that reads is one that waits for events: it has a deadline, and may be the one that whoever makes
- * room waits for. */
+/* Whether the thread that reads is one that waits for events, and has a deadline. */
 static inline int is_led(const struct link *link)
 {
     return atomic_load(&link->role) == ROLE_LEADING;
@@ -29,23 +23,12 @@ static int incoming_of(const struct link *link, uint32_t stream, struct incoming
     size_t index = (size_t)stream - FIRST_STREAM;
 
     if (stream < FIRST_STREAM || index >= link->incoming_count || link->incoming[index] == NULL) {
-        echo_raise("WireError", "Expected a stream that was asked for, got %lu", (unsigned long)stream);
+        echo_raise("WireError", "Expected a stream that was asked for and is under way, got %lu",
+                   (unsigned long)stream);
         return -1;
     }
     *incoming = link->incoming[index] != Py_None ? (struct incoming_stream *)(void *)link->incoming[index] : NULL;
     return 0;
-}
-
-/* For a frame with `size` bytes of the stream's records, and what follows it. */
-static struct space space_for(const struct link *link, uint32_t stream, Py_ssize_t size)
-{
-    size_t index = (size_t)stream - FIRST_STREAM;
-    PyObject *incoming = stream >= FIRST_STREAM && index < link->incoming_count ? link->incoming[index] : NULL;
-    struct space space = all_space;
-
-    if (incoming != NULL && incoming != Py_None)
-        echo_incoming_narrow((struct incoming_stream *)(void *)incoming, size, &space);
-    return space;
 }
 
 /* --- control frames --- */
@@ -66,23 +49,88 @@ static int take_gap(const struct link *link, const struct frame *frame)
 {
     struct incoming_stream *incoming;
     uint64_t events;
+    int is_loss;
 
     if (frame->size != GAP_PAYLOAD_BYTES)
         return echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
+    is_loss = load_little32(frame->payload + 4) == GAP_OF_DROPPED;
     if (incoming_of(link, load_little32(frame->payload), &incoming) != 0)
         return -1;
     if (incoming == NULL)
         return 0;
+    if (!is_loss && (load_little32(frame->payload + 4) != GAP_OF_NOT_KEPT || !incoming->is_keyed))
+        return echo_raise("WireError", "Expected 0 in front of a gap's events, got %lu",
+                          (unsigned long)load_little32(frame->payload + 4));
     events = load_little64(frame->payload + 8);
     if (check_gap(incoming, events) != 0)
         return -1;
     incoming->sequence += events;
-    incoming->lost += events;
+    incoming->lost += is_loss ? events : 0;
     return 0;
 }
 
+#define TIMED_LOAN_BYTES (LOAN_PAYLOAD_BYTES + TIME_BYTES)
+
+/* --- handing over --- */
+
+/* `owner`: of the records' bytes. A leader's is not watched: it hands over to queues alone. */
+static inline int hand(struct link *link, struct incoming_stream *incoming, struct handing *handing,
+                       const struct record *records, Py_ssize_t count, PyObject *owner)
+{
+    int status;
+
+    handing->records = records;
+    handing->count = count;
+    handing->owner = owner;
+    handing->next = 0;
+    if (is_led(link))
+        return echo_incoming_hand(incoming, &link->detours, handing);
+    echo_watched_begin(&link->watched);
+    status = echo_incoming_hand(incoming, &link->detours, handing);
+    if (handing->detour == NULL)
+        echo_watched_end(&link->watched);
+    return status;
+}
+
+/* The time that a frame of the stream, or a loan, has: 0, or -1 with WireError. */
+static int take_time(uint32_t stream, const uint8_t *time, struct record *record)
+{
+    uint64_t ns = load_little64(time);
+
+    if (ns - 1 >= INT64_MAX)
+        return echo_raise("WireError", "Expected a time of submission from 1 to 2**63 - 1 ns, got %llu - in stream %lu",
+                          (unsigned long long)ns, (unsigned long)stream);
+    record->submitted_ns = (int64_t)ns;
+    return 0;
+}
+
+/* Those that frames begin with, where their source tells them. */
+static int take_times(uint32_t stream, struct record *records, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (records[i].size < TIME_BYTES)
+            return echo_raise("WireError", "Expected a time of %d bytes before the records, got %zd - in stream %lu",
+                              TIME_BYTES, records[i].size, (unsigned long)stream);
+        if (take_time(stream, records[i].bytes, &records[i]) != 0)
+            return -1;
+        records[i].bytes += TIME_BYTES;
+        records[i].size -= TIME_BYTES;
+    }
+    return 0;
+}
+
+static int take_time_of_loan(const struct incoming_stream *incoming, const struct frame *frame, uint32_t stream,
+                             struct record *record)
+{
+    if (incoming->has_times != (frame->size == TIMED_LOAN_BYTES))
+        return echo_raise("WireError", "Expected a loan %s time of submission - for stream %lu",
+                          incoming->has_times ? "with a" : "without a", (unsigned long)stream);
+    return incoming->has_times ? take_time(stream, frame->payload + LOAN_PAYLOAD_BYTES, record) : 0;
+}
+
 /* The limit is for a block with one record. Those of fixed size are one after the other, and as large as was agreed. */
-static int hand_loan(const struct link *link, uint32_t stream, const struct record *record, PyObject *owner)
+static int hand_loan(struct link *link, struct handing *handing, const struct frame *frame, uint32_t stream,
+                     struct record *record, PyObject *owner)
 {
     struct incoming_stream *incoming;
 
@@ -90,26 +138,51 @@ static int hand_loan(const struct link *link, uint32_t stream, const struct reco
         return -1;
     if (incoming == NULL)
         return 0;
+    if (take_time_of_loan(incoming, frame, stream, record) != 0)
+        return -1;
     if (incoming->record_size != 0 || record->size <= (Py_ssize_t)link->max_payload)
-        return echo_incoming_hand(incoming, record, 1, owner, is_led(link));
+        return hand(link, incoming, handing, record, 1, owner);
     return echo_raise("WireError", "Expected a payload of at most %lu bytes, got %zd - in a loan for stream %lu",
                       (unsigned long)link->max_payload, record->size, (unsigned long)stream);
 }
 
-static int take_loan(const struct link *link, const struct frame *frame)
+static int take_loan(struct link *link, struct handing *handing, const struct frame *frame)
 {
     struct record record;
     PyObject *owner;
-    uint32_t stream;
+    uint32_t stream, size;
     int status;
 
     if (link->mapping == NULL)
         return echo_raise("WireError", "Received a loan, but no memory is shared on this link");
-    if (echo_loan_open(link->mapping, frame->payload, frame->size, &record, &stream, &owner) != 0)
+    size = frame->size == TIMED_LOAN_BYTES ? LOAN_PAYLOAD_BYTES : frame->size;
+    if (echo_loan_open(link->mapping, frame->payload, size, &record, &stream, &owner) != 0)
         return -1;
-    status = hand_loan(link, stream, &record, owner);
+    status = hand_loan(link, handing, frame, stream, &record, owner);
     Py_DECREF(owner);
     return status;
+}
+
+static int take_credit(struct link *link, const struct frame *frame)
+{
+    struct credit credit;
+    const char *refusal;
+
+    if (frame->size != CREDIT_PAYLOAD_BYTES)
+        return echo_raise("WireError", "Expected credit of %d bytes, got %lu", CREDIT_PAYLOAD_BYTES,
+                          (unsigned long)frame->size);
+    if (load_little32(frame->payload + 4) != 0)
+        return echo_raise("WireError", "Expected 0 behind the stream of credit, got %lu",
+                          (unsigned long)load_little32(frame->payload + 4));
+    credit = credit_load(frame->payload);
+    outbox_lock(&link->outbox);
+    refusal = echo_outbox_credit(&link->outbox, &credit);
+    echo_outbox_unlock(&link->outbox);
+    return refusal == NULL
+               ? 0
+               : echo_raise("WireError", "Expected credit for %s, got done %llu, limit %llu events - in stream %lu",
+                            refusal, (unsigned long long)credit.done.events, (unsigned long long)credit.limit.events,
+                            (unsigned long)credit.stream);
 }
 
 static int take_message(struct link *link, const struct frame *frame)
@@ -128,13 +201,15 @@ static int take_message(struct link *link, const struct frame *frame)
     return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
 }
 
-static int take_control(struct link *link, const struct frame *frame)
+static int take_control(struct link *link, struct handing *handing, const struct frame *frame)
 {
     switch (frame->stream) {
     case KIND_GAP:
         return take_gap(link, frame);
     case KIND_LOAN:
-        return take_loan(link, frame);
+        return take_loan(link, handing, frame);
+    case KIND_CREDIT:
+        return take_credit(link, frame);
     default:
         return take_message(link, frame);
     }
@@ -142,26 +217,29 @@ static int take_control(struct link *link, const struct frame *frame)
 
 /* --- handing out --- */
 
-/* The next frame of the intake, as echo_frame_next. */
+/* The next frame of the intake, as frame_first. */
 static int64_t next_frame(struct link *link, struct frame *frame)
 {
     struct intake *intake = &link->intake;
 
-    return echo_frame_next(current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin, link->max_payload,
-                           frame, &intake->need);
+    return frame_first(current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin, link->max_payload,
+                       frame, &intake->need);
 }
 
 static int refuse(const struct link *link, const struct frame *frame)
 {
     if (frame->stream == 0)
         return echo_raise("WireError", "Expected a frame, got one of stream 0");
+    if (frame->stream < FIRST_STREAM && frame->size > MAX_CONTROL_BYTES)
+        return echo_raise("WireError", "Expected a control frame of at most %d bytes, got %lu - of kind %lu",
+                          MAX_CONTROL_BYTES, (unsigned long)frame->size, (unsigned long)frame->stream);
     return echo_raise("WireError", "Expected a payload of at most %lu bytes, got %lu - in a frame of stream %lu",
                       (unsigned long)link->max_payload, (unsigned long)frame->size, (unsigned long)frame->stream);
 }
 
-/* The frames that follow each other in the stream of the first, as many as there is room for: at least that one.
- * *frame and *size become what next_frame says of the one behind them. */
-static int hand_out_run(struct link *link, struct frame *frame, int64_t *size, struct space space,
+/* The frames that follow each other in the stream of the first. *frame and *size become what next_frame says of the
+ * one behind them. */
+static int hand_out_run(struct link *link, struct handing *handing, struct frame *frame, int64_t *size,
                         struct gathering *gathering, PyObject *chunk)
 {
     struct record records[MAX_RUN];
@@ -171,18 +249,22 @@ static int hand_out_run(struct link *link, struct frame *frame, int64_t *size, s
 
     do {
         records[count++] = (struct record){.bytes = frame->payload, .size = (Py_ssize_t)frame->size};
-        space.bytes -= (Py_ssize_t)frame->size;
         link->intake.begin += (size_t)*size;
         *size = next_frame(link, frame);
-    } while (*size > 0 && frame->stream == stream && count < space.frames && (Py_ssize_t)frame->size <= space.bytes);
+    } while (*size > 0 && frame->stream == stream && count < MAX_RUN);
     link->received_frames += (uint64_t)count;
     gathering->is_on = count > 1 || *size > 0;
     if (incoming_of(link, stream, &incoming) != 0)
         return -1;
-    return incoming != NULL ? echo_incoming_hand(incoming, records, count, chunk, is_led(link)) : 0;
+    if (incoming == NULL)
+        return 0;
+    if (incoming->has_times && take_times(stream, records, count) != 0)
+        return -1;
+    return hand(link, incoming, handing, records, count, chunk);
 }
 
-static int hand_out_control(struct link *link, struct frame *frame, int64_t *size, struct gathering *gathering)
+static int hand_out_control(struct link *link, struct handing *handing, struct frame *frame, int64_t *size,
+                            struct gathering *gathering)
 {
     struct frame control = *frame;
 
@@ -190,30 +272,30 @@ static int hand_out_control(struct link *link, struct frame *frame, int64_t *siz
     *size = next_frame(link, frame);
     link->received_frames++;
     gathering->is_on = *size > 0;
-    return take_control(link, &control);
+    return take_control(link, handing, &control);
 }
 
-/* What a leader leaves to run. Control code is the owner's, and half of it would be done where an interrupt hits it.
- * Records for which a queue has no room would have it wait there, past its own deadline and perhaps for itself; run
- * waits. *space: for what else there is. */
-static int is_for_run(const struct link *link, const struct frame *frame, struct space *space)
+/* Whether handlers get what comes of a stream. */
+static int has_handlers(const struct link *link, uint32_t stream)
 {
-    Py_ssize_t size = (Py_ssize_t)frame->size;
-    uint32_t stream = frame->stream;
+    size_t index = (size_t)stream - FIRST_STREAM;
+    PyObject *incoming = stream >= FIRST_STREAM && index < link->incoming_count ? link->incoming[index] : NULL;
 
-    if (stream == KIND_GAP || (stream == KIND_LOAN && frame->size != LOAN_PAYLOAD_BYTES))
-        return 0;
-    if (stream == KIND_LOAN) {
-        stream = load_little32(frame->payload);
-        size = (Py_ssize_t)load_little64(frame->payload + 8);
-    } else if (stream < FIRST_STREAM)
-        return 1;
-    *space = space_for(link, stream, size);
-    return space->frames < 1 || space->bytes < size;
+    return incoming != NULL && incoming != Py_None && ((struct incoming_stream *)(void *)incoming)->has_handlers;
 }
 
-/* Whoever caused it has no use for the exception; run raises it. */
-static enum step fail(struct link *link)
+/* What a leader leaves to run. Handlers would hold it up. Control code is the owner's, and half of it would be done
+ * where an interrupt hits it. */
+static int is_for_run(const struct link *link, const struct frame *frame)
+{
+    if (frame->stream >= FIRST_STREAM)
+        return has_handlers(link, frame->stream);
+    if (frame->stream == KIND_LOAN)
+        return frame->size >= LOAN_PAYLOAD_BYTES && has_handlers(link, load_little32(frame->payload));
+    return frame->stream != KIND_GAP && frame->stream != KIND_CREDIT;
+}
+
+enum step echo_link_fail(struct link *link)
 {
     PyObject *exception = echo_take_exception();
 
@@ -224,36 +306,67 @@ static enum step fail(struct link *link)
     return STEP_ENDED;
 }
 
+/* The rest of a frame is not waited for where nobody has asked for its stream. */
+static int check_unfinished(const struct link *link, const struct frame *frame)
+{
+    struct incoming_stream *incoming;
+
+    if (link->intake.need <= FRAME_HEADER_BYTES || frame->stream < FIRST_STREAM)
+        return 0;
+    return incoming_of(link, frame->stream, &incoming);
+}
+
+/* A KeyboardInterrupt is the thread's, and no fault of the link. */
+static enum step end_step(struct link *link, enum step step, int status)
+{
+    if (status == 0)
+        return step;
+    return PyErr_ExceptionMatches(PyExc_Exception) ? echo_link_fail(link) : STEP_RAISED;
+}
+
 /* All frames that are complete, up to one that a leader leaves to run. */
-static enum step hand_out(struct link *link)
+static enum step hand_out(struct link *link, struct handing *handing)
 {
     PyObject *chunk = Py_NewRef((PyObject *)current_chunk(&link->intake));
     struct gathering gathering;
-    struct space space = all_space;
     enum step step = STEP_NOTHING;
     struct frame frame;
     int64_t size = next_frame(link, &frame);
     int status = 0;
 
+    handing->detour = NULL;
     gathering_begin(&gathering, &link->ob_base);
-    while (size != 0 && status == 0 && !link->is_ended && !has_forked_since(link->forks)) {
+    while (size != 0 && status == 0 && handing->detour == NULL && !link->is_ended && !has_forked_since(link->forks)) {
         if (size < 0)
             status = refuse(link, &frame);
-        else if (is_led(link) && is_for_run(link, &frame, &space))
+        else if (is_led(link) && is_for_run(link, &frame))
             break;
         else if (frame.stream >= FIRST_STREAM)
-            status = hand_out_run(link, &frame, &size, space, &gathering, chunk);
+            status = hand_out_run(link, handing, &frame, &size, &gathering, chunk);
         else
-            status = hand_out_control(link, &frame, &size, &gathering);
+            status = hand_out_control(link, handing, &frame, &size, &gathering);
         step = STEP_READ;
     }
-    link->is_unfinished = size != 0;
+    if (size == 0 && status == 0 && handing->detour == NULL && !link->is_ended)
+        status = check_unfinished(link, &frame);
+    if (handing->detour == NULL)
+        link->is_unfinished = size != 0;
     echo_gathering_end(&gathering);
     Py_DECREF(chunk);
-    if (status == 0)
-        return step;
-    /* A KeyboardInterrupt is the thread's, and no fault of the link. */
-    return PyErr_ExceptionMatches(PyExc_Exception) ? fail(link) : STEP_RAISED;
+    return handing->detour == NULL ? end_step(link, step, status) : STEP_OVERTAKEN;
+}
+
+enum step echo_link_go_on(struct link *link, struct handing *handing)
+{
+    struct gathering gathering;
+    int status;
+
+    gathering_begin(&gathering, &link->ob_base);
+    status = echo_handing_go_on(&link->detours, handing);
+    if (handing->detour == NULL)
+        echo_watched_end(&link->watched);
+    echo_gathering_end(&gathering);
+    return handing->detour == NULL ? end_step(link, STEP_READ, status) : STEP_OVERTAKEN;
 }
 
 /* --- reading --- */
@@ -285,7 +398,7 @@ static enum step end_reading(struct link *link, int error)
         echo_link_end(link, END_PEER);
         return STEP_ENDED;
     }
-    return fail(link);
+    return echo_link_fail(link);
 }
 
 static enum step read_more(struct link *link, int64_t timeout_ns)
@@ -297,7 +410,7 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     ssize_t count;
 
     if (size == 0)
-        return fail(link);
+        return echo_link_fail(link);
     room = current_chunk(intake)->bytes + intake->end;
     state = PyEval_SaveThread();
     count = link->wire->operations->read(link->wire, room, size, timeout_ns);
@@ -318,12 +431,12 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     return end_reading(link, (int)-count);
 }
 
-enum step echo_link_read(struct link *link, int64_t timeout_ns)
+enum step echo_link_read(struct link *link, struct handing *handing, int64_t timeout_ns)
 {
     enum step step;
 
     if (link->is_ended || has_forked_since(link->forks))
         return STEP_ENDED;
     step = link->is_unfinished ? STEP_READ : read_more(link, timeout_ns);
-    return step == STEP_READ ? hand_out(link) : step;
+    return step == STEP_READ ? hand_out(link, handing) : step;
 }

@@ -4,7 +4,7 @@
 
 #include "core/frames.h"
 
-/* Frames one after the other, as echo_frame_next finds them. -1 with WireError, or another exception. */
+/* Frames one after the other, as frame_first finds them. -1 with WireError, or another exception. */
 static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t limit)
 {
     const uint8_t *bytes = view->buf;
@@ -15,7 +15,7 @@ static Py_ssize_t scan_into(PyObject *frames, const Py_buffer *view, uint32_t li
     size_t need;
     int status;
 
-    while ((size = echo_frame_next(bytes + at, (size_t)(view->len - at), limit, &frame, &need)) > 0) {
+    while ((size = frame_first(bytes + at, (size_t)(view->len - at), limit, &frame, &need)) > 0) {
         found = Py_BuildValue("(IN)", (unsigned int)frame.stream,
                               PyBytes_FromStringAndSize((const char *)frame.payload, (Py_ssize_t)frame.size));
         status = found != NULL ? PyList_Append(frames, found) : -1;

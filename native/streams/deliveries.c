@@ -18,6 +18,7 @@
 #include "links/chunks.h"
 #include "links/errors.h"
 
+#include "core/clock.h"
 #include "core/forks.h"
 
 #include <string.h>
@@ -88,16 +89,112 @@ static inline unsigned long long left_to_python(const struct delivery *delivery)
     return *delivery->counts[0] + *delivery->counts[1];
 }
 
+/* --- calling the handler --- */
+
+/* What a child has inherited is its parent's. */
+static void forget_inherited(struct delivery *delivery)
+{
+    if (!has_forked_since(delivery->forks))
+        return;
+    delivery->batches = NULL;
+    delivery->calls = NULL;
+    delivery->aside = (struct amount){0, 0};
+    delivery->forks = echo_forks;
+}
+
+/* Its own stack frame: handlers that do not ask do not pay for it. */
+static __attribute__((noinline)) PyObject *call_with_info(const struct delivery *delivery, PyObject *event,
+                                                          uint64_t number, int64_t submitted_ns)
+{
+    PyObject *info = call_to_describe(delivery->describe, number, submitted_ns), *result;
+
+    result = info != NULL ? call_with(delivery->target, event, info) : NULL;
+    Py_XDECREF(info);
+    return result;
+}
+
+static inline PyObject *call_target(const struct delivery *delivery, PyObject *event, uint64_t number,
+                                    int64_t submitted_ns)
+{
+    return delivery->describe == NULL ? call_one(delivery->target, event)
+                                      : call_with_info(delivery, event, number, submitted_ns);
+}
+
+static __attribute__((cold)) PyObject *call_meanwhile(struct delivery *delivery, PyObject *event, uint64_t number,
+                                                      int64_t submitted_ns)
+{
+    struct call call = {.seen_ns = 0};
+    PyObject *result;
+    unsigned forks = echo_forks;
+
+    forget_inherited(delivery);
+    call.next = delivery->calls;
+    call.place = &delivery->calls;
+    if (call.next != NULL)
+        call.next->place = &call.next;
+    delivery->calls = &call;
+    result = call_target(delivery, event, number, submitted_ns);
+    if (has_forked_since(forks))
+        return result;
+    *call.place = call.next;
+    if (call.next != NULL)
+        call.next->place = call.place;
+    return result;
+}
+
+static inline PyObject *call_handler(struct delivery *delivery, PyObject *event, uint64_t number, int64_t submitted_ns)
+{
+    PyObject *result;
+
+    if (delivery->works % 2 == 1)
+        return call_meanwhile(delivery, event, number, submitted_ns);
+    delivery->works++;
+    result = call_target(delivery, event, number, submitted_ns);
+    delivery->works++;
+    return result;
+}
+
+static int64_t oldest_of(struct call *call, int64_t oldest_ns, int64_t now_ns)
+{
+    for (; call != NULL; call = call->next) {
+        call->seen_ns = call->seen_ns != 0 ? call->seen_ns : now_ns;
+        oldest_ns = call->seen_ns < oldest_ns ? call->seen_ns : oldest_ns;
+    }
+    return oldest_ns;
+}
+
+int64_t echo_delivery_look(PyObject *self)
+{
+    struct delivery *delivery = (struct delivery *)self;
+    int64_t now_ns = monotonic_ns(), oldest_ns = INT64_MAX;
+
+    forget_inherited(delivery);
+    if (delivery->works % 2 == 1) {
+        if (delivery->seen_works != delivery->works)
+            delivery->seen_ns = now_ns;
+        delivery->seen_works = delivery->works;
+        oldest_ns = delivery->seen_ns;
+    }
+    oldest_ns = oldest_of(delivery->calls, oldest_ns, now_ns);
+    return oldest_ns != INT64_MAX ? now_ns - oldest_ns : -1;
+}
+
 /* --- one event --- */
 
-/* Takes the reference over: to an event, or to an array of so many. */
-static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size, Py_ssize_t events)
+/* Takes the reference over: to an event, or to an array of so many. `number`: of the first one. */
+static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t size, Py_ssize_t events,
+                          uint64_t number, int64_t submitted_ns)
 {
     PyObject *result;
 
     if (delivery->is_queue)
-        return echo_queue_put(delivery->target, event, size, events, &delivery->ob_base);
-    result = call_one(delivery->target, event);
+        return echo_queue_put(delivery->target, &(struct item){.event = event,
+                                                               .from = &delivery->ob_base,
+                                                               .size = size,
+                                                               .events = events,
+                                                               .number = number,
+                                                               .submitted_ns = submitted_ns});
+    result = call_handler(delivery, event, number, submitted_ns);
     Py_DECREF(event);
     if (result == NULL)
         return report(delivery, delivery->on_error);
@@ -125,14 +222,15 @@ static inline void count_decoded(struct delivery *delivery, unsigned long long b
     delivery->bytes += (uint64_t)size;
 }
 
-static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size)
+static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size, uint64_t number,
+                           int64_t submitted_ns)
 {
     const struct raw_call *raw = &delivery->raw;
     unsigned long long before = left_to_python(delivery);
     PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
 
     count_decoded(delivery, before, size, 1);
-    return event != NULL ? deliver(delivery, event, size, 1) : refuse(delivery);
+    return event != NULL ? deliver(delivery, event, size, 1, number, submitted_ns) : refuse(delivery);
 }
 
 /* --- the records of a batch --- */
@@ -148,9 +246,7 @@ static int is_whole(const struct delivery *delivery, const struct record *record
 
 static void begin_batch(struct delivery *delivery, struct batch *batch)
 {
-    if (has_forked_since(delivery->forks))
-        delivery->batches = NULL;
-    delivery->forks = echo_forks;
+    forget_inherited(delivery);
     batch->next = delivery->batches;
     batch->place = &delivery->batches;
     if (batch->next != NULL)
@@ -174,6 +270,7 @@ static int goes_on(const struct delivery *delivery, unsigned forks)
 static int hand_each(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
 {
     Py_ssize_t at, total = batch->records[batch->current].size;
+    int64_t submitted_ns = batch->records[batch->current].submitted_ns;
     Py_ssize_t size = delivery->record_size != 0 ? delivery->record_size : total;
     unsigned forks = echo_forks;
     PyObject *interrupt = NULL;
@@ -181,11 +278,11 @@ static int hand_each(struct delivery *delivery, struct batch *batch, const uint8
 
     if (total == size) {
         batch->begun = size;
-        return hand_one(delivery, bytes, size);
+        return hand_one(delivery, bytes, size, batch->number++, submitted_ns);
     }
     for (at = 0; status == 0 && at < total && goes_on(delivery, forks); at += size) {
         batch->begun = at + size;
-        if (hand_one(delivery, bytes + at, size) != 0)
+        if (hand_one(delivery, bytes + at, size, batch->number++, submitted_ns) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
@@ -209,6 +306,7 @@ static PyObject *copy_of(const struct record *record)
 /* The event of a single record may keep it. */
 static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *copy)
 {
+    int64_t submitted_ns = batch->records[batch->current].submitted_ns;
     unsigned long long before = left_to_python(delivery);
     PyObject *event;
 
@@ -219,7 +317,9 @@ static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *c
     batch->begun = PyBytes_Size(copy);
     event = call_one(delivery->decode, copy);
     count_decoded(delivery, before, batch->begun, 1);
-    return event != NULL ? deliver(delivery, event, batch->begun, 1) : refuse(delivery);
+    batch->number++;
+    return event != NULL ? deliver(delivery, event, batch->begun, 1, batch->number - 1, submitted_ns)
+                         : refuse(delivery);
 }
 
 /* Nobody changes a copy while it is verified and read. */
@@ -251,9 +351,11 @@ static inline int is_single(const struct delivery *delivery, const struct record
     return count == 1 && !records->is_shared && (delivery->record_size == 0 || records->size == delivery->record_size);
 }
 
-static int hand_records(struct delivery *delivery, const struct record *records, Py_ssize_t count)
+/* Their own stack frames: a single record does not pay for these. */
+static __attribute__((noinline)) int hand_records(struct delivery *delivery, const struct record *records,
+                                                  Py_ssize_t count, uint64_t number)
 {
-    struct batch batch = {.records = records, .count = count};
+    struct batch batch = {.records = records, .count = count, .number = number};
     unsigned forks = echo_forks;
     PyObject *interrupt = NULL;
     int status = 0;
@@ -270,18 +372,21 @@ static int hand_records(struct delivery *delivery, const struct record *records,
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
 }
 
+static void skip(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
+{
+    delivery->skipped += (uint64_t)events;
+    delivery->dropped += (uint64_t)events;
+    delivery->bytes += (uint64_t)bytes;
+}
+
 /* What was not begun counts as what has come, and been dropped. */
 static void skip_rest(struct delivery *delivery, const struct batch *batch)
 {
     Py_ssize_t i = batch->current, bytes = batch->records[i].size - batch->begun, records = bytes > 0;
-    uint64_t events;
 
     for (i++; i < batch->count; i++, records++)
         bytes += batch->records[i].size;
-    events = (uint64_t)(delivery->record_size != 0 ? bytes / delivery->record_size : records);
-    delivery->skipped += events;
-    delivery->dropped += events;
-    delivery->bytes += (uint64_t)bytes;
+    skip(delivery, delivery->record_size != 0 ? bytes / delivery->record_size : records, bytes);
 }
 
 void echo_delivery_close(PyObject *self)
@@ -292,8 +397,26 @@ void echo_delivery_close(PyObject *self)
     if (delivery->is_closed)
         return;
     delivery->is_closed = 1;
-    for (batch = !has_forked_since(delivery->forks) ? delivery->batches : NULL; batch != NULL; batch = batch->next)
+    forget_inherited(delivery);
+    for (batch = delivery->batches; batch != NULL; batch = batch->next)
         skip_rest(delivery, batch);
+    skip(delivery, (Py_ssize_t)delivery->aside.events, (Py_ssize_t)delivery->aside.bytes);
+    delivery->aside = (struct amount){0, 0};
+}
+
+/* --- put aside --- */
+
+void echo_delivery_put_aside(struct delivery *delivery, struct amount amount)
+{
+    forget_inherited(delivery);
+    delivery->aside = amount_plus(delivery->aside, amount);
+    delivery_hold(delivery, (Py_ssize_t)amount.events, (Py_ssize_t)amount.bytes);
+}
+
+void echo_delivery_take_aside(struct delivery *delivery, struct amount amount)
+{
+    if (!delivery->is_closed)
+        delivery->aside = amount_minus(delivery->aside, amount);
 }
 
 /* --- arrays --- */
@@ -349,7 +472,8 @@ static PyObject *array_of(const struct delivery *delivery, const struct record *
     return array;
 }
 
-static int hand_array(struct delivery *delivery, const struct record *records, Py_ssize_t count, PyObject *owner)
+static __attribute__((noinline)) int hand_array(struct delivery *delivery, const struct record *records,
+                                                Py_ssize_t count, PyObject *owner, uint64_t number)
 {
     struct batch batch = {.records = records, .count = count};
     Py_ssize_t events, total = measure(delivery, records, count);
@@ -369,43 +493,31 @@ static int hand_array(struct delivery *delivery, const struct record *records, P
     }
     events = total / delivery->record_size;
     count_decoded(delivery, before, total, events);
-    return array != NULL ? deliver(delivery, array, total, events) : refuse(delivery);
+    return array != NULL ? deliver(delivery, array, total, events, number, records->submitted_ns) : refuse(delivery);
 }
 
 /* --- for others --- */
 
-int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led)
+int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner, uint64_t number)
 {
     struct delivery *delivery = (struct delivery *)self;
 
     if (delivery->is_closed)
         return 0;
-    delivery->is_led = is_led;
     if (delivery->is_array)
-        return hand_array(delivery, records, count, owner);
+        return hand_array(delivery, records, count, owner, number);
     if (is_single(delivery, records, count))
-        return hand_one(delivery, records->bytes, records->size);
-    return hand_records(delivery, records, count);
+        return hand_one(delivery, records->bytes, records->size, number, records->submitted_ns);
+    return hand_records(delivery, records, count, number);
 }
 
-int echo_delivery_hand_event(PyObject *self, PyObject *event, Py_ssize_t size)
+int echo_delivery_hand_event(PyObject *self, PyObject *event, const struct record *record, uint64_t number)
 {
     struct delivery *delivery = (struct delivery *)self;
 
     if (delivery->is_closed)
         return 0;
     delivery->handed++;
-    delivery->bytes += (uint64_t)size;
-    return deliver(delivery, Py_NewRef(event), size, 1);
-}
-
-/* The records of an array are one item, those of a frame may be many. */
-void echo_delivery_narrow(PyObject *self, Py_ssize_t size, struct space *space)
-{
-    const struct delivery *delivery = (struct delivery *)self;
-    Py_ssize_t record_size = delivery->record_size;
-
-    if (delivery->is_queue)
-        echo_queue_narrow(delivery->target, record_size, delivery->is_array || record_size == 0 ? size : record_size,
-                          space);
+    delivery->bytes += (uint64_t)record->size;
+    return deliver(delivery, Py_NewRef(event), record->size, 1, number, record->submitted_ns);
 }

@@ -17,6 +17,14 @@ struct batch {
     Py_ssize_t count;
     Py_ssize_t current; /* of the records */
     Py_ssize_t begun;   /* so many bytes of it */
+    uint64_t number;    /* of the event that comes next */
+};
+
+/* A call of a handler while another one is at work: handlers submit in turn, and threads at the same time. On the stack
+ * of its thread. */
+struct call {
+    struct call *next, **place; /* among the delivery's */
+    int64_t seen_ns;            /* when it was first looked at; 0: not yet */
 };
 
 /* The Python object. It has no tp_clear: a cycle through it leads through an IncomingStream, an Outlet, a Queue or an
@@ -26,24 +34,33 @@ struct delivery {
     PyObject *target;     /* owned; a Queue, or called with each event */
     PyObject *decode;     /* owned; from a record, or if is_array from a buffer of records */
     PyObject *dtype;      /* owned; what decode takes besides a buffer. NULL: nothing */
+    PyObject *sink;       /* owned; all deliveries to one sink have the same. NULL: there is no other */
     PyObject *on_error;   /* owned; called with each exception; True: also what is no Exception is reported now */
     PyObject *on_refusal; /* owned; on_error for what decode raises, or the same */
-    struct raw_call raw;  /* of decode */
+    PyObject *describe; /* owned; called with an event's number, and its time where that is told, says where it is from:
+                           * for handlers a second argument, for queues until somebody asks. NULL: nobody does */
+    struct raw_call raw;              /* of decode */
     const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size;           /* of one record; 0: records vary, and each comes by itself */
     int is_queue;                     /* what target is */
-    int is_led;                       /* 1: there is room for what it hands on now, as a leader has seen */
     int is_array;                     /* 1: all records of a batch become one object */
     int is_closed;                    /* 1: nothing more is handed on */
+    struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
+    struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
-    unsigned forks; /* echo_forks when the first of them began: a child has no stacks but its own thread's */
+    struct amount aside;              /* of records that wait for the thread which is at the sink: detours.c */
+    unsigned forks;      /* echo_forks when the first of them began: a child has no stacks but its own thread's */
+    uint64_t works;      /* odd: a call of the handler is under way; one more at each beginning and end */
+    struct call *calls;  /* on stacks; those that began meanwhile */
+    uint64_t seen_works; /* `works` at the last look; 0: never at work then */
+    int64_t seen_ns;     /* when that was first seen */
     PyObject *counting[COUNTS];               /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
     unsigned long long decoded;               /* events that came as records, also where that failed */
     uint64_t interpreted;                     /* of them, what was left to Python code */
     uint64_t handed;                          /* events that came by reference */
-    uint64_t bytes;                           /* of their records, in the sender's layout */
     uint64_t failures;                        /* exceptions reported */
+    uint64_t bytes;                           /* of the records of all events, in the sender's layout */
     uint64_t skipped;                         /* events that were left of batches when it was closed */
     uint64_t dropped;                         /* of all, for want of room in the queue, or skipped */
 };
@@ -51,34 +68,93 @@ struct delivery {
 /* --- deliveries.c --- */
 
 /* Hands records of one stream, in their order, to one sink. `owner`: keeps the bytes alive and unchanged for
- * as long as it is referred to; NULL: there is no such thing, copy what is kept. GIL; runs any code. 0, or -1
+ * as long as it is referred to; NULL: there is no such thing, copy what is kept. `number`: of the first event
+ * among those of its source. GIL; runs any code. 0, or -1
  * with an exception: WireError for a record that breaks the rules, or what is no Exception (KeyboardInterrupt):
  * the first one after all records were handed over, as nobody else would do so; the second at once. What else a
  * handler raises is reported, counted, and goes no further. A child that a handler has forked gets none of the
- * other records: they are the parent's. Nor does anybody when the delivery is closed. is_led: 1: this thread
- * leads, and has seen that there is room for them. */
-int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner, int is_led);
+ * other records: they are the parent's. Nor does anybody when the delivery is closed. */
+int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssize_t count, PyObject *owner,
+                       uint64_t number);
+
+/* Records are put aside for it, and taken again to be handed to it: those that are not yet when it is closed count as
+ * dropped. GIL; runs no Python code. */
+void echo_delivery_put_aside(struct delivery *delivery, struct amount amount);
+void echo_delivery_take_aside(struct delivery *delivery, struct amount amount);
 
 /* Hands on nothing more, whatever is under way: what is left of it is counted as dropped. GIL; runs no Python code. */
 void echo_delivery_close(PyObject *delivery);
 
-/* As echo_incoming_narrow. */
-void echo_delivery_narrow(PyObject *delivery, Py_ssize_t size, struct space *space);
+/* An event of the sink's own type, by reference; `record`: of it, without bytes, and with the size 0 where that is not
+ * known, which it has to be for one that is queued. As above. */
+int echo_delivery_hand_event(PyObject *delivery, PyObject *event, const struct record *record, uint64_t number);
 
-/* An event of the sink's own type, by reference; `size`: of its record, 0 where that is not known, which it has to be
- * for one that is queued. As above. */
-int echo_delivery_hand_event(PyObject *delivery, PyObject *event, Py_ssize_t size);
+/* How long ago that call of the handler was first looked at which is longest at work; -1: none is. So a handler that is
+ * slow can be told of, and one that is not pays for no clock. GIL; runs no Python code. */
+int64_t echo_delivery_look(PyObject *delivery);
 
 /* --- spans.c --- */
 
 /* The Python object that makes a buffer of foreign bytes, read-only, and holds their owner. GIL. */
 PyObject *echo_span_new(PyTypeObject *span_type, const uint8_t *bytes, Py_ssize_t size, PyObject *owner);
 
+/* --- crediting.c --- */
+
+/* Events that a delivery has taken, and something else keeps until they are handled: their source has no credit for
+ * others instead, until as many are done with. Nothing where they are not another process's. GIL. */
+static inline void delivery_hold(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
+{
+    if (delivery->incoming != NULL)
+        delivery->pending = amount_plus(delivery->pending, (struct amount){(uint64_t)events, (uint64_t)bytes});
+}
+
+/* May send, and then lets go of the GIL. An exception may be set, and stays so. */
+void echo_delivery_done(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes);
+
+static inline void delivery_done(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
+{
+    if (delivery->incoming != NULL)
+        echo_delivery_done(delivery, events, bytes);
+}
+
+/* The same where nobody is told now. */
+void echo_delivery_forget(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes);
+
+/* What the stream gives from now on goes to this delivery too, or no more: which changes nothing where another stream
+ * has it since. GIL; runs no code. */
+void echo_incoming_add(struct incoming_stream *incoming, struct delivery *delivery);
+void echo_incoming_remove(const struct incoming_stream *incoming, struct delivery *delivery);
+
+/* The credit that there is now: the caller tells the source its limit. What is done is as the source has been told. */
+struct credit echo_incoming_credit(struct incoming_stream *incoming);
+
+/* Tells the source what is done, and grants more: whatever is new, or where it is worth while. As echo_delivery_done. */
+void echo_incoming_confirm(struct incoming_stream *incoming);
+void echo_incoming_renew(struct incoming_stream *incoming);
+
+/* Without a window no source ever has to wait. */
+#define NO_WINDOW (UINT64_C(1) << 62)
+
+/* Tells the source where it is time to. As echo_incoming_renew. */
+void echo_incoming_look(struct incoming_stream *incoming);
+
+/* Records were handed to all deliveries. */
+static inline void incoming_settle(struct incoming_stream *incoming, struct amount amount)
+{
+    incoming->handed = amount_plus(incoming->handed, amount);
+    if (!is_below(incoming->handed, incoming->look_at))
+        echo_incoming_look(incoming);
+}
+
 /* --- incoming.c --- */
 
 /* An attribute that is a tuple of `type`, and is replaced as a whole. GIL; any code may run
  * once it has been. -1 with TypeError. */
 int echo_replace_tuple(PyObject **place, PyObject *tuple, PyTypeObject *type);
+
+/* What such a tuple is now, and one item more: a new tuple. GIL; any code may have run meanwhile, but none has since the
+ * tuple was looked at. NULL with MemoryError. */
+PyObject *echo_tuple_and(PyObject *const *place, PyObject *item);
 
 extern PyType_Spec echo_link_incoming_spec;
 extern PyType_Spec echo_link_delivery_spec;

@@ -7,18 +7,24 @@
 
 /* --- the calls --- */
 
-/* hand(records): any buffer. What may change is copied first. */
-static PyObject *delivery_hand(PyObject *self, PyObject *records)
+/* hand(records, number=0, submitted_ns=0): any buffer. What may change is copied first. */
+static PyObject *delivery_hand(PyObject *self, PyObject *args)
 {
-    PyObject *bytes = PyBytes_CheckExact(records) ? Py_NewRef(records) : PyBytes_FromObject(records);
     struct record record = {.is_shared = 0};
+    unsigned long long number = 0;
+    long long submitted_ns = 0;
+    PyObject *records, *bytes;
     int status;
 
+    if (!PyArg_ParseTuple(args, "O|KL:hand", &records, &number, &submitted_ns))
+        return NULL;
+    bytes = PyBytes_CheckExact(records) ? Py_NewRef(records) : PyBytes_FromObject(records);
     if (bytes == NULL)
         return NULL;
     record.bytes = (const uint8_t *)PyBytes_AsString(bytes);
     record.size = PyBytes_Size(bytes);
-    status = echo_delivery_hand(self, &record, 1, bytes, 0);
+    record.submitted_ns = submitted_ns;
+    status = echo_delivery_hand(self, &record, 1, bytes, number);
     Py_DECREF(bytes);
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -31,7 +37,12 @@ static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
 
 static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 {
-    return echo_delivery_hand_event(self, event, 0) == 0 ? Py_NewRef(Py_None) : NULL;
+    return echo_delivery_hand_event(self, event, &(struct record){.size = 0}, 0) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *delivery_look(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return PyLong_FromLongLong(echo_delivery_look(self));
 }
 
 /* --- what counts --- */
@@ -73,12 +84,14 @@ static int take_counts(struct delivery *delivery, PyObject *convert)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target", "decode",  "on_error",   "record_size", "is_array",
-                            "dtype",  "convert", "on_refusal", NULL};
-    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL;
+    static char *names[] = {"target",  "decode",     "on_error", "record_size", "is_array", "dtype",
+                            "convert", "on_refusal", "sink",     "describe",    NULL};
+    PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL, *sink = NULL;
+    PyObject *describe = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOO:Delivery", names, &target, &decode, &on_error,
-                                     &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOOOO:Delivery", names, &target, &decode, &on_error,
+                                     &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal, &sink,
+                                     &describe))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -89,6 +102,8 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     delivery->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     delivery->on_error = Py_NewRef(on_error);
     delivery->on_refusal = Py_NewRef(on_refusal != NULL ? on_refusal : on_error);
+    delivery->sink = Py_XNewRef(sink);
+    delivery->describe = describe != Py_None ? Py_NewRef(describe) : NULL;
     if (echo_raw_call_of(decode, &delivery->raw) != 0)
         return -1;
     return take_counts(delivery, convert);
@@ -113,7 +128,8 @@ static const Py_ssize_t delivery_owned[] = {
     offsetof(struct delivery, target),      offsetof(struct delivery, decode),
     offsetof(struct delivery, dtype),       offsetof(struct delivery, on_error),
     offsetof(struct delivery, on_refusal),  offsetof(struct delivery, counting[0]),
-    offsetof(struct delivery, counting[1]), 0};
+    offsetof(struct delivery, counting[1]), offsetof(struct delivery, sink),
+    offsetof(struct delivery, describe),    0};
 _Static_assert(COUNTS == 2, "each has its place above");
 
 static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
@@ -129,10 +145,13 @@ static void delivery_dealloc(PyObject *self)
 }
 
 static PyMethodDef delivery_methods[] = {
-    {"hand", delivery_hand, METH_O,
-     PyDoc_STR("hand($self, records, /)\n--\n\nAs if a frame with these records had come.")},
+    {"hand", delivery_hand, METH_VARARGS,
+     PyDoc_STR("hand($self, records, number=0, submitted_ns=0, /)\n--\n\nAs if a frame with these records had come.")},
     {"hand_event", delivery_hand_event, METH_O,
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
+    {"look", delivery_look, METH_NOARGS,
+     PyDoc_STR("look($self, /)\n--\n\nHow many ns ago that call of the handler was first looked at which is longest at "
+               "work; -1: none is.")},
     {"close", delivery_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNothing more is handed on; what is left of a batch is dropped.")},
     {NULL, NULL, 0, NULL}};
@@ -155,13 +174,14 @@ static PyObject *delivery_is_busy(PyObject *self, void *Py_UNUSED(ignored))
 {
     const struct delivery *delivery = (struct delivery *)self;
 
-    return PyBool_FromLong(delivery->batches != NULL && !has_forked_since(delivery->forks));
+    return PyBool_FromLong((delivery->batches != NULL || delivery->aside.events > 0) &&
+                           !has_forked_since(delivery->forks));
 }
 
 static PyGetSetDef delivery_getters[] = {
     {"events", delivery_get_events, NULL, PyDoc_STR("How many have come to this sink, failures included."), NULL},
     {"compiled", delivery_get_compiled, NULL, PyDoc_STR("How many of them native code has made of records."), NULL},
-    {"is_busy", delivery_is_busy, NULL, PyDoc_STR("Whether a batch is under way."), NULL},
+    {"is_busy", delivery_is_busy, NULL, PyDoc_STR("Whether a batch is under way, or put aside."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMemberDef delivery_members[] = {
@@ -180,7 +200,7 @@ static PyMemberDef delivery_members[] = {
 
 static PyType_Slot delivery_slots[] = {
     {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
-                          "convert=None, on_refusal=on_error)\n--\n\n"
+                          "convert=None, on_refusal=on_error, sink=None, describe=None)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},

@@ -13,25 +13,26 @@
  *                                                                        encode_into
  *     streams/submissions.c  echo_submission_send
  *     streams/outgoing.c     echo_outgoing_stream_put
- *     core/outbox/staging.c  echo_outbox_stage                           core/frames.c: echo_frame_store
+ *     core/outbox/staging.c  echo_outbox_stage                           core/frames.h: frame_store
  *     core/outbox/outbox.c   echo_outbox_pump, echo_outbox_write
  *     core/wires/socket.c    socket_write
  *
- *   to receive, 15 functions
- *     links/leading.c        echo_link_run
+ *   to receive, 20 functions
+ *     links/leading.c        echo_link_run, read_on
  *     links/reading.c        echo_link_read, read_more,                  core/wires/socket.c: socket_read
- *                            hand_out, hand_out_run                      core/frames.c: echo_frame_next
+ *                            hand_out, hand_out_run, hand                core/frames.h: frame_first
  *     streams/incoming.c     echo_incoming_hand
+ *     streams/detours.c      echo_handing_go_on, hand_to
  *     streams/deliveries.c   echo_delivery_hand, hand_one,               events/records/decoder.c: decoder_decode_raw,
- *                            deliver                                     decode_record, decode_one, fill
+ *                            deliver, call_handler                       decode_record, decode_one, fill
  *     then the handler, or a put of streams/queues.c
  *
  * Three rooms, each of which includes only those below it:
  *
  *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c, submissions.c), each way
- *             out (outgoing.c) and in (incoming.c), the sinks' deliveries (deliveries.c) and queues (queues.c). Types
- *             are in *_type.c
- *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c),
+ *             out (outgoing.c) and in (incoming.c, crediting.c), the sinks' deliveries (deliveries.c), those that are
+ *             slow (detours.c), and queues (queues.c). Types are in *_type.c
+ *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c, standby.c),
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
  *
@@ -46,6 +47,7 @@
 #include "streams/outlets.h"
 #include "streams/queues.h"
 
+#include "links/standby.h"
 #include "links/state.h"
 #include "links/wires.h"
 #include "types.h"
@@ -95,7 +97,8 @@ static int add_types(PyObject *module, struct module_state *state)
 
 static int add_policies(PyObject *module)
 {
-    return PyModule_AddIntConstant(module, "BLOCK", POLICY_BLOCK) != 0 ||
+    return PyModule_AddIntConstant(module, "PACE", POLICY_PACE) != 0 ||
+                   PyModule_AddIntConstant(module, "BLOCK", POLICY_BLOCK) != 0 ||
                    PyModule_AddIntConstant(module, "DROP_OLDEST", POLICY_DROP_OLDEST) != 0 ||
                    PyModule_AddIntConstant(module, "DROP_NEWEST", POLICY_DROP_NEWEST) != 0 ||
                    PyModule_AddIntConstant(module, "ERROR", POLICY_ERROR) != 0
@@ -117,6 +120,12 @@ static PyMethodDef module_methods[] = {
     {"is_dispatching", is_dispatching, METH_NOARGS,
      PyDoc_STR("is_dispatching($module, /)\n--\n\n"
                "Whether this thread is handing over what it has read from a link.")},
+    {"stand_by", echo_stand_by, METH_NOARGS,
+     PyDoc_STR("stand_by($module, /)\n--\n\n"
+               "Waits for a link whose reader is held up by a handler: take_over is for it. None: another thread "
+               "stands by, or there is no link.")},
+    {"wants_standby", echo_wants_standby, METH_NOARGS,
+     PyDoc_STR("wants_standby($module, /)\n--\n\nWhether there are links, and no thread stands by.")},
     {"ring_memory", echo_ring_memory, METH_O,
      PyDoc_STR("ring_memory($module, ring_bytes, /)\n--\n\nA descriptor of new memory for a RingWire.")},
     {"scan", echo_scan, METH_VARARGS,

@@ -1,7 +1,9 @@
 /* What the files of the type OutgoingStream know of each other. */
 #pragma once
 
+#include "links/incoming.h"
 #include "links/link.h"
+#include "streams/history.h"
 
 #include "core/outbox/outgoing.h"
 
@@ -26,13 +28,29 @@ static inline struct outgoing_stream *stream_of(PyObject *object)
  * dropped, and the departure is told elsewhere. */
 int echo_outgoing_stream_put(PyObject *stream, const uint8_t *payload, Py_ssize_t size, uint64_t events);
 
+/* The same for a record, behind its time where that is told: as a copy, as there is no room for it in the caller's
+ * memory. */
+int echo_outgoing_stream_put_timed(PyObject *stream, const struct record *record, uint64_t events);
+
+static inline int echo_outgoing_stream_put_record(PyObject *stream, const struct record *record, uint64_t events)
+{
+    return record->submitted_ns == 0 ? echo_outgoing_stream_put(stream, record->bytes, record->size, events)
+                                     : echo_outgoing_stream_put_timed(stream, record, events);
+}
+
 /* The same for records in a block of the node's pool, however large they are together, as a KIND_LOAN frame. 1:
  * nothing was done, as the link shares no pool, one record is larger than the peer takes, or echo_block_lend refuses;
  * put them. */
-int echo_outgoing_stream_lend(PyObject *stream, PyObject *block, Py_ssize_t size, uint64_t events);
+int echo_outgoing_stream_lend(PyObject *stream, PyObject *block, const struct record *record, uint64_t events);
 
 /* Events that are not put, as the submission has ended before: counted as dropped, so that the receiver's count stays
  * right. An exception may be set. GIL. */
 void echo_outgoing_stream_skip(PyObject *stream, uint64_t events);
+
+/* --- beginning.c --- */
+
+/* What a stream begins with: STARTED, and what is kept. Queues it, whatever has to go for that: nothing is written yet,
+ * and no other thread or Python code runs. How many events it is; -1 with MemoryError, and nothing was queued. GIL. */
+Py_ssize_t echo_outgoing_stream_begin(PyObject *stream, const struct kept *kept, size_t count, uint64_t sequence);
 
 extern PyType_Spec echo_link_outgoing_spec;

@@ -9,11 +9,11 @@
 /* --- submit_records --- */
 
 /* They share one copy: the caller may write to the buffer again. */
-static int hand_buffer(const struct outlet *outlet, PyObject *records, struct submission *submission)
+static int hand_buffer(const struct sinks *sinks, PyObject *records, struct submission *submission)
 {
     struct record *record = &submission->record;
 
-    if (PyTuple_Size(outlet->direct) + PyTuple_Size(outlet->converting) == 0)
+    if (sinks->direct == NULL)
         return 0;
     submission->owner = PyBytes_CheckExact(records)
                             ? Py_NewRef(records)
@@ -21,18 +21,33 @@ static int hand_buffer(const struct outlet *outlet, PyObject *records, struct su
     if (submission->owner == NULL)
         return -1;
     record->bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
-    return hand_to_all(outlet->direct, NULL, submission) != 0 ? -1 : hand_to_all(outlet->converting, NULL, submission);
+    return hand_to_all(sinks->direct, sinks->direct_count, NULL, submission) != 0
+               ? -1
+               : hand_to_all(sinks->converting, sinks->converting_count, NULL, submission);
 }
 
 static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer *view, struct submission *submission)
 {
+    struct sinks sinks;
+    int status;
+
     if (view->len == 0)
         return 0;
-    submission->record = (struct record){.bytes = view->buf, .size = view->len};
+    submission->record =
+        (struct record){.bytes = view->buf, .size = view->len, .submitted_ns = time_of_submission(outlet)};
     submission->events = (uint64_t)(view->len / outlet->record_size);
+    if (outlet->history != NULL &&
+        echo_history_add(outlet->history, &submission->record, outlet->record_size, outlet->sequence) != 0)
+        return -1;
+    submission->number = outlet->sequence;
     outlet->sequence += submission->events;
     outlet->bytes += (uint64_t)view->len;
-    return echo_submission_send(outlet, submission) != 0 ? -1 : hand_buffer(outlet, records, submission);
+    sinks = sinks_of(outlet);
+    status = echo_submission_send(outlet, submission);
+    if (status == 0)
+        status = hand_buffer(&sinks, records, submission);
+    let_sinks_go(&sinks);
+    return status;
 }
 
 /* 0: the view is open. 1: the records do not lie side by side. -1 with an exception. */
@@ -61,7 +76,10 @@ static int is_whole(const struct outlet *outlet, const Py_buffer *view)
 static PyObject *submit_and_close(struct outlet *outlet, PyObject *records, Py_buffer *view)
 {
     struct submission submission = {.forks = echo_forks};
-    int status = is_outlet_open(outlet) && is_whole(outlet, view) ? enter_submission() : -1;
+    int status = atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
+
+    if (status == 0)
+        status = is_outlet_open(outlet) && is_whole(outlet, view) ? enter_submission() : -1;
 
     if (status == 0) {
         status = submit_view(outlet, records, view, &submission);

@@ -2,8 +2,12 @@
 #include "streams/outlets.h"
 
 #include "streams/deliveries.h"
+#include "streams/outgoing.h"
+
+#include "core/outbox/outbox.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <structmember.h>
 
 /* Of one frame with several records, where the caller names no other limit. */
@@ -11,25 +15,39 @@
 
 /* --- making and ending one --- */
 
+/* Whether somebody takes an event's record, or the encoder alone can say whether it is one. */
+static int takes_records(const struct outlet *outlet)
+{
+    return outlet->history != NULL || outlet->event_class == NULL ||
+           outlet->outgoing_count + outlet->converting_count > 0;
+}
+
 static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"event_class", "encode", "record_size", "dtype", "max_payload", NULL};
-    PyObject *event_class, *encode, *dtype = Py_None;
+    static char *names[] = {"event_class", "encode",     "record_size", "dtype",     "max_payload", "adopt",
+                            "keep_events", "keep_bytes", "key",         "has_times", NULL};
+    PyObject *event_class, *encode, *dtype = Py_None, *adopt = Py_None;
+    struct keeping keeping = {0};
 
     outlet->max_payload = MAX_PAYLOAD;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOn:Outlet", names, &event_class, &encode, &outlet->record_size,
-                                     &dtype, &outlet->max_payload))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOnOnnOp:Outlet", names, &event_class, &encode,
+                                     &outlet->record_size, &dtype, &outlet->max_payload, &adopt, &keeping.events,
+                                     &keeping.bytes, &keeping.key, &outlet->has_times))
         return -1;
     if (event_class != Py_None && !PyType_Check(event_class)) {
         PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);
         return -1;
     }
+    if (echo_history_new(&keeping, &outlet->history) != 0)
+        return -1;
     if (outlet->record_size < 0 || outlet->max_payload < 1) {
         PyErr_SetString(PyExc_ValueError, "Expected a size of at least 0 and a payload of at least 1 byte");
         return -1;
     }
     outlet->event_class = event_class != Py_None ? (PyTypeObject *)Py_NewRef(event_class) : NULL;
+    outlet->takes_records = takes_records(outlet);
     outlet->encode = Py_NewRef(encode);
+    outlet->adopt = adopt != Py_None ? Py_NewRef(adopt) : NULL;
     outlet->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
     return echo_raw_call_of(encode, &outlet->raw);
 }
@@ -43,7 +61,11 @@ static int let_go(struct outlet *outlet)
     if (nobody == NULL)
         return -1;
     echo_outlet_free_room(outlet);
+    outlet->forgotten += echo_history_forgotten(outlet->history);
+    echo_history_free(outlet->history);
+    outlet->history = NULL;
     outlet->takes_records = outlet->measures = 0;
+    outlet->outgoing_count = outlet->direct_count = outlet->converting_count = 0;
     outlet->outgoing = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
     outlet->converting = nobody;
@@ -78,10 +100,10 @@ static PyObject *outlet_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-static const Py_ssize_t outlet_owned[] = {offsetof(struct outlet, event_class), offsetof(struct outlet, encode),
-                                          offsetof(struct outlet, dtype),       offsetof(struct outlet, outgoing),
-                                          offsetof(struct outlet, direct),      offsetof(struct outlet, converting),
-                                          offsetof(struct outlet, pool),        0};
+static const Py_ssize_t outlet_owned[] = {
+    offsetof(struct outlet, event_class), offsetof(struct outlet, encode),   offsetof(struct outlet, adopt),
+    offsetof(struct outlet, dtype),       offsetof(struct outlet, outgoing), offsetof(struct outlet, direct),
+    offsetof(struct outlet, converting),  offsetof(struct outlet, pool),     0};
 
 static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -103,6 +125,7 @@ static void outlet_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     clear_owned(self, outlet_owned);
     echo_outlet_free_room(outlet);
+    echo_history_free(outlet->history);
     echo_tally_release(outlet->tally);
     free_instance(self);
 }
@@ -133,76 +156,176 @@ static int has_queue(PyObject *deliveries)
     return i < count;
 }
 
-/* Replacing a tuple may run any code, which may replace it again: so what it is now is looked at last. */
+static void count_tuples(struct outlet *outlet)
+{
+    outlet->outgoing_count = PyTuple_Size(outlet->outgoing);
+    outlet->direct_count = PyTuple_Size(outlet->direct);
+    outlet->converting_count = PyTuple_Size(outlet->converting);
+    outlet->takes_records = takes_records(outlet);
+    outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
+}
+
+/* Letting go of the tuple that was there may run any code: so that comes last. */
 static int outlet_set_tuple(PyObject *self, PyObject *tuple, void *place)
 {
     const struct tuple_place *at = place;
     PyTypeObject *type = (PyTypeObject *)*slot_at(PyType_GetModuleState(Py_TYPE(self)), at->type);
+    PyObject *before = Py_NewRef(*slot_at(self, at->tuple));
     struct outlet *outlet = (struct outlet *)self;
     int status = is_outlet_open(outlet) ? echo_replace_tuple(slot_at(self, at->tuple), tuple, type) : -1;
 
-    outlet->takes_records = PyTuple_Size(outlet->outgoing) + PyTuple_Size(outlet->converting) > 0;
-    outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
+    count_tuples(outlet);
+    Py_DECREF(before);
     return status;
 }
 
-/* The streams, which the caller holds, and one more, as a new tuple. May run any code: a new tuple may be what has the
- * garbage collector run. */
-static PyObject *and_stream(PyObject *streams, PyObject *stream)
+/* Between the comparison and the first event that goes to the item nobody can submit another. */
+static PyObject *add_at(PyObject *self, PyObject *item, PyObject *sequence, struct tuple_place *place)
 {
-    Py_ssize_t i, count = PyTuple_Size(streams);
-    PyObject *more = PyTuple_New(count + 1);
+    const struct outlet *outlet = (struct outlet *)self;
+    PyObject *items;
+    uint64_t number;
+    int status;
 
-    if (more == NULL)
+    number = sequence != Py_None ? PyLong_AsUnsignedLongLong(sequence) : 0;
+    if (PyErr_Occurred() != NULL)
         return NULL;
-    for (i = 0; i < count; i++)
-        PyTuple_SetItem(more, i, Py_NewRef(PyTuple_GetItem(streams, i))); /* steals; cannot fail */
-    PyTuple_SetItem(more, count, Py_NewRef(stream));
-    return more;
+    items = echo_tuple_and(slot_at(self, place->tuple), item);
+    if (items == NULL)
+        return NULL;
+    if (outlet->is_closed || (sequence != Py_None && number != outlet->sequence)) {
+        Py_DECREF(items);
+        Py_RETURN_NONE;
+    }
+    number = outlet->sequence;
+    status = outlet_set_tuple(self, items, place);
+    Py_DECREF(items);
+    return status == 0 ? PyLong_FromUnsignedLongLong(number) : NULL;
 }
 
-/* As they were when the new tuple was filled; what was added or removed meanwhile must not be undone. */
-static PyObject *streams_and(const struct outlet *outlet, PyObject *stream)
+static void pump(const struct outgoing_stream *stream)
 {
-    PyObject *streams, *more = NULL;
-    int is_outdated;
-
-    do {
-        Py_XDECREF(more);
-        streams = Py_NewRef(outlet->outgoing);
-        more = and_stream(streams, stream);
-        is_outdated = streams != outlet->outgoing;
-        Py_DECREF(streams); /* the last reference only where it is outdated: nothing runs after the last look */
-    } while (more != NULL && is_outdated);
-    return more;
+    outbox_lock(&stream->link->outbox);
+    echo_outbox_pump(&stream->link->outbox, 1);
+    echo_outbox_unlock(&stream->link->outbox);
 }
 
-/* Between the comparison and the first event that leaves by the stream nobody can submit another. */
-static PyObject *outlet_add_outgoing(PyObject *self, PyObject *args)
+/* Those that have the number or a higher one: the rest of all, which are in this order. */
+static size_t before(const struct kept *all, size_t count, uint64_t number)
+{
+    size_t i = 0;
+
+    while (i < count && all[i].number < number)
+        i++;
+    return i;
+}
+
+/* Nobody submits between what the stream begins with and the first event that goes there: what runs code comes before and
+ * behind. */
+static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *streams, uint64_t first)
+{
+    uint64_t sequence = outlet->sequence;
+    size_t i, count, skipped;
+    struct kept *all = echo_history_all(outlet->history, &count);
+    Py_ssize_t kept = -1;
+    int status = -1;
+
+    if (all == NULL)
+        return NULL;
+    skipped = before(all, count, first);
+    kept = echo_outgoing_stream_begin(stream, all + skipped, count - skipped, sequence);
+    if (kept >= 0)
+        status = outlet_set_tuple((PyObject *)outlet, streams, &outgoing);
+    for (i = 0; i < count; i++)
+        Py_DECREF(all[i].record);
+    free(all);
+    if (status != 0)
+        return NULL;
+    pump(stream_of(stream));
+    return Py_BuildValue("Kn", (unsigned long long)sequence, kept);
+}
+
+/* begin(stream, first) */
+static PyObject *outlet_begin(PyObject *self, PyObject *args)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
-    unsigned long long sequence;
-    PyObject *stream, *streams;
-    int status;
+    PyObject *stream, *streams, *begun = NULL;
+    unsigned long long first;
 
-    if (!PyArg_ParseTuple(args, "O!K:add_outgoing", state->outgoing_type, &stream, &sequence))
+    if (!PyArg_ParseTuple(args, "O!K:begin", state->outgoing_type, &stream, &first) ||
+        echo_link_check(stream_of(stream)->link) != 0)
         return NULL;
-    streams = streams_and(outlet, stream);
-    if (streams == NULL)
+    streams = echo_tuple_and(&outlet->outgoing, stream);
+    if (streams != NULL && is_outlet_open(outlet))
+        begun = begin_at(outlet, stream, streams, first);
+    Py_XDECREF(streams);
+    return begun;
+}
+
+static PyObject *outlet_add_delivery(PyObject *self, PyObject *args)
+{
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    PyObject *sequence;
+    PyObject *delivery;
+    int is_direct;
+
+    if (!PyArg_ParseTuple(args, "O!Op:add_delivery", state->delivery_type, &delivery, &sequence, &is_direct))
         return NULL;
-    if (sequence != outlet->sequence || outlet->is_closed) {
-        Py_DECREF(streams);
-        Py_RETURN_FALSE;
-    }
-    status = outlet_set_tuple(self, streams, &outgoing);
-    Py_DECREF(streams);
-    return status == 0 ? Py_NewRef(Py_True) : NULL;
+    return add_at(self, delivery, sequence, is_direct ? &direct : &converting);
+}
+
+/* kept_since(number, is_following=False) */
+static PyObject *outlet_kept_since(PyObject *self, PyObject *args)
+{
+    const struct outlet *outlet = (struct outlet *)self;
+    unsigned long long number;
+    int is_following = 0;
+
+    if (!PyArg_ParseTuple(args, "K|p:kept_since", &number, &is_following))
+        return NULL;
+    return echo_history_since(outlet->history, number, outlet->sequence, is_following);
+}
+
+/* follow(more) */
+static PyObject *outlet_follow(PyObject *self, PyObject *more)
+{
+    echo_history_follow(((struct outlet *)self)->history, more == Py_True);
+    Py_RETURN_NONE;
+}
+
+/* hold(is_held) */
+static PyObject *outlet_hold(PyObject *self, PyObject *is_held)
+{
+    struct outlet *outlet = (struct outlet *)self;
+
+    outlet->holder = PyThread_get_thread_ident();
+    atomic_store(&outlet->is_held, is_held == Py_True);
+    if (is_held != Py_True)
+        futex_wake_all(&outlet->is_held);
+    Py_RETURN_NONE;
+}
+
+static PyObject *outlet_get_forgotten(PyObject *self, void *Py_UNUSED(unused))
+{
+    const struct outlet *outlet = (struct outlet *)self;
+
+    return PyLong_FromUnsignedLongLong(outlet->forgotten + echo_history_forgotten(outlet->history));
 }
 
 static PyObject *outlet_get_dropped(PyObject *self, void *Py_UNUSED(unused))
 {
     return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->dropped));
+}
+
+static PyObject *outlet_get_confirmed(PyObject *self, void *Py_UNUSED(unused))
+{
+    return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->confirmed));
+}
+
+static PyObject *outlet_get_unconfirmed(PyObject *self, void *Py_UNUSED(unused))
+{
+    return PyLong_FromUnsignedLongLong(atomic_load(&((struct outlet *)self)->tally->unconfirmed));
 }
 
 /* Whoever has a stream may drop something yet; so may a backlog that a stream has left behind. */
@@ -246,9 +369,22 @@ static PyMethodDef outlet_methods[] = {
     {"submit_array", echo_outlet_submit_array, METH_O,
      PyDoc_STR("submit_array($self, array, /)\n--\n\n"
                "The records of a numpy structured array, one event each, without a Python object for any.")},
-    {"add_outgoing", outlet_add_outgoing, METH_VARARGS,
-     PyDoc_STR("add_outgoing($self, stream, sequence, /)\n--\n\n"
-               "From now on events leave by this stream too, if the next one is number `sequence`; whether it is.")},
+    {"begin", outlet_begin, METH_VARARGS,
+     PyDoc_STR(
+         "begin($self, stream, first, /)\n--\n\n"
+         "Events leave by this stream too, behind STARTED and what is kept from number `first` on. The number of the "
+         "next event, and how many were kept.")},
+    {"add_delivery", outlet_add_delivery, METH_VARARGS,
+     PyDoc_STR("add_delivery($self, delivery, sequence, is_direct, /)\n--\n\n"
+               "From now on events go to this sink here too, by reference or as records, if the next one is number "
+               "`sequence`, or whichever it is where that is None. Its number; None: it is another.")},
+    {"kept_since", outlet_kept_since, METH_VARARGS,
+     PyDoc_STR("kept_since($self, number, is_following=False, /)\n--\n\n"
+               "What it keeps from that number on, as (number, record), and the number of the next event.")},
+    {"follow", outlet_follow, METH_O,
+     PyDoc_STR("follow($self, more, /)\n--\n\nOne sink more, or less, is handed what is kept: more than that is.")},
+    {"hold", outlet_hold, METH_O,
+     PyDoc_STR("hold($self, is_held, /)\n--\n\nWhether other threads that submit wait, for 0.1 s at most.")},
     {"close", outlet_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of streams and sinks.")},
     {NULL, NULL, 0, NULL}};
@@ -264,12 +400,20 @@ static PyGetSetDef outlet_properties[] = {
     {"direct", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take the event itself."), &direct},
     {"converting", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take its record."), &converting},
     {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that streams which were made for it have dropped."), NULL},
+    {"confirmed", outlet_get_confirmed, NULL, PyDoc_STR("Events that receivers have finished with, once for each."),
+     NULL},
+    {"unconfirmed", outlet_get_unconfirmed, NULL,
+     PyDoc_STR("Events that were sent, and not known to have arrived when their streams ended."), NULL},
+    {"forgotten_keys", outlet_get_forgotten, NULL, PyDoc_STR("Values of the key that nothing is kept of any more."),
+     NULL},
     {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a stream, or what it has queued, is left."), NULL},
     {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot outlet_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, dtype=None, max_payload=1048576)\n--\n\n"
+    {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, dtype=None, max_payload=1048576, adopt=None, "
+                          "keep_events=0, keep_bytes=0, key=None, has_times=False)"
+                          "\n--\n\n"
                           "Where the events of one source leave.")},
     {Py_tp_new, outlet_new},
     {Py_tp_dealloc, outlet_dealloc},

@@ -6,7 +6,10 @@
 
 #include "links/errors.h"
 
+#include "core/clock.h"
 #include "core/forks.h"
+
+#include <errno.h>
 
 /* Records up to this size are encoded on the stack. */
 #define STACK_BYTES 1024
@@ -14,6 +17,9 @@
 /* Larger ones, up to this size, in memory that the outlet keeps for the next: new memory is page faults, which take
  * longer than the encoding. */
 #define ROOM_BYTES (1024 * 1024)
+
+/* So long a submit waits at most for a sink that comes up with the source. */
+#define HELD_NS 100000000
 
 /* --- room for records --- */
 
@@ -69,23 +75,42 @@ static void give_room_back(struct outlet *outlet, struct room room, const struct
 /* --- submit --- */
 
 /* What is of another class is for the encoder to refuse, whose words they are. */
-static int refuse(const struct outlet *outlet, PyObject *event)
+static void refuse(const struct outlet *outlet, PyObject *event)
 {
-    PyObject *record;
+    PyObject *record = call_one(outlet->encode, event);
 
-    if (outlet->event_class == NULL)
-        return echo_raise("FormatError", "Expected records, got %R: this source has no class for events", event);
-    record = call_one(outlet->encode, event);
     if (record != NULL)
         echo_raise("EncodeTypeError", "Expected %R, got %R", outlet->event_class, event);
     Py_XDECREF(record);
-    return -1;
+}
+
+/* The event as one of the class, which sinks by reference rely on: a new reference. NULL with an exception. May run any
+ * code. */
+static PyObject *adopt(const struct outlet *outlet, PyObject *event)
+{
+    PyObject *own = outlet->adopt != NULL ? call_one(outlet->adopt, event) : Py_NewRef(Py_None);
+
+    if (own == NULL || PyType_IsSubtype(Py_TYPE(own), outlet->event_class))
+        return own;
+    Py_DECREF(own);
+    refuse(outlet, event);
+    return NULL;
+}
+
+/* The class may have been declared again. */
+static __attribute__((cold)) PyObject *submit_foreign(struct outlet *outlet, PyObject *event)
+{
+    PyObject *own = adopt(outlet, event);
+    PyObject *result = own != NULL ? echo_outlet_submit((PyObject *)outlet, own) : NULL;
+
+    Py_XDECREF(own);
+    return result;
 }
 
 static int is_taken(const struct outlet *outlet, PyObject *event)
 {
-    return Py_IS_TYPE(event, outlet->event_class) ||
-           (outlet->event_class != NULL && PyType_IsSubtype(Py_TYPE(event), outlet->event_class));
+    return Py_IS_TYPE(event, outlet->event_class) || outlet->event_class == NULL ||
+           PyType_IsSubtype(Py_TYPE(event), outlet->event_class);
 }
 
 /* Into room, or into bytes that submission->owner then refers to. */
@@ -112,45 +137,88 @@ static int encode(const struct outlet *outlet, PyObject *event, struct room room
     return 0;
 }
 
+static int keep(const struct outlet *outlet, const struct record *record)
+{
+    return echo_history_add(outlet->history, record, record->size, outlet->sequence);
+}
+
+static int hand_event(const struct sinks *sinks, PyObject *event, struct submission *submission)
+{
+    int status = hand_to_all(sinks->direct, sinks->direct_count, event, submission);
+
+    return status == 0 ? hand_to_all(sinks->converting, sinks->converting_count, NULL, submission) : status;
+}
+
+int echo_outlet_await_release(struct outlet *outlet)
+{
+    int64_t left, deadline = deadline_after(HELD_NS);
+    int status = 0;
+
+    if (outlet->holder == PyThread_get_thread_ident()) /* a handler submits */
+        return 0;
+    while (status == 0 && atomic_load(&outlet->is_held) && (left = deadline - monotonic_ns()) > 0) {
+        Py_BEGIN_ALLOW_THREADS
+        status = echo_futex_wait(&outlet->is_held, 1, left);
+        Py_END_ALLOW_THREADS
+        status = status == -EINTR ? PyErr_CheckSignals() : 0;
+    }
+    if (status == 0)
+        atomic_store(&outlet->is_held, 0); /* nobody else waits as long in vain */
+    return status;
+}
+
 /* Its own stack frame: events that are only handed on do not pay for the room. */
 static __attribute__((noinline)) int submit_record(struct outlet *outlet, PyObject *event,
                                                    struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
     struct room room = take_room(outlet, stack);
-    int status = encode(outlet, event, room, submission);
+    struct sinks sinks;
+    int status = outlet->history != NULL && atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
 
+    if (status == 0)
+        status = encode(outlet, event, room, submission);
     if (status == 0 && !is_outlet_open(outlet)) /* encoding may have run any code */
         status = -1;
+    if (status == 0 && outlet->history != NULL)
+        status = keep(outlet, &submission->record);
     if (status == 0) {
-        outlet->sequence++;
+        submission->number = outlet->sequence++;
         outlet->bytes += (uint64_t)submission->record.size;
+        sinks = sinks_of(outlet);
         status = echo_submission_send(outlet, submission);
+        if (status == 0 && sinks.direct != NULL)
+            status = hand_event(&sinks, event, submission);
+        let_sinks_go(&sinks);
     }
-    if (status == 0)
-        status = hand_to_all(outlet->direct, event, submission);
-    if (status == 0)
-        status = hand_to_all(outlet->converting, NULL, submission);
     give_room_back(outlet, room, submission);
     return status;
 }
 
-/* The size that the record would have. -1 with an exception. May run any code. */
-static Py_ssize_t measure(const struct outlet *outlet, PyObject *event)
+/* The size that the record would have: 0, or -1 with an exception. Runs any code, which may close the outlet. */
+static int measure_record(const struct outlet *outlet, PyObject *event, struct record *record)
 {
     if (outlet->raw.measure != NULL)
-        return outlet->raw.measure(outlet->raw.self, event);
-    return size_of_record(call_one(outlet->encode, event));
+        record->size = outlet->raw.measure(outlet->raw.self, event);
+    else
+        record->size = size_of_record(call_one(outlet->encode, event));
+    return record->size >= 0 && is_outlet_open(outlet) ? 0 : -1;
 }
 
 /* How large an event of varying size is has to be known only where it will be queued. */
 static int submit_reference(struct outlet *outlet, PyObject *event, struct submission *submission)
 {
-    submission->record.size = outlet->measures ? measure(outlet, event) : outlet->record_size;
-    if (submission->record.size < 0 || !is_outlet_open(outlet)) /* measuring may have run any code */
+    PyObject *direct;
+    int status;
+
+    submission->record.size = outlet->record_size;
+    if (outlet->measures && measure_record(outlet, event, &submission->record) != 0)
         return -1;
-    outlet->sequence++;
-    return hand_to_all(outlet->direct, event, submission);
+    submission->number = outlet->sequence++;
+    direct = Py_NewRef(outlet->direct);
+    status = hand_to_all(direct, outlet->direct_count, event, submission);
+    Py_DECREF(direct);
+    return status;
 }
 
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
@@ -159,9 +227,14 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
     struct submission submission;
     int status;
 
-    if (!is_outlet_open(outlet) || (!is_taken(outlet, event) && refuse(outlet, event) != 0) || enter_submission() != 0)
+    if (!is_outlet_open(outlet))
         return NULL;
-    submission = (struct submission){.events = 1, .forks = echo_forks};
+    if (!is_taken(outlet, event))
+        return submit_foreign(outlet, event);
+    if (enter_submission() != 0)
+        return NULL;
+    submission =
+        (struct submission){.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1, .forks = echo_forks};
     status = outlet->takes_records ? submit_record(outlet, event, &submission)
                                    : submit_reference(outlet, event, &submission);
     leave_submission();

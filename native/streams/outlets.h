@@ -3,16 +3,20 @@
 
 #include "links/errors.h"
 #include "links/state.h"
+#include "streams/history.h"
 #include "types.h"
 
 #include "core/outbox/outgoing.h"
 #include "raw_codec.h"
 
+#include <stdatomic.h>
+
 /* The Python object. */
 struct outlet {
     PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
-    PyTypeObject *event_class; /* owned; NULL: records only */
+    PyTypeObject *event_class; /* owned; NULL: the encoder says which, so it is asked whoever is there */
     PyObject *encode;          /* owned */
+    PyObject *adopt;           /* owned; makes an event of the class of another one, or None. NULL: nobody does */
     struct raw_call raw;       /* of encode */
     Py_ssize_t record_size;    /* of one record; 0: records vary */
     PyObject *dtype;           /* owned; numpy's of one record. NULL: arrays are not taken */
@@ -20,15 +24,21 @@ struct outlet {
     PyObject *outgoing;        /* owned tuple of OutgoingStream */
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
     PyObject *converting;      /* owned tuple of Delivery, which take records */
-    int takes_records;         /* 1: outgoing or converting is not empty */
-    int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
-    uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
-    Py_ssize_t room_size;      /* of it */
-    PyObject *pool;            /* owned; a Pool. NULL: there is none */
-    uint64_t sequence;         /* events that were submitted */
-    uint64_t bytes;            /* of their records, where somebody took any */
-    struct tally *tally;       /* a user of it; of the streams that were made for it */
-    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
+    struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
+    uint64_t forgotten;        /* values of the history's key, once it is gone */
+    int has_times;             /* 1: events go with the time at which they were submitted */
+    _Atomic uint32_t is_held;  /* 1: a sink is about to come up with it: whoever submits waits for a while. A futex */
+    unsigned long holder;      /* the thread that hands that sink what is kept */
+    int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class */
+    Py_ssize_t outgoing_count, direct_count, converting_count; /* in the tuples */
+    int measures;         /* 1: records vary, and there is a queue among direct, which wants their sizes */
+    uint8_t *room;        /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
+    Py_ssize_t room_size; /* of it */
+    PyObject *pool;       /* owned; a Pool. NULL: there is none */
+    uint64_t sequence;    /* events that were submitted */
+    uint64_t bytes;       /* of their records, where somebody took any */
+    struct tally *tally;  /* a user of it; of the streams that were made for it */
+    int is_closed;        /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
 };
 
 static inline void echo_outlet_free_room(struct outlet *outlet)
@@ -45,6 +55,9 @@ static inline int is_outlet_open(const struct outlet *outlet)
     echo_raise("ClosedError", "Expected an open source, got one that is closed");
     return 0;
 }
+
+/* While a sink comes up with the source: 0, soon; -1 with what a signal handler has raised. Releases the GIL. */
+int echo_outlet_await_release(struct outlet *outlet);
 
 /* METH_O. May run any code. */
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);

@@ -1,6 +1,8 @@
 /* The type Queue as Python sees it; queues.c has its rules. */
 #include "streams/queues.h"
 
+#include "streams/calls.h"
+
 #include "links/errors.h"
 #include "links/state.h"
 
@@ -22,13 +24,35 @@ static PyObject *queue_put(PyObject *self, PyObject *args, PyObject *kwargs)
         return PyErr_Format(PyExc_ValueError, "Expected a size of at least 0, got %zd", size);
     if (events < 1)
         return PyErr_Format(PyExc_ValueError, "Expected at least 1 event, got %zd", events);
-    return echo_queue_put(self, Py_NewRef(event), size, events, NULL) == 0 ? Py_NewRef(Py_None) : NULL;
+    return echo_queue_put(self, &(struct item){.event = Py_NewRef(event), .size = size, .events = events}) == 0
+               ? Py_NewRef(Py_None)
+               : NULL;
 }
 
-static PyObject *result_of(enum got got, PyObject *event)
+/* The event alone. Takes over what the item owns. */
+static PyObject *event_of(const struct item *item)
+{
+    item_done(item);
+    return item->event;
+}
+
+/* The event, and where it is from; None: nobody knows. Takes over what the item owns. */
+static PyObject *pair_of(const struct item *item)
+{
+    PyObject *describe = item->from != NULL ? ((struct delivery *)item->from)->describe : item->describe;
+    PyObject *info =
+        describe != NULL ? call_to_describe(describe, item->number, item->submitted_ns) : Py_NewRef(Py_None);
+    PyObject *pair = info != NULL ? PyTuple_Pack(2, item->event, info) : NULL;
+
+    Py_XDECREF(info);
+    Py_DECREF(event_of(item));
+    return pair;
+}
+
+static PyObject *result_of(enum got got, const struct item *item, int with_info)
 {
     if (got == GOT)
-        return event;
+        return with_info ? pair_of(item) : event_of(item);
     if (got == GOT_NOTHING)
         Py_RETURN_NONE;
     if (got == GOT_END)
@@ -36,10 +60,10 @@ static PyObject *result_of(enum got got, PyObject *event)
     return NULL;
 }
 
-/* get(timeout_ns=-1) */
-static PyObject *queue_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+/* (timeout_ns=-1) */
+static PyObject *get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, int with_info)
 {
-    PyObject *event = NULL;
+    struct item item;
     int64_t timeout_ns = -1;
     enum got got;
 
@@ -50,25 +74,49 @@ static PyObject *queue_get(PyObject *self, PyObject *const *args, Py_ssize_t nar
         if (timeout_ns == -1 && PyErr_Occurred() != NULL)
             return NULL;
     }
-    got = echo_queue_get((struct queue *)self, timeout_ns, &event);
-    return result_of(got, event);
+    got = echo_queue_get((struct queue *)self, timeout_ns, &item);
+    return result_of(got, &item, with_info);
+}
+
+static PyObject *queue_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    return get(self, args, nargs, 0);
+}
+
+static PyObject *queue_get_with_info(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    return get(self, args, nargs, 1);
+}
+
+static PyObject *get_nowait(PyObject *self, int with_info)
+{
+    struct item item;
+    enum got got = echo_queue_take((struct queue *)self, &item);
+
+    return result_of(got, &item, with_info);
 }
 
 static PyObject *queue_get_nowait(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    PyObject *event = NULL;
-    enum got got = echo_queue_take((struct queue *)self, &event);
+    return get_nowait(self, 0);
+}
 
-    return result_of(got, event);
+static PyObject *queue_get_nowait_with_info(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return get_nowait(self, 1);
 }
 
 /* A NULL without an exception ends an iteration. */
 static PyObject *queue_next(PyObject *self)
 {
-    PyObject *event = NULL;
+    struct queue *queue = (struct queue *)self;
+    struct item item;
 
-    echo_queue_get((struct queue *)self, -1, &event);
-    return event;
+    if (queue->looper == 0)
+        queue->looper = PyThread_get_thread_ident();
+    if (echo_queue_get(queue, -1, &item) != GOT)
+        return NULL;
+    return queue->with_info ? pair_of(&item) : event_of(&item);
 }
 
 /* lead(link or None) */
@@ -113,8 +161,8 @@ static int limits_hold(const struct queue *queue, int policy)
         PyErr_SetString(PyExc_ValueError, "Expected room for at least 1 event and 1 byte");
         return 0;
     }
-    if (policy < POLICY_BLOCK || policy > POLICY_ERROR) {
-        PyErr_Format(PyExc_ValueError, "Expected BLOCK, DROP_OLDEST, DROP_NEWEST or ERROR, got %d", policy);
+    if (policy < POLICY_PACE || policy > POLICY_ERROR) {
+        PyErr_Format(PyExc_ValueError, "Expected PACE, BLOCK, DROP_OLDEST, DROP_NEWEST or ERROR, got %d", policy);
         return 0;
     }
     return 1;
@@ -122,7 +170,7 @@ static int limits_hold(const struct queue *queue, int policy)
 
 static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"max_events", "max_bytes", "policy", "timeout_ns", NULL};
+    static char *names[] = {"max_events", "max_bytes", "policy", "timeout_ns", "with_info", NULL};
     struct queue *queue = (struct queue *)PyType_GenericAlloc(type, 0); /* zeroed */
     long long timeout_ns = 0;
     int policy = -1;
@@ -130,8 +178,9 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (queue == NULL)
         return NULL;
     queue->fd = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$nniL:Queue", names, &queue->max_events, &queue->max_bytes,
-                                     &policy, &timeout_ns) ||
+    queue->vain_at = UINT64_MAX;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$nniLp:Queue", names, &queue->max_events, &queue->max_bytes,
+                                     &policy, &timeout_ns, &queue->with_info) ||
         !limits_hold(queue, policy)) {
         Py_DECREF(queue);
         return NULL;
@@ -153,6 +202,7 @@ static int queue_traverse(PyObject *self, visitproc visit, void *arg)
 
         Py_VISIT(item->event);
         Py_VISIT(item->from);
+        Py_VISIT(item->describe);
     }
     return 0;
 }
@@ -185,6 +235,10 @@ static PyMethodDef queue_methods[] = {
      PyDoc_STR("get($self, timeout_ns=-1, /)\n--\n\nThe next event; None: time is up.")},
     {"get_nowait", queue_get_nowait, METH_NOARGS,
      PyDoc_STR("get_nowait($self, /)\n--\n\nThe next event; None: there is none now.")},
+    {"get_with_info", (PyCFunction)(void (*)(void))queue_get_with_info, METH_FASTCALL,
+     PyDoc_STR("get_with_info($self, timeout_ns=-1, /)\n--\n\nThe next event and where it is from.")},
+    {"get_nowait_with_info", queue_get_nowait_with_info, METH_NOARGS,
+     PyDoc_STR("get_nowait_with_info($self, /)\n--\n\nLikewise; None: there is none now.")},
     {"lead", queue_lead, METH_O,
      PyDoc_STR("lead($self, link, /)\n--\n\nThe one link that feeds this queue, for whoever waits to read.")},
     {"close", queue_close, METH_NOARGS,
@@ -201,17 +255,18 @@ static PyMemberDef queue_members[] = {
     {"is_closed", T_BOOL, offsetof(struct queue, is_closed), READONLY, PyDoc_STR("Whether it takes no more.")},
     {NULL, 0, 0, 0, NULL}};
 
-static PyType_Slot queue_slots[] = {{Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns)\n--\n\n"
-                                                          "Events that wait for a thread, bounded.")},
-                                    {Py_tp_new, queue_new},
-                                    {Py_tp_dealloc, queue_dealloc},
-                                    {Py_tp_traverse, queue_traverse},
-                                    {Py_tp_clear, queue_clear},
-                                    {Py_tp_iter, PyObject_SelfIter},
-                                    {Py_tp_iternext, queue_next},
-                                    {Py_tp_methods, queue_methods},
-                                    {Py_tp_members, queue_members},
-                                    {0, NULL}};
+static PyType_Slot queue_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns, with_info=False)\n--\n\n"
+                          "Events that wait for a thread, bounded.")},
+    {Py_tp_new, queue_new},
+    {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, queue_next},
+    {Py_tp_methods, queue_methods},
+    {Py_tp_members, queue_members},
+    {0, NULL}};
 
 PyType_Spec echo_link_queue_spec = {
     .name = "echo_core._c.links.Queue",

@@ -6,8 +6,6 @@
  */
 #include "streams/queues.h"
 
-#include "streams/deliveries.h"
-
 #include "links/errors.h"
 #include "links/link.h"
 
@@ -58,16 +56,22 @@ static int sleep_until_rung(struct bell *bell, int64_t timeout_ns)
 
 /* The descriptor is readable exactly while there is something to get, or nothing to wait for. One that is the
  * parent's is left as it is. */
-static void show(struct queue *queue)
+static __attribute__((noinline)) void show_readiness(struct queue *queue)
 {
     int is_readable = queue->count > 0 || is_over(queue);
     uint64_t one = 1;
 
-    if (queue->fd < 0 || has_forked_since(queue->fd_forks) || is_readable == queue->fd_is_readable)
+    if (has_forked_since(queue->fd_forks) || is_readable == queue->fd_is_readable)
         return;
     queue->fd_is_readable = is_readable;
     while ((is_readable ? write(queue->fd, &one, sizeof one) : read(queue->fd, &one, sizeof one)) < 0 && errno == EINTR)
         ;
+}
+
+static inline void show(struct queue *queue)
+{
+    if (queue->fd >= 0)
+        show_readiness(queue);
 }
 
 int echo_queue_fd(struct queue *queue)
@@ -93,7 +97,7 @@ static struct item *item_at(const struct queue *queue, size_t i)
 }
 
 /* Runs no Python code. */
-static int grow(struct queue *queue)
+static __attribute__((cold)) int grow(struct queue *queue)
 {
     size_t i, capacity = queue->capacity != 0 ? 2 * queue->capacity : FIRST_CAPACITY;
     struct item *items = PyMem_Malloc(capacity * sizeof *items);
@@ -111,17 +115,16 @@ static int grow(struct queue *queue)
     return 0;
 }
 
-/* Takes the reference to the event over, unless it fails; not that to what counts it, which only a policy that drops
- * what is in the queue has use for. */
+/* Takes the reference to the event over, unless it fails; not that to what brought it. */
 static int append(struct queue *queue, const struct item *item)
 {
-    struct item *place;
-
     if (queue->count == queue->capacity && grow(queue) != 0)
         return -1;
-    place = item_at(queue, queue->count);
-    *place = *item;
-    place->from = queue->policy == POLICY_DROP_OLDEST ? Py_XNewRef(item->from) : NULL;
+    *item_at(queue, queue->count) = *item;
+    if (item->from != NULL) {
+        Py_INCREF(item->from);
+        delivery_hold((struct delivery *)item->from, item->events, item->size);
+    }
     queue->count++;
     queue->events += item->events;
     queue->bytes += item->size;
@@ -131,27 +134,25 @@ static int append(struct queue *queue, const struct item *item)
 }
 
 /* The oldest item, whose references become the caller's. There is one. */
-static struct item pop(struct queue *queue)
+static inline void pop(struct queue *queue, struct item *item)
 {
-    struct item item = *item_at(queue, 0);
-
+    *item = *item_at(queue, 0);
     queue->head = (queue->head + 1) & (queue->capacity - 1);
     queue->count--;
-    queue->events -= item.events;
-    queue->bytes -= item.size;
-    queue->is_stalled = 0;
+    queue->events -= item->events;
+    queue->bytes -= item->size;
     ring(&queue->drained);
     show(queue);
-    return item;
 }
 
 void echo_queue_empty(struct queue *queue)
 {
-    while (queue->count > 0) {
-        struct item item = pop(queue);
+    struct item item;
 
+    while (queue->count > 0) {
+        pop(queue, &item);
         Py_DECREF(item.event);
-        Py_XDECREF(item.from);
+        item_done(&item);
     }
 }
 
@@ -159,13 +160,27 @@ void echo_queue_empty(struct queue *queue)
  * code. */
 static void forget_origins(struct queue *queue)
 {
+    struct item *item;
     PyObject *from;
 
     for (size_t i = 0; i < queue->count; i++) {
-        from = item_at(queue, i)->from;
-        item_at(queue, i)->from = NULL;
-        Py_XDECREF(from);
+        item = item_at(queue, i);
+        from = item->from;
+        if (from == NULL)
+            continue;
+        item->from = NULL;
+        item->describe = Py_XNewRef(((struct delivery *)from)->describe);
+        echo_delivery_forget((struct delivery *)from, item->events, item->size);
+        Py_DECREF(from);
     }
+}
+
+struct amount echo_queue_share(const struct queue *queue)
+{
+    Py_ssize_t feeds = queue->feeds > 1 ? (Py_ssize_t)queue->feeds : 1;
+
+    return (struct amount){(uint64_t)Py_MAX(queue->max_events / feeds, 1),
+                           (uint64_t)Py_MAX(queue->max_bytes / feeds, 1)};
 }
 
 /* --- putting --- */
@@ -177,48 +192,43 @@ static inline int has_room(const struct queue *queue, const struct item *item)
            (item->events <= queue->max_events - queue->events && item->size <= queue->max_bytes - queue->bytes);
 }
 
-void echo_queue_narrow(PyObject *self, Py_ssize_t record_size, Py_ssize_t alone, struct space *space)
+/* Another process's, which had credit for it. */
+static int is_granted(const struct queue *queue, const struct item *item)
 {
-    const struct queue *queue = (struct queue *)self;
-    Py_ssize_t events = queue->max_events - queue->events, bytes = queue->max_bytes - queue->bytes, whole;
-
-    if (queue->policy != POLICY_BLOCK || queue->is_stalled || is_over(queue))
-        return;
-    if (record_size == 0)
-        space->frames = Py_MIN(space->frames, events);
-    else if (!__builtin_mul_overflow(events, record_size, &whole))
-        bytes = Py_MIN(bytes, whole);
-    if (queue->count == 0 && bytes < alone)
-        bytes = alone;
-    space->bytes = Py_MIN(space->bytes, bytes);
+    return item->from != NULL && ((struct delivery *)item->from)->incoming != NULL && does_wait(queue->policy);
 }
 
-/* A thread that leads would wait for itself, or for what it alone may be about to get. It has looked whether there is
- * room for what it hands out, and puts it also where others have come first, unless one of them has waited in vain;
- * and what handlers that run meanwhile submit to the queue that it leads for. */
-static int waits_for_itself(const struct queue *queue, PyObject *from)
+/* Whether this thread alone would make room: it is handling what it has taken, or reads for this queue. */
+static int waits_for_itself(const struct queue *queue)
 {
-    return (from != NULL && ((struct delivery *)from)->is_led) ||
-           (queue->leader != 0 && queue->leader == PyThread_get_thread_ident());
+    unsigned long self = PyThread_get_thread_ident();
+
+    return queue->leader == self || (queue->looper == self && !queue->has_others);
 }
 
-/* 1: there is room now; 0: there is none; -1 with an exception. */
+/* Until there is room: 1. 0: nothing was taken for so long as the policy says, or else for that long in all; or the
+ * queue is over. -1 with an exception. */
 static int await_room(struct queue *queue, const struct item *item)
 {
-    int64_t left, deadline;
+    int64_t left, due, deadline = deadline_after(queue->timeout_ns);
+    uint64_t takes = queue->takes;
 
-    if (queue->is_stalled)
+    if (queue->vain_at == takes || waits_for_itself(queue))
         return 0;
-    if (waits_for_itself(queue, item->from))
-        return 1;
-    deadline = deadline_after(queue->timeout_ns);
     while (!is_over(queue) && !has_room(queue, item)) {
+        if (queue->policy == POLICY_PACE && queue->takes != takes)
+            deadline = deadline_after(queue->timeout_ns);
+        takes = queue->takes;
         left = time_left(deadline);
-        queue->is_stalled = left == 0;
-        if (queue->is_stalled)
+        if (left == 0) {
+            queue->vain_at = takes;
             return 0;
+        }
+        left = pace_sleep_ns(queue->policy, left);
+        due = deadline_after(left);
         if (sleep_until_rung(&queue->drained, left) != 0)
             return -1;
+        deadline = pace_deadline(queue->policy, deadline, due, monotonic_ns());
     }
     return !is_over(queue);
 }
@@ -234,13 +244,36 @@ static void drop(struct queue *queue, const struct item *item)
 
 static int drop_oldest(struct queue *queue, const struct item *item)
 {
-    while (!has_room(queue, item)) {
-        struct item oldest = pop(queue);
+    struct item oldest;
 
+    while (!is_over(queue) && !has_room(queue, item)) {
+        pop(queue, &oldest);
         drop(queue, &oldest);
-        Py_XDECREF(oldest.from);
+        item_done(&oldest);
     }
     return !is_over(queue);
+}
+
+/* As await_room; then the oldest has to go. */
+static int pace(struct queue *queue, const struct item *item)
+{
+    int room = await_room(queue, item);
+
+    return room == 0 ? drop_oldest(queue, item) : room;
+}
+
+/* As await_room; but who has waited in vain is told. */
+static int block(struct queue *queue, const struct item *item)
+{
+    int room = await_room(queue, item);
+
+    if (room != 0 || is_over(queue))
+        return room;
+    if (waits_for_itself(queue))
+        return echo_raise("BacklogError", "Expected room in the queue of a sink here, which is full, and this thread "
+                                          "alone takes events from it");
+    return echo_raise("BacklogError", "Expected room in the queue of a sink here, it was full for %lld ms",
+                      (long long)(queue->timeout_ns / 1000000));
 }
 
 static int fail(struct queue *queue)
@@ -252,13 +285,15 @@ static int fail(struct queue *queue)
 }
 
 /* As await_room. */
-static int make_room(struct queue *queue, const struct item *item)
+static __attribute__((cold)) int make_room(struct queue *queue, const struct item *item)
 {
     if (is_over(queue))
         return 0;
     switch (queue->policy) {
+    case POLICY_PACE:
+        return pace(queue, item);
     case POLICY_BLOCK:
-        return await_room(queue, item);
+        return block(queue, item);
     case POLICY_DROP_OLDEST:
         return drop_oldest(queue, item);
     case POLICY_DROP_NEWEST:
@@ -269,15 +304,14 @@ static int make_room(struct queue *queue, const struct item *item)
     Py_UNREACHABLE();
 }
 
-int echo_queue_put(PyObject *self, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from)
+int echo_queue_put(PyObject *self, const struct item *item)
 {
     struct queue *queue = (struct queue *)self;
-    struct item item = {event, from, size, events};
-    int room = !is_over(queue) && has_room(queue, &item) ? 1 : make_room(queue, &item);
+    int room = !is_over(queue) && (has_room(queue, item) || is_granted(queue, item)) ? 1 : make_room(queue, item);
 
-    if (room > 0 && append(queue, &item) == 0)
+    if (room > 0 && append(queue, item) == 0)
         return 0;
-    drop(queue, &item);
+    drop(queue, item);
     return room == 0 ? 0 : -1;
 }
 
@@ -300,10 +334,11 @@ static enum led lead(struct queue *queue, int64_t timeout_ns)
     return led;
 }
 
-/* A handler that waits for what comes behind its own event would wait for itself. */
+/* A handler that waits for what comes behind its own event would wait for itself. Also one that another thread has
+ * taken the reading from may not: else its fate was a matter of milliseconds. */
 static int is_in_its_own_way(const struct queue *queue)
 {
-    if (queue->link == NULL || !echo_is_dispatching_from(queue->link))
+    if (echo_gathering == NULL || queue->link == NULL || !echo_is_dispatching_from(queue->link))
         return 0;
     echo_raise("ChannelError", "Expected a thread that can wait for events, got the one that reads the link that they "
                                "come by: handlers run there; give the sink a thread with own_thread=True");
@@ -319,6 +354,8 @@ static enum got await_event(struct queue *queue, int64_t timeout_ns)
         return GOT_ERROR;
     if (queue->count > 0 || is_over(queue)) /* so a handler has brought about */
         return GOT_NOTHING;
+    if (timeout_ns != 0 && is_in_its_own_way(queue))
+        return GOT_ERROR;
     switch (lead(queue, timeout_ns)) {
     case LED_READ:
     case LED_TIMEOUT:
@@ -331,18 +368,16 @@ static enum got await_event(struct queue *queue, int64_t timeout_ns)
     }
     if (timeout_ns == 0 || queue->count > 0 || is_over(queue))
         return GOT_NOTHING;
-    if (is_in_its_own_way(queue))
-        return GOT_ERROR;
     return sleep_until_rung(&queue->filled, timeout_ns) == 0 ? GOT_NOTHING : GOT_ERROR;
 }
 
-enum got echo_queue_take(struct queue *queue, PyObject **event)
+enum got echo_queue_take(struct queue *queue, struct item *item)
 {
     if (queue->count > 0) {
-        struct item item = pop(queue);
-
-        *event = item.event;
-        Py_XDECREF(item.from);
+        pop(queue, item);
+        queue->takes++;
+        if (queue->looper != 0 && queue->looper != PyThread_get_thread_ident())
+            queue->has_others = 1;
         return GOT;
     }
     if (!queue->has_failed)
@@ -352,9 +387,9 @@ enum got echo_queue_take(struct queue *queue, PyObject **event)
     return GOT_ERROR;
 }
 
-enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, PyObject **event)
+enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, struct item *item)
 {
-    enum got got = echo_queue_take(queue, event);
+    enum got got = echo_queue_take(queue, item);
     int64_t left, deadline;
 
     if (got != GOT_NOTHING)
@@ -364,7 +399,7 @@ enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, PyObject **even
         left = time_left(deadline);
         got = await_event(queue, left);
         if (got == GOT_NOTHING)
-            got = echo_queue_take(queue, event);
+            got = echo_queue_take(queue, item);
     } while (got == GOT_NOTHING && left != 0);
     return got;
 }

@@ -1,18 +1,22 @@
 /* What the two files of the type Queue know of it: queues.c its rules, queue_type.c its Python face. */
 #pragma once
 
-#include "links/incoming.h"
+#include "streams/deliveries.h"
 #include "types.h"
 
 #include "core/clock.h"
 #include "core/outbox/policy.h"
 
-/* What is got at once. */
+/* What is got at once, and where it is from. */
 struct item {
     PyObject *event;   /* owned; an event, or an array of events */
-    PyObject *from;    /* owned, under POLICY_DROP_OLDEST: the Delivery that counts it if it is dropped. NULL: none */
+    PyObject *from;    /* owned; the Delivery that brought it: counts it if it is dropped, and has it pending, and can
+                         * describe it. NULL: none does */
     Py_ssize_t size;   /* of their records */
     Py_ssize_t events; /* how many they are, at least 1 */
+    uint64_t number;   /* of the first of them, among those of its source */
+    int64_t submitted_ns; /* as that of a record */
+    PyObject *describe;   /* owned; where `from` has been let go: its. NULL: nobody knows */
 };
 
 /* What threads sleep on until something changes. Touched with the GIL; the kernel reads the word without. */
@@ -31,12 +35,16 @@ struct queue {
     Py_ssize_t events;                /* in all items */
     Py_ssize_t bytes;                 /* sizes of all items */
     Py_ssize_t max_events, max_bytes; /* of all items, unless there is only one */
-    int64_t timeout_ns;               /* of POLICY_BLOCK; negative: for ever */
+    int64_t timeout_ns;               /* of a policy that waits; negative: for ever */
     enum policy policy;
-    char is_closed;       /* 1: nothing more is taken */
-    int has_failed;       /* 1: full under POLICY_ERROR; likewise, and for ever */
-    int is_stalled;       /* 1: nothing was got since a put waited in vain: the next ones do not wait again */
-    uint64_t dropped;     /* events */
+    char is_closed;   /* 1: nothing more is taken */
+    int has_failed;   /* 1: full under POLICY_ERROR; likewise, and for ever */
+    uint64_t takes;   /* items that were got */
+    uint64_t vain_at; /* `takes` when a put had last waited in vain: until then no other waits. UINT64_MAX: none has */
+    uint64_t dropped; /* events */
+    unsigned feeds;   /* streams of other processes that it is fed by */
+    unsigned long looper; /* the thread that iterates; 0: none has */
+    int has_others;       /* 1: other threads have taken something too */
     struct bell filled;   /* rung for those who get */
     struct bell drained;  /* rung for those who wait to put */
     PyObject *link;       /* owned; who waits reads it. NULL: there is no one link that feeds this queue */
@@ -44,6 +52,7 @@ struct queue {
     int fd;               /* owned; an eventfd, -1 until somebody asks for it */
     unsigned fd_forks;    /* echo_forks when it was made: a forked child shares it with its parent, whose it is */
     int fd_is_readable;   /* 1: it has been written to */
+    int with_info;        /* 1: who iterates gets pairs of an event and where it is from */
 };
 
 /* How a wait for an event has ended. */
@@ -54,12 +63,22 @@ enum got {
     GOT_ERROR,   /* an exception is set */
 };
 
-/* The oldest item's, if there is one now. Waits for nothing. */
-enum got echo_queue_take(struct queue *queue, PyObject **event);
+/* The oldest item, if there is one now: what it owns becomes the caller's. Waits for nothing. */
+enum got echo_queue_take(struct queue *queue, struct item *item);
 
-/* The oldest item's. Reads the link or sleeps up to timeout_ns where there is none; negative: for ever. Releases
+/* The oldest item, likewise. Reads the link or sleeps up to timeout_ns where there is none; negative: for ever. Releases
  * the GIL meanwhile, and may run any code. */
-enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, PyObject **event);
+enum got echo_queue_get(struct queue *queue, int64_t timeout_ns, struct item *item);
+
+/* The caller has the event, and is done with the rest of the item. May run any code. */
+static inline void item_done(const struct item *item)
+{
+    Py_XDECREF(item->describe);
+    if (item->from == NULL)
+        return;
+    delivery_done((struct delivery *)item->from, item->events, item->size);
+    Py_DECREF(item->from);
+}
 
 /* Whether no event will ever be put again. */
 static inline int is_over(const struct queue *queue)
@@ -78,15 +97,13 @@ void echo_queue_empty(struct queue *queue);
 
 /* --- for deliveries --- */
 
-/* One event, or an array of `events`, whose records take `size` bytes; both or neither is queued. Takes the reference
- * over. What there is no room for is treated by the queue's policy; under POLICY_BLOCK that releases the GIL. 0:
- * queued, or dropped. -1 with an exception, and dropped: what is no Exception, or MemoryError. `from`: the Delivery
- * that brings it, which counts its events where they are dropped, now or later, besides the queue itself; NULL: nobody
- * does. */
-int echo_queue_put(PyObject *queue, PyObject *event, Py_ssize_t size, Py_ssize_t events, PyObject *from);
+/* One event, or an array of several; both or neither is queued. Takes the reference to it over, no other of the item's. What there is no room for is treated by the queue's policy, which may release the GIL. What comes from another
+ * process never waits: a queue whose policy is to wait takes all that its source had credit for. 0: queued, or dropped.
+ * -1 with an exception, and dropped: what is no Exception, MemoryError, or BacklogError, as there was no room in time.
+ * The Delivery that brings it counts its events where they are dropped, now or later, besides the queue itself. */
+int echo_queue_put(PyObject *queue, const struct item *item);
 
-/* Leaves no more room than there is before a put would wait. record_size: 0: records vary, and come one by one.
- * `alone`: the size of the next item, which an empty queue takes however large it is. GIL; runs no Python code. */
-void echo_queue_narrow(PyObject *queue, Py_ssize_t record_size, Py_ssize_t alone, struct space *space);
+/* What one of the streams that feed it may have in it. GIL. */
+struct amount echo_queue_share(const struct queue *queue);
 
 extern PyType_Spec echo_link_queue_spec;

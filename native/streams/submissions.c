@@ -12,6 +12,7 @@
 
 #include "streams/outgoing.h"
 
+#include "links/errors.h"
 #include "links/pool.h"
 
 #include "core/outbox/staging.h"
@@ -28,8 +29,8 @@ static int keep_error(struct submission *submission)
 {
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
-    if (submission->type == NULL)
-        PyErr_Fetch(&submission->type, &submission->value, &submission->traceback);
+    if (submission->error == NULL)
+        submission->error = echo_take_exception();
     else
         PyErr_Clear();
     return 0;
@@ -39,13 +40,10 @@ PyObject *echo_submission_raise(struct submission *submission, int status)
 {
     if (submission->interrupt != NULL)
         status = echo_raise_interrupt(submission->interrupt);
-    if (status == 0) {
-        PyErr_Restore(submission->type, submission->value, submission->traceback);
-        return NULL;
-    }
-    Py_XDECREF(submission->type);
-    Py_XDECREF(submission->value);
-    Py_XDECREF(submission->traceback);
+    if (status == 0)
+        echo_give_exception(submission->error);
+    else
+        Py_XDECREF(submission->error);
     return NULL;
 }
 
@@ -63,14 +61,19 @@ static void skip_from(PyObject *streams, Py_ssize_t first, uint64_t events)
 static int put_records(const struct outlet *outlet, PyObject *stream, struct submission *submission)
 {
     const struct record *record = &submission->record;
-    Py_ssize_t taken = stream_of(stream)->outgoing->max_payload, one = outlet->record_size;
-    Py_ssize_t at, size, most = Py_MAX(one, Py_MIN(taken, outlet->max_payload) / one * one);
+    Py_ssize_t taken = stream_of(stream)->outgoing->max_payload - (record->submitted_ns != 0 ? TIME_BYTES : 0);
+    Py_ssize_t one = outlet->record_size, most = Py_MAX(one, Py_MIN(taken, outlet->max_payload) / one * one);
+    Py_ssize_t at, size;
+    struct record part = *record;
 
-    if (one > taken)
-        return echo_outgoing_stream_put(stream, record->bytes, one, submission->events);
+    if (one > taken) {
+        part.size = one;
+        return echo_outgoing_stream_put_record(stream, &part, submission->events);
+    }
     for (at = 0; at < record->size; at += most) {
-        size = Py_MIN(record->size - at, most);
-        if (echo_outgoing_stream_put(stream, record->bytes + at, size, (uint64_t)(size / one)) != 0 &&
+        size = part.size = Py_MIN(record->size - at, most);
+        part.bytes = record->bytes + at;
+        if (echo_outgoing_stream_put_record(stream, &part, (uint64_t)(size / one)) != 0 &&
             keep_error(submission) != 0) {
             echo_outgoing_stream_skip(stream, (uint64_t)((record->size - at - size) / one));
             return -1;
@@ -87,10 +90,10 @@ static int send_large(const struct outlet *outlet, PyObject *stream, PyObject *b
     int status = 1;
 
     if (block != NULL)
-        status = echo_outgoing_stream_lend(stream, block, record->size, submission->events);
+        status = echo_outgoing_stream_lend(stream, block, record, submission->events);
     if (status <= 0)
         return status;
-    return submission->events == 1 ? echo_outgoing_stream_put(stream, record->bytes, record->size, 1)
+    return submission->events == 1 ? echo_outgoing_stream_put_record(stream, record, 1)
                                    : put_records(outlet, stream, submission);
 }
 
@@ -109,20 +112,20 @@ int echo_submission_send(const struct outlet *outlet, struct submission *submiss
 {
     PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
     const struct record *record = &submission->record;
+    Py_ssize_t i, count = outlet->outgoing_count;
     PyObject *stream, *block = place(outlet, streams, record);
-    Py_ssize_t i, count = PyTuple_Size(streams);
     int status = 0;
 
     submission_begin();
     for (i = 0; status == 0 && i < count; i++) {
         stream = PyTuple_GetItem(streams, i);
-        status = block == NULL && submission->events == 1
-                     ? echo_outgoing_stream_put(stream, record->bytes, record->size, 1)
-                     : send_large(outlet, stream, block, submission);
+        status = block == NULL && submission->events == 1 ? echo_outgoing_stream_put_record(stream, record, 1)
+                                                          : send_large(outlet, stream, block, submission);
         if (status != 0)
             status = keep_error(submission);
     }
-    skip_from(streams, i, submission->events);
+    if (status != 0)
+        skip_from(streams, i, submission->events);
     Py_XDECREF(block);
     Py_DECREF(streams);
     return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);

@@ -5,6 +5,7 @@
 #include "streams/deliveries.h"
 #include "streams/outlets.h"
 
+#include "core/clock.h"
 #include "core/forks.h"
 
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
@@ -12,10 +13,11 @@ struct submission {
     struct record record; /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
                            * nowhere: then only the size counts, which is 0 where nobody has to know it */
     uint64_t events;      /* in the record */
+    uint64_t number;      /* of the first of them, among those of the outlet */
     unsigned forks;       /* echo_forks when it began: a child that a handler forks has no part in it */
     PyObject *owner;      /* owned; bytes that the record lies in. NULL: it lies elsewhere */
-    PyObject *type, *value, *traceback; /* owned; the first error, if there was one */
-    PyObject *interrupt;                /* owned; the first exception that is no Exception, likewise */
+    PyObject *error;      /* owned; the first exception, if there was one */
+    PyObject *interrupt;  /* owned; the first that is no Exception, likewise */
 };
 
 /* Of this thread, inside one another: handlers submit. Python counts its own calls only, and from 3.12 on lets C
@@ -43,23 +45,48 @@ static inline void leave_submission(void)
  * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
 
-/* To sinks of this process: the event, or where that is NULL the record. What goes wrong there is reported there; an
- * Exception that comes back all the same ends the submission, as does the second one that is none: -1. A child that a
- * handler has forked hands on nothing: the sinks are the parent's. */
-static inline int hand_to_all(PyObject *deliveries, PyObject *event, struct submission *submission)
+/* What is submitted now: where somebody is told so, it is looked up when. */
+static inline int64_t time_of_submission(const struct outlet *outlet)
 {
-    Py_ssize_t i, count = PyTuple_Size(deliveries);
+    return outlet->has_times ? realtime_ns() : 0;
+}
+
+/* The sinks of this process when the event got its number: who comes later, while it is on its way to others, gets it
+ * from the history, or not at all. */
+struct sinks {
+    PyObject *direct, *converting; /* owned; NULL: there are no sinks here */
+    Py_ssize_t direct_count, converting_count;
+};
+
+static inline struct sinks sinks_of(const struct outlet *outlet)
+{
+    if (outlet->direct_count + outlet->converting_count == 0)
+        return (struct sinks){.direct = NULL};
+    return (struct sinks){Py_NewRef(outlet->direct), Py_NewRef(outlet->converting), outlet->direct_count,
+                          outlet->converting_count};
+}
+
+static inline void let_sinks_go(const struct sinks *sinks)
+{
+    Py_XDECREF(sinks->direct);
+    Py_XDECREF(sinks->converting);
+}
+
+/* To sinks of this process, which the caller holds: the event, or where that is NULL the record. What goes wrong there
+ * is reported there; an Exception that comes back all the same ends the submission, as does the second one that is
+ * none: -1. A child that a handler has forked hands on nothing: the sinks are the parent's. */
+static inline int hand_to_all(PyObject *deliveries, Py_ssize_t count, PyObject *event, struct submission *submission)
+{
     PyObject *delivery;
     int status = 0;
 
-    Py_INCREF(deliveries); /* they may be replaced meanwhile */
-    for (i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
+    for (Py_ssize_t i = 0; status == 0 && i < count && !has_forked_since(submission->forks); i++) {
         delivery = PyTuple_GetItem(deliveries, i);
-        if ((event != NULL ? echo_delivery_hand_event(delivery, event, submission->record.size)
-                           : echo_delivery_hand(delivery, &submission->record, 1, submission->owner, 0)) != 0)
+        if ((event != NULL
+                 ? echo_delivery_hand_event(delivery, event, &submission->record, submission->number)
+                 : echo_delivery_hand(delivery, &submission->record, 1, submission->owner, submission->number)) != 0)
             status = echo_keep_interrupt(&submission->interrupt);
     }
-    Py_DECREF(deliveries);
     return status;
 }
 
@@ -71,7 +98,7 @@ PyObject *echo_submission_raise(struct submission *submission, int status);
 static inline PyObject *conclude(struct submission *submission, int status)
 {
     Py_XDECREF(submission->owner);
-    if (__builtin_expect(status != 0 || submission->interrupt != NULL || submission->type != NULL, 0))
+    if (__builtin_expect(status != 0 || submission->interrupt != NULL || submission->error != NULL, 0))
         return echo_submission_raise(submission, status);
     Py_RETURN_NONE;
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from echo_core._c.links import (
+    Link,
     Pool,
     SocketWire,
 )
@@ -19,6 +21,7 @@ from tests.native.link_ends import (
 )
 from tests.native.pools import BLOCK_BYTES, BLOCKS
 from tests.native.rings import Sides, sides
+from tests.native.slow_handlers import Readers
 
 
 @pytest.fixture(params=["tcp", "unix", "ring"])
@@ -62,3 +65,19 @@ def pool() -> Iterator[Pool]:
     pool = Pool(block_bytes=BLOCK_BYTES, blocks=BLOCKS)
     yield pool
     pool.close()
+
+
+@pytest.fixture
+def readers() -> Iterator[Readers]:
+    """All of them end with their links."""
+    readers = Readers()
+    yield readers
+    readers.join()
+
+
+@pytest.fixture
+def link(peer: tuple[SocketWire, Peer]) -> Iterator[Link]:
+    link = link_over(peer[0])
+    yield link
+    with suppress(Exception):
+        link.shut()

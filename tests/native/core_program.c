@@ -7,9 +7,9 @@
 #include "core/clock.h"
 #include "core/outbox/outbox.h"
 #include "core/outbox/outgoing.h"
+#include "core/outbox/staging.h"
 #include "core/wires/ring.h"
 #include "core/wires/socket.h"
-#include "core/outbox/staging.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void *receive(void *argument)
     while ((count = arrivals->wire->operations->read(arrivals->wire, arrivals->room + arrivals->kept,
                                                      sizeof arrivals->room - arrivals->kept, -1)) > 0) {
         arrivals->kept += (size_t)count;
-        for (at = 0; (size = echo_frame_next(arrivals->room + at, arrivals->kept - at, MAX_PAYLOAD, &frame, &need)) > 0;
+        for (at = 0; (size = frame_first(arrivals->room + at, arrivals->kept - at, MAX_PAYLOAD, &frame, &need)) > 0;
              at += (size_t)size)
             take(arrivals, &frame);
         require(size == 0, "frames");
@@ -115,8 +115,8 @@ static void *receive(void *argument)
 static void put(struct outgoing *stream, uint64_t number)
 {
     uint8_t payload[MAX_PAYLOAD / 2] = {0};
-    struct frame frame = {.size = 8 + (uint32_t)(number % (sizeof payload - 8)), .stream = stream->stream,
-                          .payload = payload};
+    struct frame frame = {
+        .size = 8 + (uint32_t)(number % (sizeof payload - 8)), .stream = stream->stream, .payload = payload};
 
     store_little64(payload, number);
     if (echo_outgoing_fits(stream, 1, frame_bytes(frame.size))) {
@@ -145,12 +145,20 @@ static void send_all(struct outbox *outbox, struct outgoing *const streams[2])
 
 static struct outgoing *open_stream(struct outbox *outbox, uint32_t stream, struct tally *tally)
 {
-    return echo_outgoing_new(outbox, &(struct outgoing){.stream = stream,
-                                                        .policy = POLICY_DROP_NEWEST,
-                                                        .max_events = 100,
-                                                        .max_bytes = 1 << 20,
-                                                        .max_payload = MAX_PAYLOAD,
-                                                        .tally = tally});
+    struct outgoing settings = {.stream = stream,
+                                .policy = POLICY_DROP_NEWEST,
+                                .max_events = 100,
+                                .max_bytes = 1 << 20,
+                                .max_payload = MAX_PAYLOAD,
+                                .tally = tally};
+    struct outgoing *outgoing;
+
+    outbox_lock(outbox);
+    outgoing = echo_outgoing_new(outbox, &settings);
+    require(outgoing != NULL, "echo_outgoing_new");
+    echo_outgoing_grant(outgoing, (struct amount){MAX_CREDIT, MAX_CREDIT});
+    echo_outbox_unlock(outbox);
+    return outgoing;
 }
 
 static void close_stream(struct outgoing *stream)

@@ -35,7 +35,8 @@ from echo_core._c.links import (
 SECOND_NS = 1_000_000_000
 PATIENCE_NS = 30 * SECOND_NS
 MAX_PAYLOAD = 1 << 20
-KIND_LOAN, KIND_GAP = 1, 2
+KIND_LOAN, KIND_GAP, KIND_CREDIT = 1, 2, 20
+NO_LIMIT = 1 << 62  # of a receiver that grants all at once
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,8 +67,9 @@ def source(
     policy: int = BLOCK,
     timeout_ns: int = PATIENCE_NS,
     delay_ns: int = 0,
+    granted: int = NO_LIMIT,
 ) -> tuple[Outlet, OutgoingStream]:
-    """Records go in at the one, and are counted at the other."""
+    """Records go in at the one, and are counted at the other; so many may go."""
     outgoing = OutgoingStream(
         link,
         stream,
@@ -78,16 +80,23 @@ def source(
         timeout_ns=timeout_ns,
         delay_ns=delay_ns,
     )
+    outgoing.grant(granted, NO_LIMIT)
     outlet = Outlet(bytes, bytes)
     outlet.outgoing = (outgoing,)
     return outlet, outgoing
 
 
 def sink(
-    link: Link, target: Callable[[Any], object] | Queue, stream: int = 64, **options: Any
+    link: Link,
+    target: Callable[[Any], object] | Queue,
+    stream: int = 64,
+    *,
+    window: tuple[int, int] = (NO_LIMIT, NO_LIMIT),
+    **options: Any,
 ) -> IncomingStream:
-    """Records of the stream go to the target."""
-    incoming = IncomingStream(record_size=options.get("record_size", 0))
+    """Records of the stream go to the target; so many events and bytes of them may be under way."""
+    record_size = options.get("record_size", 0)
+    incoming = IncomingStream(record_size=record_size, window_events=window[0], window_bytes=window[1])
     incoming.deliveries = (Delivery(target, options.pop("decode", bytes), fail, **options),)
     link.bind(stream, incoming)
     return incoming

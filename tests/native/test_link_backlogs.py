@@ -24,6 +24,7 @@ from echo_core._c.links import (
 from echo_core.errors import BacklogError, EncodeError, LinkError
 from tests.native.link_ends import (
     KIND_GAP,
+    NO_LIMIT,
     PATIENCE_NS,
     ROOT,
     Peer,
@@ -331,6 +332,7 @@ def test_receiver_hears_of_a_record_that_is_too_large_for_it(
         timeout_ns=0,
         max_payload=max_payload,
     )
+    outgoing.grant(NO_LIMIT, NO_LIMIT)
     outlet = Outlet(bytes, bytes)
     outlet.outgoing = (outgoing,)
     with pytest.raises(
@@ -349,6 +351,7 @@ def test_outlet_counts_what_its_streams_have_dropped_also_when_they_are_gone(
     link, outlet = link_over(wire), Outlet(bytes, bytes)
     settings = {"max_events": 5, "max_bytes": 1 << 24, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
     outlet.outgoing = (OutgoingStream(link, 64, "a source", outlet, **settings),)
+    outlet.outgoing[0].grant(NO_LIMIT, NO_LIMIT)
 
     def is_waiting() -> bool:
         outgoing = outlet.outgoing[0]

@@ -41,36 +41,17 @@ def frames(stream: int, count: int) -> bytes:
     return b"".join(frame_bytes(stream, b"%d" % number) for number in range(count))
 
 
-def test_interrupt_of_a_leader_keeps_no_event_from_anybody(peer: tuple[SocketWire, Peer]) -> None:
+def test_interrupt_of_run_keeps_no_event_from_anybody(peer: tuple[SocketWire, Peer]) -> None:
     wire, far = peer
     link = link_over(wire)
-    queue, _ = leading_queue(link)
     handled: list[list[bytes]] = [[], []]
     incoming = IncomingStream()
     incoming.deliveries = tuple(Delivery(interrupted_at(2, events), bytes, fail) for events in handled)
     link.bind(65, incoming)
-    far.socket.sendall(frames(65, 100) + frame_bytes(64, b"event"))
+    far.socket.sendall(frames(65, 64))
     with pytest.raises(KeyboardInterrupt):
-        queue.get(PATIENCE_NS)
-    assert queue.get(PATIENCE_NS) == b"event"
-    assert handled == [[b"%d" % number for number in range(100)]] * 2
-
-
-def test_run_sleeps_after_an_interrupt_of_a_leader(peer: tuple[SocketWire, Peer]) -> None:
-    wire, far = peer
-    link = link_over(wire)
-    queue, _ = leading_queue(link)
-    handled: list[bytes] = []
-    sink(link, interrupted_at(0, handled), 65)
-    far.socket.sendall(frame_bytes(65, b"0"))
-    with pytest.raises(KeyboardInterrupt):
-        queue.get(PATIENCE_NS)
-    runner = Runner(link)
-    begin = runner.processor_seconds
-    assert not threading.Event().wait(0.5)
-    assert runner.processor_seconds - begin < 0.25
-    link.shut()
-    runner.end()
+        link.run()
+    assert handled == [[b"%d" % number for number in range(64)]] * 2
 
 
 def test_bad_record_behind_an_interrupt_ends_the_link(peer: tuple[SocketWire, Peer]) -> None:

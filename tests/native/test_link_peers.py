@@ -88,10 +88,16 @@ def test_payload_of_the_limit_is_taken_and_one_above_it_ends_the_link() -> None:
     [
         (frame_bytes(64, bytes(40))[:30], LinkError, "Received 30 of 48 bytes of a frame; peer closed"),
         (frame_bytes(64, b"")[:5], LinkError, "Received 5 of at least 8 bytes of a frame"),
-        (frame_bytes(65, b""), WireError, "Expected a stream that was asked for, got 65"),
+        (frame_bytes(65, b""), WireError, "Expected a stream that was asked for and is under way, got 65"),
         (frame_bytes(2**32 - 1, b""), WireError, "got 4294967295"),
         (frame_bytes(0, b""), WireError, "stream 0"),
         (frame_bytes(KIND_GAP, bytes(15)), WireError, "a gap of 16 bytes, got 15"),
+        (
+            frame_bytes(KIND_GAP, struct.pack("<IIQ", 64, 7, 1)),
+            WireError,
+            "0 in front of a gap's events, got 7",
+        ),
+        (struct.pack("<II", 8, 66), WireError, "asked for and is under way, got 66"),
         (frame_bytes(KIND_GAP, struct.pack("<IIQ", 65, 0, 1)), WireError, "got 65"),
         (frame_bytes(KIND_GAP, struct.pack("<IIQ", 3, 0, 1)), WireError, "got 3"),
         (frame_bytes(KIND_LOAN, bytes(16)), WireError, "no memory is shared"),

@@ -15,6 +15,7 @@ from echo_core._c.links import (
     Link,
     SocketWire,
 )
+from echo_core.transports.limits import MAX_CONTROL_BYTES
 from tests.native.link_ends import (
     PATIENCE_NS,
     SECOND_NS,
@@ -95,8 +96,8 @@ def test_control_frames_stand_between_the_events_where_they_were_sent(ends: Ends
     assert seen == list(range(100))
 
 
-def test_control_frame_larger_than_all_buffers_comes_whole(ends: Ends) -> None:
-    payload = random.Random(1).randbytes(300000)
+def test_control_frame_of_the_largest_size_comes_whole(ends: Ends) -> None:
+    payload = random.Random(1).randbytes(MAX_CONTROL_BYTES)
     ends.run()
     ends.one.send(9, b"before")
     ends.one.send(10, payload)

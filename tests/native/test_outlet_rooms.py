@@ -13,7 +13,7 @@ import pytest
 
 import echo_core as echo
 from echo_core._c.links import DROP_NEWEST, Delivery, OutgoingStream, Outlet, SocketWire
-from tests.native.link_ends import PATIENCE_NS, link_over
+from tests.native.link_ends import NO_LIMIT, PATIENCE_NS, link_over
 from tests.native.sinks import NativeParts, Sink, SlottedParts, outlet_of
 
 CLASSES: list[type[Any]] = [NativeParts, SlottedParts]
@@ -119,6 +119,7 @@ def test_the_next_large_record_takes_no_new_memory(cls: type[Any]) -> None:
     link = link_over(SocketWire(here.detach()))
     full = {"max_events": 1, "max_bytes": 1, "policy": DROP_NEWEST, "timeout_ns": PATIENCE_NS}
     outlet.outgoing = (OutgoingStream(link, 64, "a source", **full),)
+    outlet.outgoing[0].grant(NO_LIMIT, NO_LIMIT)
     event = cls(1, np.arange(10_000.0))
 
     def submit_often() -> None:

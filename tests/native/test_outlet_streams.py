@@ -29,7 +29,7 @@ from echo_core._c.links import (
 )
 from echo_core.errors import BacklogError, EncodeError, WireError
 from tests.echo_core.census import until
-from tests.native.link_ends import PATIENCE_NS, link_over
+from tests.native.link_ends import NO_LIMIT, PATIENCE_NS, link_over
 from tests.native.sinks import (
     EVENTS,
     NativeParts,
@@ -83,7 +83,9 @@ def stream() -> Iterator[Callable[..., Ends]]:
             "timeout_ns": PATIENCE_NS,
             **limits,
         }
-        return Ends(OutgoingStream(ours, STREAM, "a source", **backlog), arrivals, incoming)
+        outgoing = OutgoingStream(ours, STREAM, "a source", **backlog)
+        outgoing.grant(NO_LIMIT, NO_LIMIT)
+        return Ends(outgoing, arrivals, incoming)
 
     yield make
     for link in links:
@@ -311,6 +313,7 @@ def test_a_loan_of_one_record_is_held_to_what_a_frame_may_bring() -> None:
     settings = {"max_events": 9, "max_bytes": 1 << 30, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
     for most in (100_000, 1 << 30):
         outlet.outgoing = (OutgoingStream(ours, STREAM, "a source", max_payload=most, **settings),)
+        outlet.outgoing[0].grant(NO_LIMIT, NO_LIMIT)
         if most == 100_000:
             with pytest.raises(EncodeError, match="at most 100000 bytes"):
                 outlet.submit(bytes(100_001))
@@ -356,7 +359,7 @@ def test_what_the_collector_changes_while_a_stream_is_added_stays_changed(
     )  # until 3.11 a new tuple may have the collector run at once
     try:
         gc.enable()
-        assert outlet.add_outgoing(last, 0)
+        assert outlet.begin(last, 0) == (0, 0)
     finally:
         gc.set_threshold(*thresholds)
         gc.collect()

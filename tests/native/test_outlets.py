@@ -121,6 +121,39 @@ def test_an_encoder_that_takes_what_is_not_of_the_class_changes_nothing() -> Non
         outlet.submit(5)
 
 
+def test_an_event_of_another_class_may_be_adopted() -> None:
+    """By reference and as a record goes what was made of it."""
+    codec = echo.codec(Slotted, tier="compiled")
+    outlet = Outlet(Slotted, codec.encode, adopt=lambda number: Slotted(number, 2.0, "a"))
+    direct, converting = Sink(), Sink()
+    outlet.direct, outlet.converting = (deliver(direct, codec),), (deliver(converting, codec),)
+    outlet.submit(7)
+    assert direct.events == converting.events == [Slotted(7, 2.0, "a")]
+
+
+@pytest.mark.parametrize("given", [None, 5, "text"])
+def test_what_is_adopted_as_no_event_of_the_class_is_refused(given: object) -> None:
+    outlet = Outlet(Slotted, lambda _: b"", adopt=lambda _: given)
+    with pytest.raises(EncodeTypeError, match=r"Expected .*Slotted"):
+        outlet.submit(5)
+    assert outlet.sequence == 0
+
+
+def test_adopting_may_fail_or_close_the_outlet() -> None:
+    def fail(event: object) -> Slotted:
+        raise LookupError(event)
+
+    def close(event: object) -> Slotted:
+        outlet.close()
+        return Slotted(1, 2.0, "a")
+
+    with pytest.raises(LookupError):
+        Outlet(Slotted, lambda _: b"", adopt=fail).submit(5)
+    outlet = Outlet(Slotted, lambda _: b"", adopt=close)
+    with pytest.raises(echo.ClosedError):
+        outlet.submit(5)
+
+
 def test_an_instance_of_a_subclass_is_an_event_of_the_class() -> None:
     """By reference as it is, as a record what the class says."""
 
@@ -136,15 +169,18 @@ def test_an_instance_of_a_subclass_is_an_event_of_the_class() -> None:
     assert converting.events == [Slotted(1, 2.0, "a")]
 
 
-def test_a_source_without_a_class_takes_records_only() -> None:
-    """It forwards what it cannot name."""
+def test_what_a_source_without_a_class_takes_is_for_the_encoder_to_say() -> None:
+    """Also where nobody takes its events."""
     sink = Sink()
-    outlet = Outlet(None, bytes, record_size=2)
-    outlet.converting = (Delivery(sink, bytes, sink.on_error, record_size=2),)
-    with pytest.raises(FormatError, match="no class for events"):
+    outlet = Outlet(None, str.encode, record_size=2)
+    with pytest.raises(TypeError):
         outlet.submit(b"ab")
-    outlet.submit_records(b"abcd")
-    assert (sink.events, outlet.sequence, outlet.bytes) == ([b"ab", b"cd"], 2, 4)
+    outlet.converting = (Delivery(sink, bytes, sink.on_error, record_size=2),)
+    with pytest.raises(TypeError):
+        outlet.submit(b"ab")
+    outlet.submit("ab")
+    outlet.submit_records(b"cdef")
+    assert (sink.events, outlet.sequence, outlet.bytes) == ([b"ab", b"cd", b"ef"], 3, 6)
 
 
 # ---------------------------------------------------------------------------
@@ -451,7 +487,11 @@ def test_a_handler_may_close_the_source() -> None:
     """Those behind it still get this event."""
     sink = Sink()
     outlet = Outlet(int, lambda n: bytes([n]))
-    closing = Delivery(lambda _: outlet.close(), bytes, sink.on_error)
+
+    def close(_: object) -> None:
+        outlet.close()
+
+    closing = Delivery(close, bytes, sink.on_error)
     outlet.direct = (closing, Delivery(sink, bytes, sink.on_error))
     outlet.submit(5)
     assert sink.events == [5]
@@ -481,7 +521,8 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
     """When it is made."""
     with pytest.raises(TypeError, match="class or None"):
         Outlet(5, bytes)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    for wrong in ({"record_size": -1}, {"max_payload": 0}):
+    wrongs: list[dict[str, Any]] = [{"record_size": -1}, {"max_payload": 0}]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="Expected a size"):
             Outlet(int, bytes, **wrong)
 

@@ -7,11 +7,11 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
-from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Delivery, Queue
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, PACE, Delivery, Queue
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.link_ends import PATIENCE_NS, fail
 from tests.native.queues import Token, demand_interrupt, in_thread, queue
@@ -25,7 +25,8 @@ def test_deliveries_that_wait_together_count_their_own_events() -> None:
 
     def hand(delivery: Delivery) -> None:
         begun.wait(20)
-        delivery.hand_event("event")
+        with pytest.raises(BacklogError):
+            delivery.hand_event("event")
 
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(hand, delivery) for delivery in deliveries]:
@@ -59,7 +60,7 @@ def test_delivery_counts_its_arrays_when_they_are_dropped() -> None:
     assert (it.dropped, first.dropped, second.dropped) == (3, 3, 0)
 
 
-@pytest.mark.parametrize("policy", [BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR])
+@pytest.mark.parametrize("policy", [PACE, BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR])
 def test_queue_that_is_closed_keeps_no_delivery(policy: int) -> None:
     """They keep it; without a collection, all are gone with the last of them."""
     it, token = queue(100, policy=policy), Token()
@@ -68,7 +69,7 @@ def test_queue_that_is_closed_keeps_no_delivery(policy: int) -> None:
     for _ in range(10):
         delivery.hand_event(token)
     it.get()
-    assert sys.getrefcount(delivery) == before + (9 if policy == DROP_OLDEST else 0)
+    assert sys.getrefcount(delivery) == before + 9
     it.close()
     assert sys.getrefcount(delivery) == before
     gone = weakref.ref(token)
@@ -115,6 +116,7 @@ def rest_of(it: Queue) -> list[bytes]:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
+        (PACE, [b"bbb", b"cccc", b"d"]),
         (BLOCK, [b"aaaa", b"bbb", b"d"]),
         (DROP_OLDEST, [b"bbb", b"cccc", b"d"]),
         (DROP_NEWEST, [b"aaaa", b"bbb", b"d"]),
@@ -127,22 +129,24 @@ def test_events_of_arrays_are_bounded_and_counted_by_number(policy: int, expecte
     delivery = arrays_to(it)
     sent = [b"aaaa", b"bbb", b"cccc", b"d"]
     for array in sent:
-        delivery.hand(array)
+        with pytest.raises(BacklogError) if policy == BLOCK and array == b"cccc" else nullcontext():
+            delivery.hand(array)
     assert it.depth_events <= 8
     got = rest_of(it)
     assert got == expected
     assert it.dropped == delivery.dropped == sum(map(len, sent)) - sum(map(len, got))
 
 
-@pytest.mark.parametrize("policy", [BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR])
+@pytest.mark.parametrize("policy", [PACE, BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR])
 def test_array_of_more_events_than_are_allowed_is_taken_when_it_is_alone(policy: int) -> None:
     """It could never be delivered otherwise."""
     it = queue(3, policy=policy)
     delivery = arrays_to(it)
     delivery.hand(b"1234567")
     assert (it.depth_events, it.dropped) == (7, 0)
-    delivery.hand(b"89")
-    assert (it.depth_events, it.dropped) == ((2, 7) if policy == DROP_OLDEST else (7, 2))
+    with pytest.raises(BacklogError) if policy == BLOCK else nullcontext():
+        delivery.hand(b"89")
+    assert (it.depth_events, it.dropped) == ((2, 7) if policy in {DROP_OLDEST, PACE} else (7, 2))
     assert delivery.dropped == it.dropped
 
 

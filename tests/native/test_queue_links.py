@@ -21,7 +21,7 @@ from echo_core._c.links import (
     SocketWire,
 )
 from echo_core.errors import ClosedError
-from tests.native.link_ends import PATIENCE_NS, SECOND_NS, link_over
+from tests.native.link_ends import NO_LIMIT, PATIENCE_NS, SECOND_NS, link_over
 from tests.native.queues import Token, demand_interrupt, in_thread, queue
 
 
@@ -59,7 +59,9 @@ def feed() -> Iterator[Callable[[Queue], Feed]]:
         receiver.follow(it)
         it.lead(receiver)
         limits = {"max_events": 1 << 20, "max_bytes": 1 << 20, "policy": BLOCK, "timeout_ns": PATIENCE_NS}
-        return Feed(it, OutgoingStream(sender, 64, "a source", **limits), sender, receiver)
+        outgoing = OutgoingStream(sender, 64, "a source", **limits)
+        outgoing.grant(NO_LIMIT, NO_LIMIT)
+        return Feed(it, outgoing, sender, receiver)
 
     yield make
     for link in links:

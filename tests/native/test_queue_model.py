@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, PACE
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.queues import is_readable, queue
 
@@ -27,7 +28,7 @@ class QueueModel(RuleBasedStateMachine):
     @initialize(
         max_events=st.integers(1, 5),
         max_bytes=st.integers(1, 30),
-        policy=st.sampled_from([BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR]),
+        policy=st.sampled_from([PACE, BLOCK, DROP_OLDEST, DROP_NEWEST, ERROR]),
         has_fd=st.booleans(),
     )
     def begin(self, max_events: int, max_bytes: int, policy: int, has_fd: bool) -> None:
@@ -55,10 +56,12 @@ class QueueModel(RuleBasedStateMachine):
         self.number += 1
         self.sent += events
         item = Item(self.number, size, events)
-        self.it.put(self.number, size, events)
         is_over = self.is_closed or self.has_failed
-        if not is_over and not self.has_room(item):
-            if self.policy == DROP_OLDEST:
+        has_room = is_over or self.has_room(item)
+        with pytest.raises(BacklogError) if self.policy == BLOCK and not has_room else nullcontext():
+            self.it.put(self.number, size, events)
+        if not has_room:
+            if self.policy in {DROP_OLDEST, PACE}:
                 while not self.has_room(item):
                     self.dropped += self.model.popleft().events
             elif self.policy == ERROR:

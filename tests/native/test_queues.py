@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, Queue
+from echo_core._c.links import BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR, PACE, Queue
 from echo_core.errors import BacklogError, ClosedError
 from tests.native.link_ends import PATIENCE_NS, SECOND_NS
 from tests.native.queues import Token, demand_interrupt, in_thread, is_readable, queue
@@ -157,20 +158,58 @@ def test_a_queue_with_the_policy_error_fails_behind_what_is_there() -> None:
     assert it.dropped == 3
 
 
-def test_a_put_that_has_waited_in_vain_drops_the_newest_and_the_next_do_not_wait() -> None:
+def test_a_put_that_has_waited_in_vain_is_refused_and_the_next_do_not_wait() -> None:
     """Until somebody gets something: a stopped reader costs its timeout once."""
     it = queue(1, policy=BLOCK, timeout_ns=SECOND_NS // 50)
     it.put(0)
     begin = time.monotonic()
-    it.put(1)
-    waited = time.monotonic() - begin
-    assert waited >= 0.02
     for i in range(1000):
-        it.put(i)
-    assert time.monotonic() - begin < waited + 10
-    assert (it.get(), it.dropped) == (0, 1001)
+        with pytest.raises(BacklogError, match="full for 20 ms"):
+            it.put(i)
+    assert 0.02 <= time.monotonic() - begin < 10
+    assert (it.get(), it.dropped) == (0, 1000)
     it.put("after")
     assert it.get(0) == "after"
+
+
+def test_a_reader_that_stops_paces_nobody_for_longer_than_the_timeout() -> None:
+    """Then the oldest goes, and at once, until somebody gets something again."""
+    it = queue(10, policy=PACE, timeout_ns=SECOND_NS // 50)
+    begin = time.monotonic()
+    for i in range(1000):
+        it.put(i)
+    assert 0.02 <= time.monotonic() - begin < 10
+    assert it.dropped == 990
+    assert [it.get(0) for _ in range(10)] == list(range(990, 1000))
+
+
+def test_a_reader_that_goes_on_paces_who_puts_and_loses_nothing() -> None:
+    """Each event that it takes begins the time anew, though all take longer than that."""
+    it = queue(4, policy=PACE, timeout_ns=30 * SECOND_NS)
+
+    def put() -> None:
+        for i in range(2000):
+            it.put(i)
+
+    future = in_thread(put)
+    assert [it.get(PATIENCE_NS) for _ in range(2000)] == list(range(2000))
+    future.result(20)
+    assert it.dropped == 0
+
+
+def test_a_thread_that_alone_empties_a_queue_does_not_wait_for_itself() -> None:
+    """It iterates, and puts what is more than there is room for: an error, or the oldest goes."""
+    blocking, pacing = queue(2, policy=BLOCK, timeout_ns=-1), queue(2, policy=PACE, timeout_ns=-1)
+    for it in (blocking, pacing):
+        it.put(0)
+        assert next(it) == 0
+        it.put(1)
+        it.put(2)
+    with pytest.raises(BacklogError, match="this thread alone takes"):
+        blocking.put(3)
+    pacing.put(3)
+    assert (blocking.dropped, pacing.dropped) == (1, 1)
+    assert [it.get(0) for it in (blocking, blocking, pacing, pacing)] == [1, 2, 2, 3]
 
 
 def test_a_put_that_waits_goes_on_when_there_is_room() -> None:
@@ -324,13 +363,13 @@ def test_the_descriptor_goes_with_the_queue() -> None:
 
 def test_an_event_is_let_go_when_it_is_got_or_dropped() -> None:
     """By every policy."""
-    for policy in (BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR):
+    for policy in (PACE, BLOCK, DROP_NEWEST, DROP_OLDEST, ERROR):
         it = queue(1, policy=policy)
         event = object()
         before = sys.getrefcount(event)
-        for _ in range(10):
-            it.put(event)
-            it.put(event)
+        for _ in range(20):
+            with suppress(BacklogError):
+                it.put(event)
         assert it.get(0) is event
         assert it.depth_events == 0
         assert sys.getrefcount(event) == before

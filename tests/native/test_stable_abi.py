@@ -45,7 +45,7 @@ def use():
     number.n = 8
     source.submit(number)
     assert decode(encode(number)) == number
-    assert outlet.add_outgoing(outgoing, 10**9) is False
+    assert outlet.kept_since(10**9) == ([], outlet.sequence)
     assert mapping.open(pool.loan(10).lend(holder, 64))[0] == 64
     pool.take_back(holder, bytes(16))
     assert links.scan(bytes([2, 0, 0, 0, 64, 0, 0, 0]) + b"ab" + bytes(6), 9) == ([(64, b"ab")], 16)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from echo_core._c.links import BLOCK, Delivery, IncomingStream, Link, OutgoingStream, Outlet, SocketWire
-from tests.native.link_ends import Ends, Peer, eventually, link_over
+from tests.native.link_ends import NO_LIMIT, Ends, Peer, eventually, link_over
 
 LIMITS: dict[str, Any] = {"max_events": 10, "max_bytes": 1000, "policy": BLOCK, "timeout_ns": 0}
 
@@ -57,6 +57,7 @@ def test_events_leave_by_a_stream_of_a_subclass(class_: type[Outgoing], ends: En
     """Everywhere a stream is wanted: in the outlet's tuple, added to it, counted by it, bound to the link."""
     outlet, received = Outlet(bytes, bytes), list[bytes]()
     outgoing, incoming = class_("a source", ends.one, 64, outlet), Incoming("an owner")
+    outgoing.grant(NO_LIMIT, NO_LIMIT)
     incoming.deliveries = (Delivery(received.append, bytes, print),)
     ends.other.bind(64, incoming)
     ends.run()
@@ -64,7 +65,7 @@ def test_events_leave_by_a_stream_of_a_subclass(class_: type[Outgoing], ends: En
     assert outlet.may_drop
     outlet.submit(b"one")
     outlet.outgoing = ()
-    assert outlet.add_outgoing(outgoing, 1)
+    assert outlet.begin(outgoing, 0) == (1, 0)
     outlet.submit(b"two")
     eventually(lambda: incoming.events == 2)
     assert received == [b"one", b"two"]

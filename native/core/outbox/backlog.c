@@ -44,7 +44,7 @@ int echo_backlog_add(struct backlog *backlog, uint64_t ticket, uint64_t events, 
     last = backlog->last;
     entry = (struct entry *)(void *)(last->bytes + last->end);
     *entry = (struct entry){.ticket = ticket, .events = events, .size = size};
-    echo_frame_store(entry->frame, frame);
+    frame_store(entry->frame, frame);
     last->end += total;
     backlog->events += events;
     backlog->bytes += size;

@@ -25,6 +25,7 @@ void echo_outbox_close(struct outbox *outbox)
     free(outbox->large);
     free(outbox->staging);
     free(outbox->front);
+    free(outbox->streams);
     pthread_mutex_destroy(&outbox->mutex);
 }
 
@@ -34,14 +35,14 @@ void echo_outbox_unlock(struct outbox *outbox)
     int is_called = outbox->is_called;
 
     outbox->is_called = 0;
-    if (outbox->end != END_NOT && has_backlog(outbox))
+    if (outbox->end != END_NOT && (has_backlog(outbox) || outbox->parked != NULL))
         echo_outbox_clear(outbox);
     pthread_mutex_unlock(&outbox->mutex);
     if (is_called)
         futex_wake_all(&outbox->calls);
 }
 
-static void tell_waiting(struct outbox *outbox)
+void echo_outbox_tell_waiting(struct outbox *outbox)
 {
     atomic_fetch_add(&outbox->changes, 1);
     if (outbox->waiting > 0)
@@ -58,29 +59,21 @@ void echo_outbox_end(struct outbox *outbox, enum end end, int error)
     outbox->is_writer_asleep = 0;
     outbox->is_called = 1;
     atomic_fetch_add(&outbox->calls, 1);
-    tell_waiting(outbox);
+    echo_outbox_tell_waiting(outbox);
 }
 
 size_t echo_outbox_queued(const struct outbox *outbox)
 {
     size_t bytes = outbox->front_to - outbox->front_from + outbox->staged + outbox->control.bytes;
-    const struct outgoing *outgoing = outbox->turn;
 
     if (outbox->large != NULL)
         bytes += outbox->large->end - outbox->large->begin;
-    for (unsigned i = 0; i < outbox->in_circle; i++, outgoing = outgoing->next)
-        bytes += outgoing->ahead.bytes + outgoing->backlog.bytes;
-    return bytes;
+    return bytes + echo_circle_queued(outbox->turn).bytes + echo_circle_queued(outbox->parked).bytes;
 }
 
 uint64_t echo_outbox_queued_events(const struct outbox *outbox)
 {
-    const struct outgoing *outgoing = outbox->turn;
-    uint64_t events = 0;
-
-    for (unsigned i = 0; i < outbox->in_circle; i++, outgoing = outgoing->next)
-        events += outgoing->backlog.events;
-    return events;
+    return echo_circle_queued(outbox->turn).events + echo_circle_queued(outbox->parked).events;
 }
 
 /* --- one write --- */
@@ -115,7 +108,7 @@ static void end_write(struct outbox *outbox, ssize_t taken, size_t offered)
     if (taken > 0 || !outbox->is_full)
         outbox->stuck_since = outbox->written_at;
     outbox->is_full = (size_t)taken < offered;
-    tell_waiting(outbox);
+    echo_outbox_tell_waiting(outbox);
 }
 
 static void advance_front(struct outbox *outbox, size_t *taken)
@@ -235,7 +228,7 @@ static int await_room(struct outbox *outbox, int64_t timeout_ns)
         echo_outbox_end(outbox, END_ERROR, -status);
     else if (ticks_now() - stalls_at >= 0)
         echo_outbox_end(outbox, END_STALLED, 0);
-    tell_waiting(outbox);
+    echo_outbox_tell_waiting(outbox);
     return status;
 }
 
@@ -243,7 +236,7 @@ int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns)
 {
     int status = 0;
 
-    if (outbox->is_writing)
+    if (outbox->is_writing || !has_work(outbox))
         await_change(outbox, timeout_ns, &status);
     else if (outbox->is_full)
         status = await_room(outbox, timeout_ns);

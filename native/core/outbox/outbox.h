@@ -9,6 +9,9 @@
  * as fast as the wire takes them. On an idle link the thread that puts writes; on a busy one frames gather in
  * `staging`, and are written when it is full, or by the outbox's own thread at the end of the delay.
  *
+ * A stream whose receiver has granted it no more (credit.h) is parked with what waits of it: it holds up nobody, and is
+ * no work, until it may go on.
+ *
  * "Locked": the caller holds the mutex. One thread at a time is in the wire's write or await_room, without
  * the mutex: who has set is_writing. A thread that has the host's lock (Python's GIL) may wait for the
  * mutex, so no holder of the mutex ever waits for that lock.
@@ -67,9 +70,13 @@ struct outbox {
     struct piece *large;         /* owned; a frame that is too large for staging, being written. NULL: none */
     struct backlog control;      /* frames of the link itself */
     size_t control_bytes;        /* of control frames in all backlogs */
-    struct outgoing *turn;       /* the stream in the circle that is next; NULL: none has a backlog */
+    struct outgoing *turn;       /* the stream in the circle that is next; NULL: none has something that may go */
     unsigned in_circle;          /* streams in it */
+    struct outgoing *parked;     /* one of the circle of streams that wait for credit; NULL: there is none */
     uint64_t tickets;            /* given to frames that had to wait */
+    struct outgoing **streams;   /* owned memory; by stream - FIRST_STREAM: borrowed. NULL: no stream had the number,
+                                    &echo_outgoing_gone: it is gone */
+    size_t stream_count;         /* room in it */
     /* Who writes. */
     int is_writing;           /* 1: a thread is in write or await_room */
     int is_full;              /* 1: the wire took less than it was given */
@@ -89,7 +96,8 @@ struct outbox {
     int is_called;          /* 1: unlock wakes it */
     /* Counters. */
     uint64_t sent_bytes, sent_frames, writes; /* given to the system; past any dropping; calls that did it */
-    uint64_t dropped;                         /* events, of all streams */
+    uint64_t dropped;                         /* events, of all streams, as the next two */
+    uint64_t confirmed, unconfirmed;          /* the peer has finished with; not known to, when streams had ended */
     enum end end;                             /* why nothing is sent any more; END_NOT: it is */
     int error;                                /* END_ERROR, END_THREAD: errno */
 };
@@ -122,10 +130,13 @@ static inline void outbox_lock(struct outbox *outbox)
 /* Unlocks, and wakes the writer if it was called. */
 void echo_outbox_unlock(struct outbox *outbox);
 
+/* Whoever waits for a change of the outbox looks again. Locked. */
+void echo_outbox_tell_waiting(struct outbox *outbox);
+
 /* Nothing more is sent; what waits is dropped. The first end counts. Locked. */
 void echo_outbox_end(struct outbox *outbox, enum end end, int error);
 
-/* 1: some frame waits in a backlog, so others must wait behind it. Locked. */
+/* 1: some frame waits in a backlog, and not for credit, so others must wait behind it. Locked. */
 static inline int has_backlog(const struct outbox *outbox)
 {
     return outbox->turn != NULL || outbox->control.first != NULL;
@@ -149,8 +160,8 @@ void echo_outbox_write(struct outbox *outbox, int in_host);
 /* Writes what is there, at most twice, and leaves the rest to the writer. Locked. */
 void echo_outbox_pump(struct outbox *outbox, int in_host);
 
-/* One thread's share in the work of a full outbox: writes, or waits for room on the wire, or for another
- * thread that does. At most timeout_ns (negative: no bound). Locked, not in the host; unlocks meanwhile. 0, or -EINTR.
+/* One thread's share in the work of a full outbox: writes, or waits for room on the wire, for another thread that
+ * does, or where there is nothing to write for a change, as credit. At most timeout_ns (negative: no bound). Locked, not in the host; unlocks meanwhile. 0, or -EINTR.
  */
 int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
 

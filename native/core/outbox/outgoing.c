@@ -19,6 +19,8 @@ struct tally *echo_tally_new(void)
 
     if (tally != NULL) {
         atomic_init(&tally->dropped, 0);
+        atomic_init(&tally->confirmed, 0);
+        atomic_init(&tally->unconfirmed, 0);
         atomic_init(&tally->users, 1);
     }
     return tally;
@@ -40,6 +42,11 @@ struct outgoing *echo_outgoing_new(struct outbox *outbox, const struct outgoing 
         return NULL;
     *outgoing = *settings;
     outgoing->outbox = outbox;
+    outgoing->vain_at = outgoing->credit_vain_at = UINT64_MAX;
+    if (echo_outbox_enter(outgoing) != 0) {
+        free(outgoing);
+        return NULL;
+    }
     if (outgoing->delay <= outbox->delay)
         outgoing->delay = 0;
     if (outgoing->tally != NULL)
@@ -49,38 +56,83 @@ struct outgoing *echo_outgoing_new(struct outbox *outbox, const struct outgoing 
 
 void echo_outgoing_free(struct outgoing *outgoing)
 {
+    echo_outbox_forget(outgoing);
     echo_tally_release(outgoing->tally);
     free(outgoing);
 }
 
-static void join_circle(struct outgoing *outgoing)
+/* Last in turn. */
+static void join(struct outgoing *outgoing, struct outgoing **circle)
 {
-    struct outbox *outbox = outgoing->outbox;
-
-    if (outgoing->next != NULL)
-        return;
-    outbox->in_circle++;
-    if (outbox->turn == NULL) {
-        outbox->turn = outgoing->next = outgoing->before = outgoing;
+    outgoing->circle = circle;
+    outgoing->outbox->in_circle += circle == &outgoing->outbox->turn;
+    if (*circle == NULL) {
+        *circle = outgoing->next = outgoing->before = outgoing;
         return;
     }
-    outgoing->next = outbox->turn; /* last in turn */
-    outgoing->before = outbox->turn->before;
+    outgoing->next = *circle;
+    outgoing->before = (*circle)->before;
     outgoing->before->next = outgoing->next->before = outgoing;
 }
 
-static void leave_circle(struct outgoing *outgoing)
+static void leave(struct outgoing *outgoing)
 {
-    struct outbox *outbox = outgoing->outbox;
+    struct outgoing **circle = outgoing->circle;
 
-    outbox->in_circle--;
-    if (outbox->turn == outgoing)
-        outbox->turn = outgoing->next == outgoing ? NULL : outgoing->next;
+    outgoing->outbox->in_circle -= circle == &outgoing->outbox->turn;
+    if (*circle == outgoing)
+        *circle = outgoing->next == outgoing ? NULL : outgoing->next;
     outgoing->before->next = outgoing->next;
     outgoing->next->before = outgoing->before;
+    outgoing->circle = NULL;
     outgoing->next = outgoing->before = NULL;
-    if (outgoing->is_orphan)
+}
+
+/* Whether what is next of it is an event that may not go yet. */
+static int is_held(const struct outgoing *outgoing)
+{
+    const struct entry *entry = backlog_head(&outgoing->backlog);
+
+    return outgoing->ahead.first == NULL && entry != NULL && entry->events > 0 && !has_credit(outgoing);
+}
+
+static struct outgoing **circle_for(const struct outgoing *outgoing)
+{
+    if (outgoing->ahead.first == NULL && outgoing->backlog.first == NULL)
+        return NULL;
+    return is_held(outgoing) ? &outgoing->outbox->parked : &outgoing->outbox->turn;
+}
+
+static void drop_all_events(struct outgoing *outgoing);
+
+void echo_outgoing_arrange(struct outgoing *outgoing)
+{
+    struct outgoing **circle;
+
+    if (outgoing->is_ending && is_held(outgoing))
+        drop_all_events(outgoing);
+    circle = circle_for(outgoing);
+    if (circle == outgoing->circle)
+        return;
+    if (outgoing->circle != NULL)
+        leave(outgoing);
+    if (circle != NULL)
+        join(outgoing, circle);
+    else if (outgoing->is_orphan)
         echo_outgoing_free(outgoing);
+}
+
+struct amount echo_circle_queued(const struct outgoing *first)
+{
+    const struct outgoing *outgoing = first;
+    struct amount queued = {0, 0};
+
+    while (outgoing != NULL) {
+        queued.events += outgoing->backlog.events;
+        queued.bytes += outgoing->ahead.bytes + outgoing->backlog.bytes;
+        outgoing = outgoing->next != first ? outgoing->next : NULL;
+    }
+    return queued;
 }
 
 /* What a frame counts against the limit. Gaps do not: there are no more than events between them. */
@@ -90,20 +142,20 @@ static size_t control_bytes_of(uint64_t events, uint32_t stream, size_t size)
 }
 
 /* 0; -1: no memory, with which the link ends. */
-static int add(struct outgoing *outgoing, struct backlog *backlog, uint64_t events, const struct frame *frame)
+static int add(struct outgoing *outgoing, struct backlog *backlog, uint64_t ticket, uint64_t events,
+               const struct frame *frame)
 {
     struct outbox *outbox = outgoing->outbox;
 
-    if (echo_backlog_add(backlog, outbox->tickets++, events, frame) != 0) {
+    if (echo_backlog_add(backlog, ticket, events, frame) != 0) {
         echo_outbox_end(outbox, END_MEMORY, 0);
         return -1;
     }
     outbox->control_bytes += control_bytes_of(events, frame->stream, frame_bytes(frame->size));
-    join_circle(outgoing);
     return 0;
 }
 
-static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t *gap)
+static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t ticket, uint64_t *gap)
 {
     uint8_t payload[GAP_PAYLOAD_BYTES] = {0};
 
@@ -112,7 +164,18 @@ static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t
     store_little32(payload, outgoing->stream);
     store_little64(payload + 8, *gap);
     *gap = 0;
-    add(outgoing, backlog, 0, &(struct frame){.size = sizeof payload, .stream = KIND_GAP, .payload = payload});
+    add(outgoing, backlog, ticket, 0, &(struct frame){.size = sizeof payload, .stream = KIND_GAP, .payload = payload});
+}
+
+static void add_head_gap(struct outgoing *outgoing)
+{
+    add_gap(outgoing, &outgoing->ahead, outgoing->head_gap_ticket, &outgoing->head_gap);
+}
+
+static void add_tail_gap(struct outgoing *outgoing)
+{
+    if (outgoing->tail_gap > 0)
+        add_gap(outgoing, &outgoing->backlog, outgoing->outbox->tickets++, &outgoing->tail_gap);
 }
 
 int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t bytes)
@@ -125,9 +188,15 @@ int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t 
 
 int echo_outgoing_queue(struct outgoing *outgoing, uint64_t events, const struct frame *frame)
 {
-    if (outgoing->outbox->end == END_NOT)
-        add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
-    return outgoing->outbox->end == END_NOT ? add(outgoing, &outgoing->backlog, events, frame) : -1;
+    struct outbox *outbox = outgoing->outbox;
+    int status = -1;
+
+    if (outbox->end == END_NOT)
+        add_tail_gap(outgoing);
+    if (outbox->end == END_NOT)
+        status = add(outgoing, &outgoing->backlog, outbox->tickets++, events, frame);
+    echo_outgoing_arrange(outgoing);
+    return status;
 }
 
 int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame)
@@ -136,7 +205,7 @@ int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame)
 
     if (outbox->end != END_NOT)
         return -1;
-    if (has_backlog(outbox) || outgoing->tail_gap > 0 || frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
+    if (has_backlog(outbox) || outgoing->circle != NULL || frame_bytes(frame->size) > STAGING_BYTES - outbox->staged) {
         if (!echo_outbox_is_flooded(outbox, frame)) {
             echo_outgoing_queue(outgoing, 0, frame);
             echo_outbox_pump(outbox, 1);
@@ -148,13 +217,16 @@ int echo_outgoing_control(struct outgoing *outgoing, const struct frame *frame)
 
 void echo_outgoing_close(struct outgoing *outgoing)
 {
+    struct outbox *outbox = outgoing->outbox;
+
     if (outgoing->is_closed)
         return;
     outgoing->is_closed = 1;
-    if (outgoing->outbox->end != END_NOT)
+    if (outbox->end != END_NOT)
         return;
-    add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
-    echo_outbox_pump(outgoing->outbox, 1);
+    add_tail_gap(outgoing);
+    echo_outgoing_arrange(outgoing);
+    echo_outbox_pump(outbox, 1);
 }
 
 /* --- dropping --- */
@@ -175,16 +247,19 @@ static void take_back(struct outgoing *outgoing, uint32_t stream, const uint8_t 
 
 void echo_outgoing_drop_newest(struct outgoing *outgoing, uint64_t events, const struct frame *frame)
 {
+    struct outbox *outbox = outgoing->outbox;
+
     if (frame != NULL)
         take_back(outgoing, frame->stream, frame->payload);
     count_dropped(outgoing, events);
-    if (outgoing->is_closed || outgoing->outbox->end != END_NOT)
+    if (outgoing->is_closed || outbox->end != END_NOT)
         return;
     outgoing->tail_gap += events;
-    if (outgoing->next != NULL) /* else nothing of it waits, behind which the gap would be said */
+    if (outgoing->circle != NULL) /* else nothing of it waits, behind which the gap would be said */
         return;
-    add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
-    echo_outbox_pump(outgoing->outbox, 1);
+    add_tail_gap(outgoing);
+    echo_outgoing_arrange(outgoing);
+    echo_outbox_pump(outbox, 1);
 }
 
 static uint32_t stream_of(const struct entry *entry)
@@ -205,7 +280,7 @@ static void keep_control(struct outgoing *outgoing)
     struct frame frame;
 
     while (entry != NULL && entry->events == 0) {
-        add_gap(outgoing, &outgoing->ahead, &outgoing->head_gap);
+        add_head_gap(outgoing);
         frame = frame_of(entry);
         if (echo_backlog_add(&outgoing->ahead, entry->ticket, 0, &frame) != 0) {
             echo_outbox_end(outgoing->outbox, END_MEMORY, 0);
@@ -225,9 +300,32 @@ void echo_outgoing_drop_oldest(struct outgoing *outgoing)
     if (entry == NULL)
         return;
     take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
+    if (outgoing->head_gap == 0)
+        outgoing->head_gap_ticket = entry->ticket;
     outgoing->head_gap += entry->events;
     count_dropped(outgoing, entry->events);
     echo_backlog_drop(&outgoing->backlog);
+}
+
+/* Control frames are kept, with the gaps between them. */
+static void drop_all_events(struct outgoing *outgoing)
+{
+    while (outgoing->backlog.events > 0)
+        echo_outgoing_drop_oldest(outgoing);
+    add_head_gap(outgoing);
+}
+
+void echo_outgoing_give_up(struct outgoing *outgoing)
+{
+    struct outbox *outbox = outgoing->outbox;
+
+    outgoing->is_ending = 1;
+    if (outbox->end != END_NOT) {
+        echo_outgoing_settle(outgoing);
+        return;
+    }
+    echo_outgoing_arrange(outgoing);
+    echo_outbox_pump(outbox, 1);
 }
 
 static void clear_stream(struct outgoing *outgoing)
@@ -241,13 +339,16 @@ static void clear_stream(struct outgoing *outgoing)
         count_dropped(outgoing, entry->events);
         echo_backlog_drop(&outgoing->backlog);
     }
-    leave_circle(outgoing);
+    outgoing->head_gap = 0;
+    echo_outgoing_arrange(outgoing);
 }
 
 void echo_outbox_clear(struct outbox *outbox)
 {
     while (outbox->turn != NULL)
         clear_stream(outbox->turn);
+    while (outbox->parked != NULL)
+        clear_stream(outbox->parked);
     while (backlog_head(&outbox->control) != NULL)
         echo_backlog_drop(&outbox->control);
     outbox->control_bytes = 0;
@@ -255,7 +356,7 @@ void echo_outbox_clear(struct outbox *outbox)
 
 void echo_outgoing_release(struct outgoing *outgoing)
 {
-    if (outgoing->next == NULL)
+    if (outgoing->circle == NULL)
         echo_outgoing_free(outgoing);
     else
         outgoing->is_orphan = 1;
@@ -266,18 +367,16 @@ void echo_outgoing_release(struct outgoing *outgoing)
 /* The backlog that the outgoing's next frame is in. A gap at the head becomes a frame of its own. */
 static struct backlog *source_of(struct outgoing *outgoing)
 {
-    add_gap(outgoing, &outgoing->ahead, &outgoing->head_gap);
+    add_head_gap(outgoing);
     return outgoing->ahead.first != NULL ? &outgoing->ahead : &outgoing->backlog;
 }
 
-/* Of the older head: a gap gets its ticket late, and must not hold back the events behind it. */
+/* A gap has the ticket of the first event that is missing there. */
 static uint64_t ticket_of(const struct outgoing *outgoing)
 {
-    const struct entry *ahead = backlog_head(&outgoing->ahead), *entry = backlog_head(&outgoing->backlog);
-
-    if (ahead == NULL || entry == NULL)
-        return ahead != NULL ? ahead->ticket : entry->ticket;
-    return ahead->ticket < entry->ticket ? ahead->ticket : entry->ticket;
+    if (outgoing->ahead.first != NULL)
+        return backlog_head(&outgoing->ahead)->ticket;
+    return outgoing->head_gap > 0 ? outgoing->head_gap_ticket : backlog_head(&outgoing->backlog)->ticket;
 }
 
 /* NULL: a control frame of the link is next, or nothing. */
@@ -317,19 +416,34 @@ static int move_first(struct outbox *outbox, struct backlog *backlog)
     return 1;
 }
 
+/* What an entry costs its stream: its records, and their time. */
+static struct amount cost_of(const struct entry *entry)
+{
+    if (entry->events == 0)
+        return (struct amount){0, 0};
+    if (stream_of(entry) == KIND_LOAN)
+        return (struct amount){entry->events, load_little64(entry->frame + FRAME_HEADER_BYTES + 8) +
+                                                  load_little32(entry->frame) - LOAN_PAYLOAD_BYTES};
+    return (struct amount){entry->events, load_little32(entry->frame)};
+}
+
 static int move_one(struct outbox *outbox)
 {
     struct outgoing *outgoing = stream_in_turn(outbox);
+    struct backlog *backlog;
+    struct amount cost;
 
     if (outgoing == NULL)
         return outbox->control.first != NULL && move_first(outbox, &outbox->control);
-    if (!move_first(outbox, source_of(outgoing)))
+    backlog = source_of(outgoing);
+    cost = cost_of(backlog_head(backlog));
+    if (!move_first(outbox, backlog))
         return 0;
+    outgoing_pay(outgoing, (int64_t)cost.events, (int64_t)cost.bytes);
     outbox->turn = outgoing->next;
     if (outgoing->ahead.first == NULL && outgoing->backlog.first == NULL)
-        add_gap(outgoing, &outgoing->backlog, &outgoing->tail_gap);
-    if (outgoing->ahead.first == NULL && outgoing->backlog.first == NULL)
-        leave_circle(outgoing);
+        add_tail_gap(outgoing);
+    echo_outgoing_arrange(outgoing);
     return 1;
 }
 

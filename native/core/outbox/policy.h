@@ -1,4 +1,38 @@
-/* How a full backlog is treated: that of an outgoing stream, and a queue. Python has these as BLOCK, DROP_OLDEST ... */
+/* How a full backlog is treated: that of an outgoing stream, and a queue. Python has these as PACE, BLOCK ... */
 #pragma once
 
-enum policy { POLICY_BLOCK, POLICY_DROP_OLDEST, POLICY_DROP_NEWEST, POLICY_ERROR };
+#include "core/clock.h"
+
+enum policy {
+    POLICY_PACE,  /* who puts waits as long as something is taken; else the oldest goes, at once until it is again */
+    POLICY_BLOCK, /* who puts waits, and is refused in the end */
+    POLICY_DROP_OLDEST,
+    POLICY_DROP_NEWEST,
+    POLICY_ERROR,
+};
+
+/* 1: who puts may have to wait, so nothing is dropped as long as somebody takes. */
+static inline int does_wait(enum policy policy)
+{
+    return policy == POLICY_PACE || policy == POLICY_BLOCK;
+}
+
+/* POLICY_PACE waits in short sleeps. By how much one is late, this process was not run; whoever takes may not have been
+ * run either, on a busy machine, so that time does not count. */
+#define PACE_SLEEP_NS 5000000
+
+/* For how long to sleep, of the time that is left; negative: for ever. */
+static inline int64_t pace_sleep_ns(enum policy policy, int64_t left_ns)
+{
+    return policy == POLICY_PACE && (left_ns < 0 || left_ns > PACE_SLEEP_NS) ? PACE_SLEEP_NS : left_ns;
+}
+
+/* The deadline of one who looks again now, and meant to by `due_ns`. */
+static inline int64_t pace_deadline(enum policy policy, int64_t deadline_ns, int64_t due_ns, int64_t now_ns)
+{
+    int64_t deferred_ns;
+
+    if (policy != POLICY_PACE || now_ns <= due_ns || __builtin_add_overflow(deadline_ns, now_ns - due_ns, &deferred_ns))
+        return deadline_ns;
+    return deferred_ns;
+}

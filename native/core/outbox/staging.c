@@ -91,7 +91,7 @@ void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t
     size_t before = outbox->staged;
     int64_t now;
 
-    echo_frame_store(outbox->staging + before, frame);
+    frame_store(outbox->staging + before, frame);
     outbox->staged += frame_bytes(frame->size);
     outbox->sent_frames++;
     if (before > 0 && delay >= outbox->staged_delay)

@@ -7,7 +7,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-/* So many times with nothing to do, each the outbox's delay, and it sleeps until it is called. */
+/* Behind a write it looks so many times more, each after the outbox's delay, before it sleeps until it is called: what
+ * comes meanwhile calls nobody. Where others have written what it was called for, it sleeps at once. */
 #define IDLE_ROUNDS 20
 
 /* The system's own 50 us would be half of a usual delay. */
@@ -57,13 +58,12 @@ static void write_until_idle(struct outbox *outbox)
     int rounds = 0, patience = 1;
 
     /* Who left work during the last round has called nobody: the writer was to look once more. */
-    while (outbox->end == END_NOT && (rounds < IDLE_ROUNDS || has_work(outbox))) {
+    while (outbox->end == END_NOT && (rounds > 0 || has_work(outbox))) {
         if (!has_work(outbox)) {
-            rounds++;
+            rounds--;
             sleep_until(outbox, ticks_now() + outbox->delay);
             continue;
         }
-        rounds = 0;
         if (outbox->is_writing || (outbox->is_full && outbox->writes != seen)) {
             seen = outbox->writes;
             sleep_until(outbox, ticks_now() + patience * step);
@@ -71,10 +71,12 @@ static void write_until_idle(struct outbox *outbox)
             continue;
         }
         patience = 1;
-        if (outbox->is_full || is_due(outbox))
+        if (outbox->is_full || is_due(outbox)) {
             echo_outbox_work(outbox, -1);
-        else
+            rounds = IDLE_ROUNDS;
+        } else {
             sleep_until(outbox, outbox->due_at);
+        }
         seen = outbox->writes;
     }
 }
