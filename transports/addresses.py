@@ -13,7 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from echo_core.errors import LinkError, unexpected
+from echo_core.transports.limits import HOST_ID_BYTES
 
+UNKNOWN_HOST = bytes(HOST_ID_BYTES)
 MAX_UNIX_NAME_BYTES = 107  # sun_path has 108 bytes, of which an abstract name uses the first for a NUL
 
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -45,6 +47,11 @@ class TcpAddress:
         return ip.is_loopback if (ip := _ip(self.host)) else self.host == "localhost"
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether the host need not be looked up."""
+        return _ip(self.host) is not None
+
+    @property
     def is_everywhere(self) -> bool:
         """Whether it means all interfaces of a host: usable for listening, but not for connecting."""
         return (ip := _ip(self.host)) is not None and ip.is_unspecified
@@ -67,6 +74,21 @@ class UnixAddress:
 
 
 Address = TcpAddress | UnixAddress
+
+
+def crosses_hosts(address: Address) -> bool:
+    """Whether it may mean anything on another host."""
+    return isinstance(address, TcpAddress) and not address.is_loopback
+
+
+def usable(texts: tuple[str, ...], of: bytes, on: bytes) -> tuple[str, ...]:
+    """Those addresses of a node on one host that mean anything on another; all of them on its own.
+
+    A Unix socket or a loopback port of the same name may be anybody's there.
+    """
+    if of in {on, UNKNOWN_HOST}:
+        return texts
+    return tuple(text for text in texts if any(map(crosses_hosts, known_addresses([text]))))
 
 
 def parse_address(text: str) -> Address:

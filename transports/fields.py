@@ -116,6 +116,22 @@ def text(limit: int) -> Codec:
     return Codec(write, read)
 
 
+def shown(said: str, *, keep: str = "") -> str:
+    """What a peer says, fit for a log and a terminal: what could not be seen there is escaped.
+
+    That is control characters, line breaks and marks of direction, but for those of `keep`.
+    """
+    if said.isprintable():
+        return said
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in said)
+
+
+def words(limit: int, *, keep: str = "") -> Codec:
+    """Text that people are shown: a reader has it as `shown` makes it."""
+    coded = text(limit)
+    return Codec(coded.write, lambda reader: shown(coded.read(reader), keep=keep))
+
+
 def many(item: Codec, limit: int) -> Codec:
     """At most `limit` items, with a count prefix."""
 
@@ -139,6 +155,24 @@ def _read_aligned(reader: Reader) -> int:
 
 # Behind one uint32: four bytes of zeros align it.
 ALIGNED_U64 = Codec(lambda value: bytes(4) + U64.write(value), _read_aligned)
+
+
+def _read_count(reader: Reader) -> int:
+    if (value := int(U64.read(reader))) >> 63:
+        raise unexpected(WireError, "a count below 2**63", value)
+    return value
+
+
+COUNT = Codec(U64.write, _read_count)
+
+
+def _read_flag(reader: Reader) -> bool:
+    if (value := int(U32.read(reader))) > 1:
+        raise unexpected(WireError, "0 or 1", value)
+    return value == 1
+
+
+FLAG = Codec(U32.write, _read_flag)
 
 
 class Message:

@@ -9,10 +9,12 @@ from echo_core.formats.limits import MAX_METADATA_BYTES as MAX_METADATA_BYTES  #
 # The handshake: until it ends, the peer is not authenticated.
 MAX_HANDSHAKE_BYTES = 4096  # of one message
 HANDSHAKE_TIMEOUT_S = 5.0  # from the connection to the last message; enforced by the driver of the handshake
-MAX_HALF_OPEN = 128  # handshakes in progress on one node
+MAX_SILENT = 128  # connections to one node that have not said who they are
+MAX_HALF_OPEN = 128  # handshakes in progress on one node with who has proven a key
 
 NODE_ID_BYTES = 16
 HOST_ID_BYTES = 16
+SOURCE_ID_BYTES = 16
 UID_BYTES = 16
 NONCE_BYTES = 16
 PROOF_BYTES = 32
@@ -31,11 +33,24 @@ MAX_CONTROL_BYTES = 128 * 1024  # the payload of a control frame; every message 
 MIN_PAYLOAD_BYTES = MAX_CONTROL_BYTES  # every peer must accept frames of this size
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
+# One event. So many take 0.2 s and 100 MB as dataclasses without slots, and 10 ms to be freed at once.
+DEFAULT_EVENT_OBJECTS = 250_000
+
 # One link.
 MAX_CHANNELS = 16384
 MAX_STREAMS = 65536  # in each direction
 MAX_FORMATS = 1024  # in each direction; stored for the lifetime of the link
-MAX_LINK_METADATA_BYTES = 16 * 1024 * 1024  # of all formats, in each direction
+MAX_LINK_METADATA_BYTES = (
+    512 * 1024
+)  # of all formats, in each direction: some 19,000 fields, 3 KB each in use
+COMPILING_S = 0.5  # of processor time for the peer's formats at once; until then and beyond they are walked
+COMPILING_SHARE = 0.05  # of a processor, from then on
+HEARING_S = 2.0  # of processor time for what the peer says of channels, sources and formats at once
+HEARING_SHARE = 0.1  # of a processor, from then on; what it says next waits
+LONGEST_REST_S = 5.0  # that one control frame waits, so that the link does not seem to stand still
+MAX_WAITING_CONTROL_BYTES = 32 * 1024 * 1024  # frames that wait for a peer which does not read
 MAX_TYPES = 256  # declared types of a channel
 MAX_MEMBERS = 4096  # of one channel, announced by one peer
 MAX_FLUSHES = 1024  # in progress at once
+MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
+MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records

@@ -17,6 +17,11 @@ class OwnThread(threading.Thread):
         super().__init__(target=target, name=name, daemon=True)
 
 
+def is_ending() -> bool:
+    """Whether the interpreter is on its way out: from Python 3.12 on it starts no thread any more."""
+    return not threading.main_thread().is_alive()
+
+
 def is_failure(error: BaseException) -> bool:
     """Whether to report an exception of a callback as a failure, instead of letting it propagate.
 

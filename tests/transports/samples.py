@@ -8,7 +8,7 @@ from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import ChannelOnLink, Declaration, Heard, OwnStream, PeerStream
-from echo_core.transports.protocol.messages import Message
+from echo_core.transports.protocol.messages import Message, Standing
 
 CHANNEL = bytes(range(16))
 KEY = bytes(range(100, 116))
@@ -23,11 +23,13 @@ MESSAGES: list[Message] = [
     messages.Refused(2, messages.Refusal.WRONG_KEY, "the key is not that of the channel"),
     messages.Declared(2, "particles", (0, 1)),
     messages.Leave(2),
-    messages.Member(2, bytes(range(16, 32)), ("tcp://127.0.0.1:4711", "unix:@echo-1")),
+    messages.Member(
+        2, bytes(range(16, 32)), 7, 3, b"h" * 16, "far", ("tcp://127.0.0.1:4711", "unix:@echo-1")
+    ),
     messages.Format(0, b"metadata"),
-    messages.Source(64, 2, 0, "läser"),
-    messages.Attach(64, 2),
-    messages.Started(64, 2**40),
+    messages.Source(64, 2, 0, 9, bytes(range(32, 48)), "läser", times=True, keys=4, per="id"),
+    messages.Attach(64, 2, 5, 65536, 1 << 24),
+    messages.Started(64, 3, 2**40),
     messages.Closed(64),
     messages.Released(64),
     messages.Dropped(64, 5),
@@ -35,6 +37,8 @@ MESSAGES: list[Message] = [
     messages.Flush(7),
     messages.Flushed(7),
     messages.Bye(messages.Farewell.CLOSING, "closing"),
+    messages.Credit(64, 5, 500, 70000, 1 << 25),
+    messages.Ping(),
 ]
 
 NEAR = Identity(
@@ -51,12 +55,24 @@ FAR = Identity(
 )
 
 
+def member(
+    node_id: bytes,
+    *addresses: str,
+    standing: Standing = Standing.SENDS | Standing.TAKES,
+    alias: int = 0,
+    host_id: bytes = bytes(16),
+    version: int = 1,
+) -> messages.Member:
+    """A member that everybody who has a source or a sink has to be linked to."""
+    return messages.Member(alias, node_id, version, standing, host_id, "member", addresses)
+
+
 def initiator(key: bytes = KEY) -> Initiator:
-    return Initiator(NEAR, CHANNEL, key, admit=lambda _: None, nonce=bytes([3] * 16))
+    return Initiator(NEAR, CHANNEL, key, admit=lambda _, __: None, nonce=bytes([3] * 16))
 
 
 def responder(key: bytes | None = KEY) -> Responder:
-    return Responder(FAR, lambda _: key, admit=lambda _: None, nonce=bytes([4] * 16))
+    return Responder(FAR, lambda _: key, admit=lambda _, __: None, nonce=bytes([4] * 16))
 
 
 def feed(handshake: Handshake, data: bytes) -> None:
@@ -138,7 +154,7 @@ class Pair:
 
     def offer(self) -> tuple[OwnStream, PeerStream]:
         """A source that far has offered, as both sides have it."""
-        own = self.far.offer(self.far_channel, b"type", "source")
+        own = self.far.offer(self.far_channel, b"type", "source", bytes(16))
         (heard,) = self.exchange()[0]
         assert isinstance(heard.about, PeerStream)
         return own, heard.about
@@ -146,7 +162,7 @@ class Pair:
     def attached(self) -> tuple[OwnStream, PeerStream]:
         """The same, with a sink at near, and started."""
         own, peers = self.offer()
-        self.near.attach(peers, 1)
+        self.near.attach(peers, 1, (65536, 1 << 24))
         self.exchange()
         self.far.start(own, 0)
         self.exchange()
@@ -178,11 +194,11 @@ def session() -> list[tuple[int, bytes]]:
     pair = Pair(near=Declaration(KEY, "particles", (b"type", b"other")))
     pair.shared()
     _, theirs = pair.attached()
-    mine = pair.near.offer(pair.near_channel, b"type", "mine")
-    pair.near.tell_member(pair.near_channel, bytes(16), ("tcp://127.0.0.1:1",))
+    mine = pair.near.offer(pair.near_channel, b"type", "mine", bytes(16))
+    pair.near.tell_member(pair.near_channel, member(bytes(16), "tcp://127.0.0.1:1"))
     offered, _ = pair.exchange()[1]
     assert isinstance(offered.about, PeerStream)
-    pair.far.attach(offered.about, 3)
+    pair.far.attach(offered.about, 3, (65536, 1 << 24))
     pair.exchange()
     pair.near.start(mine, 10)
     pair.near.report_dropped(theirs, 2)

@@ -205,12 +205,12 @@ class Node:
                 endpoint.ever_offered.add(stream.number)
                 endpoint.expected.pop(stream.number, None)
                 self._attach(endpoint, stream, self.sinks[stream.channel.uid])
-            case (messages.Attach(_, sinks), OwnStream() as own):
+            case (messages.Attach(sinks=sinks), OwnStream() as own):
                 named = next(n for n, s in endpoint.streams.items() if s is own)
                 if sinks and not endpoint.attached.get(own):
                     protocol.start(own, self.sources[named])
                 endpoint.attached[own] = sinks
-            case (messages.Started(_, sequence), PeerStream() as stream):
+            case (messages.Started(_, _, sequence), PeerStream() as stream):
                 endpoint.expected[stream.number] = sequence
             case (messages.Gap(_, events), PeerStream() as stream):
                 endpoint.expected[stream.number] += events
@@ -226,12 +226,12 @@ class Node:
     def _offer(
         self, endpoint: Endpoint, protocol: LinkProtocol, channel: ChannelOnLink, named: Named
     ) -> None:
-        endpoint.streams[named] = protocol.offer(channel, b"format " + named[0], named[1])
+        endpoint.streams[named] = protocol.offer(channel, b"format " + named[0], named[1], bytes(16))
 
     def _attach(self, endpoint: Endpoint, stream: PeerStream, sinks: int) -> None:
         if endpoint.wanted.get(stream, 0) != sinks and endpoint.protocol is not None:
             endpoint.wanted[stream] = sinks
-            endpoint.protocol.attach(stream, sinks)
+            endpoint.protocol.attach(stream, sinks, (65536, 1 << 24))
 
     def _forget(self, endpoint: Endpoint, uid: bytes) -> None:
         for named, stream in list(endpoint.streams.items()):
@@ -343,11 +343,11 @@ class World:
             a.identity,
             uid,
             key,
-            admit=lambda peer: a.admit(near, peer),
+            admit=lambda peer, _: a.admit(near, peer),
             nonce=self.random.randbytes(16),
         )
         far.handshake = Responder(
-            b.identity, b.key_of, admit=lambda peer: b.admit(far, peer), nonce=self.random.randbytes(16)
+            b.identity, b.key_of, admit=lambda peer, _: b.admit(far, peer), nonce=self.random.randbytes(16)
         )
         a.endpoints.append(near)
         b.endpoints.append(far)

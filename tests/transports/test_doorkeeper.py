@@ -22,10 +22,10 @@ class Hall:
     def __init__(self) -> None:
         self.ticks = 0
         self.turned_away: list[str] = []
-        self.door = Doorkeeper("test", self._responder, None)
+        self.door = Doorkeeper("test", self._responder, None, stall_s=30.0)
 
     def _responder(self) -> Responder:
-        return Responder(identity(), lambda _: secrets.token_bytes(16), admit=lambda _: None)
+        return Responder(identity(), lambda _: secrets.token_bytes(16), admit=lambda _, __: None)
 
     def attend(self) -> None:
         for happening in self.door.happenings():

@@ -11,10 +11,18 @@ import pytest
 
 from echo_core.errors import EncodeError, LinkError, RefusedError, WireError
 from echo_core.transports import limits
-from echo_core.transports.handshake.exchange import VERSION, Handshake, Initiator, Responder, duplicate
+from echo_core.transports.handshake.exchange import (
+    VERSION,
+    Handshake,
+    Initiator,
+    Responder,
+    duplicate,
+    proven,
+)
 from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.handshake.words import (
     HEADER,
+    UID,
     Hello,
     Identity,
     Proof,
@@ -49,6 +57,22 @@ def test_both_sides_learn_who_the_other_is() -> None:
     assert near.uid == far.uid == CHANNEL
     assert far.peer.can_share_memory
     assert not near.peer.can_share_memory
+
+
+def test_a_responder_tells_another_host_no_address_that_means_nothing_there() -> None:
+    """A guest of its own host is told all."""
+    everywhere = ("tcp://10.0.0.1:1", "tcp://example.org:1")
+    far = replace(FAR, addresses=("unix:@echo-far", "tcp://127.0.0.1:1", *everywhere))
+
+    def let_in(peer: Identity, uid: bytes) -> None:
+        """Anybody."""
+
+    for host_id, told in ((bytes([8] * 16), everywhere), (FAR.host_id, far.addresses)):
+        guest = Initiator(replace(NEAR, host_id=host_id), CHANNEL, KEY, admit=let_in)
+        host = Responder(far, lambda _: KEY, admit=let_in)
+        assert exchange(guest, host) == []
+        assert guest.established is not None
+        assert guest.established.peer.addresses == told
 
 
 def test_the_handshake_is_that_of_this_version() -> None:
@@ -97,14 +121,29 @@ def test_a_wrong_key_is_refused_to_both() -> None:
     assert near.established is far.established is None
 
 
-def test_a_responder_does_not_take_the_initiators_word() -> None:
-    """An initiator that ignores a wrong proof, and makes its own with a wrong key, is refused."""
+def test_a_responder_tells_who_has_no_key_nothing_but_that() -> None:
+    """HELLO is proven before anything else of it is read: one that cannot be is refused in the same words."""
+    hello, _, _, _ = handshake()
+    unread = hello[: UID.stop] + bytes(len(hello) - UID.stop)
+    for data in (hello, unread):
+        far = responder(OTHER_KEY)
+        with pytest.raises(RefusedError) as caught:
+            feed(far, data)
+        assert caught.value.code == "wrong_key"
+        assert isinstance(read_words(far.bytes_to_send()), Refused)
+        assert far.heard == b""
+
+
+def test_who_says_a_hello_again_that_was_overheard_gets_no_further() -> None:
+    """It is answered, as it is right; its proof of this handshake cannot be made without the key."""
     hello, _, proof, _ = handshake()
-    far = responder(OTHER_KEY)
+    far = Responder(FAR, lambda _: KEY, admit=lambda _, __: None)
     feed(far, hello)
+    assert far.heard == hello[-limits.PROOF_BYTES :]
     with pytest.raises(RefusedError) as caught:
         feed(far, proof)
     assert caught.value.code == "wrong_key"
+    assert far.established is None
 
 
 def test_a_proof_cannot_be_sent_back_or_used_twice() -> None:
@@ -114,7 +153,7 @@ def test_a_proof_cannot_be_sent_back_or_used_twice() -> None:
     feed(far, hello)
     with pytest.raises(RefusedError):
         feed(far, proof[: HEADER.size] + welcome[-limits.PROOF_BYTES :])
-    later = Responder(FAR, lambda _: KEY, admit=lambda _: None)
+    later = Responder(FAR, lambda _: KEY, admit=lambda _, __: None)
     feed(later, hello)
     with pytest.raises(RefusedError):
         feed(later, proof)
@@ -128,7 +167,7 @@ def test_an_unknown_channel_is_refused() -> None:
 
 def test_a_node_is_not_linked_to_itself() -> None:
     """Whoever dials its own address learns it."""
-    far = Responder(NEAR, lambda _: KEY, admit=lambda _: None)
+    far = Responder(NEAR, lambda _: KEY, admit=lambda _, __: None)
     assert [error.code for error in exchange(initiator(), far)] == ["same_node"] * 2
 
 
@@ -136,8 +175,9 @@ def test_a_node_is_not_linked_to_itself() -> None:
 def test_either_node_may_say_no_once_it_knows_the_peer(code: Refusal) -> None:
     """The initiator before it proves anything, the responder after the initiator has."""
 
-    def admit(peer: Identity) -> Refusal:
+    def admit(peer: Identity, uid: bytes) -> Refusal:
         assert peer in {NEAR, FAR}
+        assert uid == CHANNEL
         return code
 
     near = Initiator(NEAR, CHANNEL, KEY, admit=admit)
@@ -159,7 +199,7 @@ def test_a_driver_may_refuse_before_anything_was_said() -> None:
 @pytest.mark.parametrize(("lowest", "highest"), [(VERSION + 1, VERSION + 3), (0, VERSION - 1)])
 def test_a_version_that_is_not_spoken_is_refused(lowest: int, highest: int) -> None:
     """Even if the rest of HELLO cannot be read."""
-    hello = Hello(lowest, highest, CHANNEL, bytes(16), NEAR)
+    hello = Hello(lowest, highest, CHANNEL, bytes(16), NEAR, bytes(32))
     for data in (write_words(hello), write_words(hello)[:12]):
         whole = data[:6] + len(data).to_bytes(2, "little") + data[8:]
         far = responder()
@@ -172,7 +212,7 @@ def test_a_version_that_is_not_spoken_is_refused(lowest: int, highest: int) -> N
 def test_a_later_version_is_talked_to_in_this_one() -> None:
     """The highest that both speak is chosen."""
     far = responder()
-    feed(far, write_words(Hello(VERSION, VERSION + 5, CHANNEL, bytes(16), NEAR)))
+    feed(far, write_words(proven(Hello(VERSION, VERSION + 5, CHANNEL, bytes(16), NEAR, bytes(32)), KEY)))
     welcome = read_words(far.bytes_to_send())
     assert getattr(welcome, "version", None) == VERSION
 
@@ -276,7 +316,7 @@ def test_a_peer_that_takes_too_little_is_refused() -> None:
     """Every message has to fit into a frame."""
     for size, is_fine in ((-1, False), (0, True), (1, True)):
         identity = replace(NEAR, max_payload=limits.MIN_PAYLOAD_BYTES + size)
-        data = write_words(Hello(1, 1, CHANNEL, bytes(16), identity))
+        data = write_words(proven(Hello(1, 1, CHANNEL, bytes(16), identity, bytes(32)), KEY))
         if is_fine:
             feed(responder(), data)
         else:
@@ -297,7 +337,7 @@ def test_what_an_identity_cannot_say_is_refused_where_it_is_made() -> None:
     """A name that is too long is the caller's fault."""
     identity = replace(NEAR, name="x" * 256)
     with pytest.raises(EncodeError, match="name"):
-        Initiator(identity, CHANNEL, KEY, admit=lambda _: None)
+        Initiator(identity, CHANNEL, KEY, admit=lambda _, __: None)
 
 
 def test_a_handshake_that_is_over_takes_nothing() -> None:

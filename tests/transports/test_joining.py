@@ -39,7 +39,7 @@ def test_an_answer_for_whose_formats_there_is_no_room_is_left_again() -> None:
     formats = tuple(str(i).encode() for i in range(limits.MAX_FORMATS + 1))
     pair = Pair(far=Declaration(KEY)).shared()
     for metadata in formats[: limits.MAX_FORMATS]:
-        pair.near.offer(pair.near_channel, metadata, "")
+        pair.near.offer(pair.near_channel, metadata, "", bytes(16))
     pair.declarations[0][OTHER] = Declaration(KEY, "", formats[-1:])
     pair.declarations[1][OTHER] = Declaration(KEY)
     channel = pair.near.join(OTHER)
@@ -120,7 +120,7 @@ class Side:
         self.peer_joins(OTHER)
         other = on_link(self.link, OTHER)
         for i in range(limits.MAX_FORMATS):
-            self.link.offer(other, str(i).encode(), "")
+            self.link.offer(other, str(i).encode(), "", bytes(16))
         self.declarations[CHANNEL] = Declaration(KEY, "", (b"type",))
         self.link.take_frames()
 

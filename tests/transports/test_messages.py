@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,21 @@ from hypothesis import strategies as st
 
 from echo_core.errors import EncodeError, WireError
 from echo_core.transports import limits
+from echo_core.transports.fields import shown
 from echo_core.transports.handshake.exchange import VERSION
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message, decode, encode
 from tests.transports.frames import write_frame
-from tests.transports.samples import MESSAGES
+from tests.transports.samples import MESSAGES, member
 
 GOLDEN = Path(__file__).parent / "golden"
 
 _u32, _u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+_u63 = st.integers(0, 2**63 - 1)
 
 
 def _texts(limit: int) -> st.SearchStrategy[str]:
-    return st.text(max_size=limit // 4)
+    return st.text(st.characters(exclude_categories=("C", "Z")), max_size=limit // 4)
 
 
 _addresses = st.lists(_texts(limits.MAX_ADDRESS_BYTES), max_size=limits.MAX_ADDRESSES).map(tuple)
@@ -40,18 +43,20 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(messages.Refused, _u32, _u32, _reasons),
     st.builds(messages.Declared, _u32, _names, st.lists(_u32, max_size=limits.MAX_TYPES).map(tuple)),
     st.builds(messages.Leave, _u32),
-    st.builds(messages.Member, _u32, _ids, _addresses),
+    st.builds(messages.Member, _u32, _ids, _u64, _u32, _ids, _names, _addresses),
     st.builds(messages.Format, _u32, st.binary()),
-    st.builds(messages.Source, _u32, _u32, _u32, _names),
-    st.builds(messages.Attach, _u32, _u32),
-    st.builds(messages.Started, _u32, _u64),
+    st.builds(messages.Source, _u32, _u32, _u32, _u32, _ids, _names),
+    st.builds(messages.Attach, _u32, _u32, _u64, _u63, _u63),
+    st.builds(messages.Credit, _u32, _u64, _u64, _u63, _u63),
+    st.builds(messages.Started, _u32, _u32, _u64),
     st.builds(messages.Closed, _u32),
     st.builds(messages.Released, _u32),
     st.builds(messages.Dropped, _u32, _u64),
-    st.builds(messages.Unreachable, _u32, st.text()),
+    st.builds(messages.Unreachable, _u32, st.text().map(partial(shown, keep="\n"))),
     st.builds(messages.Flush, _u64),
     st.builds(messages.Flushed, _u64),
     st.builds(messages.Bye, _u32, _reasons),
+    st.builds(messages.Ping),
 )
 
 
@@ -75,7 +80,7 @@ def test_any_bytes_are_one_message_or_a_wire_error(kind: int, payload: bytes) ->
 
 def test_there_is_a_message_for_every_kind() -> None:
     """And a sample of it, and a kind is no stream."""
-    assert [message.kind for message in MESSAGES] == list(range(1, 20)) == sorted(Message.by_kind)
+    assert [message.kind for message in MESSAGES] == list(range(1, 22)) == sorted(Message.by_kind)
     assert max(Message.by_kind) < limits.FIRST_STREAM
 
 
@@ -111,7 +116,7 @@ def test_every_changed_byte_is_refused_or_another_message(message: Message) -> N
 
 # The limit, the message with so much of a field, and the field.
 LIMITED: dict[str, tuple[int, Callable[[int], Message], str]] = {
-    "source": (limits.MAX_NAME_BYTES, lambda n: messages.Source(64, 0, 0, "x" * n), "name"),
+    "source": (limits.MAX_NAME_BYTES, lambda n: messages.Source(64, 0, 0, 0, bytes(16), "x" * n), "name"),
     "channel": (limits.MAX_NAME_BYTES, lambda n: messages.Declared(0, "x" * n, ()), "name"),
     "types": (limits.MAX_TYPES, lambda n: messages.Declared(0, "", (7,) * n), "types"),
     "metadata": (limits.MAX_METADATA_BYTES, lambda n: messages.Format(0, bytes(n)), "metadata"),
@@ -119,7 +124,7 @@ LIMITED: dict[str, tuple[int, Callable[[int], Message], str]] = {
     "report": (limits.MAX_REPORT_BYTES, lambda n: messages.Unreachable(64, "x" * n), "text"),
     "addresses": (
         limits.MAX_ADDRESSES,
-        lambda n: messages.Member(0, bytes(16), ("unix:@a",) * n),
+        lambda n: member(bytes(16), *("unix:@a",) * n),
         "addresses",
     ),
 }
@@ -143,10 +148,10 @@ def test_a_limit_holds_on_both_sides(what: str) -> None:
 def test_an_address_has_a_limit_too() -> None:
     """Inside the list as well."""
     text = "a" * limits.MAX_ADDRESS_BYTES
-    message = messages.Member(0, bytes(16), (text,))
+    message = member(bytes(16), text)
     assert decode(message.kind, encode(message)) == message
     with pytest.raises(EncodeError, match="addresses"):
-        encode(messages.Member(0, bytes(16), (text + "a",)))
+        encode(member(bytes(16), text + "a"))
 
 
 def test_every_message_fits_into_a_control_frame() -> None:
@@ -155,7 +160,7 @@ def test_every_message_fits_into_a_control_frame() -> None:
         messages.Format(0, bytes(limits.MAX_METADATA_BYTES)),
         messages.Unreachable(64, "x" * limits.MAX_REPORT_BYTES),
         messages.Declared(0, "x" * limits.MAX_NAME_BYTES, (0,) * limits.MAX_TYPES),
-        messages.Member(0, bytes(16), ("x" * limits.MAX_ADDRESS_BYTES,) * limits.MAX_ADDRESSES),
+        member(bytes(16), *("x" * limits.MAX_ADDRESS_BYTES,) * limits.MAX_ADDRESSES),
     ]
     assert max(len(encode(message)) for message in longest) <= limits.MAX_CONTROL_BYTES
 
@@ -163,8 +168,15 @@ def test_every_message_fits_into_a_control_frame() -> None:
 def test_a_number_that_is_too_large_is_the_senders_fault() -> None:
     """With the field's name."""
     with pytest.raises(EncodeError, match=r"Attach\.sinks"):
-        encode(messages.Attach(64, 2**32))
+        encode(messages.Attach(64, 2**32, 0, 65536, 1 << 24))
     with pytest.raises(EncodeError, match=r"Join\.proof"):
         encode(messages.Join(0, bytes(16), bytes(31)))
     with pytest.raises(EncodeError, match=r"Bye\.text"):
         encode(messages.Bye(0, "\ud800"))
+
+
+def test_what_cannot_be_seen_is_escaped() -> None:
+    """Else a peer could write lines of a log, or colour a terminal; text of any language stays as it is."""
+    assert shown("läser 粒子 é 🙂") == "läser 粒子 é 🙂"
+    assert shown("\x1b[2J\n\r\t\0\u202e\u2028\x85") == r"\x1b[2J\n\r\t\x00\u202e\u2028\x85"
+    assert shown("a\nb\r", keep="\n") == "a\nb\\r"

@@ -49,7 +49,7 @@ def test_the_handshake_in_the_page_is_what_is_said() -> None:
     assert f"`{established()[0].secret.hex()}`" in PAGE
 
 
-@pytest.mark.parametrize("cls", [messages.Source, messages.Gap])
+@pytest.mark.parametrize("cls", [messages.Source, messages.Gap, messages.Credit])
 def test_messages_in_the_page_are_what_is_sent(cls: type[Message]) -> None:
     """Frame and all."""
     (message,) = [message for message in MESSAGES if type(message) is cls]
@@ -91,6 +91,8 @@ def printed_step(state: ChannelState, step: joining.Step | None) -> str:
     ("limit", "row"),
     [
         (limits.MAX_HANDSHAKE_BYTES, "a message of the handshake"),
+        (limits.MAX_SILENT, "connections to a node"),
+        (limits.MAX_HALF_OPEN, "handshakes of a node"),
         (limits.MAX_CONTROL_BYTES, "a message's payload"),
         (limits.MAX_CHANNELS, "channels of a link"),
         (limits.MAX_STREAMS, "streams of a link"),
@@ -129,7 +131,8 @@ def framed(kind: int, payload: bytes) -> bytes:
 def hello() -> bytes:
     identity = bytes([7] * 16) + bytes(16) + struct.pack("<III", 77, 131072, 0) + text("page")
     identity += struct.pack("<I", 1) + text("tcp://127.0.0.1:1")
-    return said(1, struct.pack("<HH", 1, 1) + CHANNEL + bytes([5] * 16) + identity)
+    unproven = said(1, struct.pack("<HH", 1, 1) + CHANNEL + bytes([5] * 16) + identity + bytes(32))[:-32]
+    return unproven + proof(b"echo hello", unproven)
 
 
 def test_a_peer_that_was_written_from_the_page_is_understood() -> None:
@@ -165,10 +168,12 @@ def test_a_peer_that_was_written_from_the_page_is_understood() -> None:
 
     offer = framed(6, alias + text("") + struct.pack("<I", 0))
     offer += framed(9, struct.pack("<II", 0, 5) + b"other")
-    offer += framed(10, struct.pack("<III", 64, 0, 0) + text("source"))
+    offer += framed(
+        10, struct.pack("<IIII", 64, 0, 0, 0) + bytes(16) + text("source") + struct.pack("<III", 1, 0, 0)
+    )
     declared_by_it, (source, stream) = received(link, offer)
     assert declared_by_it == (messages.Declared(0, "", ()), channel)
-    assert source == messages.Source(64, 0, 0, "source")
+    assert source == messages.Source(64, 0, 0, 0, bytes(16), "source", times=True)
     assert isinstance(stream, PeerStream)
     assert (stream.number, stream.metadata, stream.name) == (64, b"other", "source")
 

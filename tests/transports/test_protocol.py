@@ -15,7 +15,7 @@ from echo_core.transports.handshake.proofs import Purpose, Role, prove
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.link import LinkProtocol, cut
 from echo_core.transports.protocol.link_state import Declaration, Heard, PeerStream
-from echo_core.transports.protocol.messages import Farewell, Message, Refusal, encode
+from echo_core.transports.protocol.messages import Farewell, Message, Refusal, Standing, encode
 from tests.transports.samples import (
     CHANNEL,
     KEY,
@@ -23,6 +23,7 @@ from tests.transports.samples import (
     SECRET,
     Pair,
     is_shared,
+    member,
     on_link,
     said,
     session,
@@ -70,17 +71,17 @@ def test_a_channel_is_shared_when_both_have_proven_it() -> None:
 def test_the_life_of_a_stream() -> None:
     """Offered, attached to, started, with gaps and drops, closed."""
     pair = Pair().shared()
-    own = pair.far.offer(pair.far_channel, b"type", "source")
+    own = pair.far.offer(pair.far_channel, b"type", "source", bytes(16))
     ((offered, theirs),) = pair.exchange()[0]
     number = own.number
-    assert offered == messages.Source(number, 0, 0, "source")
+    assert offered == messages.Source(number, 0, 0, 0, bytes(16), "source")
     assert isinstance(theirs, PeerStream)
     assert (theirs.number, theirs.channel) == (number, pair.near_channel)
     assert (theirs.metadata, theirs.name) == (b"type", "source")
-    pair.near.attach(theirs, 2)
-    assert pair.exchange()[1] == [(messages.Attach(number, 2), own)]
+    pair.near.attach(theirs, 2, (65536, 1 << 24))
+    assert pair.exchange()[1] == [(messages.Attach(number, 2, 0, 65536, 1 << 24), own)]
     pair.far.start(own, 41)
-    assert pair.exchange()[0] == [(messages.Started(number, 41), theirs)]
+    assert pair.exchange()[0] == [(messages.Started(number, 0, 41), theirs)]
     assert tell(pair.near, messages.Gap(number, 3)) == [(messages.Gap(number, 3), theirs)]
     pair.near.report_dropped(theirs, 5)
     pair.near.report_unreachable(theirs, "why")
@@ -108,9 +109,9 @@ def test_a_flush_is_answered_by_number() -> None:
 def test_members_are_told_of() -> None:
     """And that they are gone."""
     pair = Pair().shared()
-    for addresses in (("tcp://127.0.0.1:1", "udp://later"), ()):
-        pair.near.tell_member(pair.near_channel, OTHER, addresses)
-        assert pair.exchange()[1] == [(messages.Member(0, OTHER, addresses), pair.far_channel)]
+    for told in (member(OTHER, "tcp://127.0.0.1:1", "udp://later"), member(OTHER, standing=Standing.LEFT)):
+        pair.near.tell_member(pair.near_channel, told)
+        assert pair.exchange()[1] == [(told, pair.far_channel)]
 
 
 def test_a_format_is_sent_once() -> None:
@@ -121,7 +122,7 @@ def test_a_format_is_sent_once() -> None:
     pair.near.join(OTHER)
     pair.exchange()
     for _ in range(3):
-        pair.far.offer(pair.far_channel, b"type", "")
+        pair.far.offer(pair.far_channel, b"type", "", bytes(16))
     near, _ = pair.exchange()
     assert kinds(pair.near_frames).count(messages.Format.kind) == 2
     assert types_of(near) == [messages.Source] * 3
@@ -132,17 +133,20 @@ def test_a_stream_number_is_used_again_once_it_is_released() -> None:
     """Tables by number stay as small as the number of streams."""
     pair = Pair().shared()
     channel = pair.far_channel
-    first, second = pair.far.offer(channel, b"type", "1"), pair.far.offer(channel, b"type", "2")
+    first, second = (
+        pair.far.offer(channel, b"type", "1", bytes(16)),
+        pair.far.offer(channel, b"type", "2", bytes(16)),
+    )
     assert (first.number, second.number) == (limits.FIRST_STREAM, limits.FIRST_STREAM + 1)
     pair.far.close(first)
-    assert pair.far.offer(channel, b"type", "3").number == limits.FIRST_STREAM + 2
+    assert pair.far.offer(channel, b"type", "3", bytes(16)).number == limits.FIRST_STREAM + 2
     pair.exchange()
-    assert pair.far.offer(channel, b"type", "4").number == first.number
+    assert pair.far.offer(channel, b"type", "4", bytes(16)).number == first.number
     pair.far.leave(channel)
     pair.exchange()
     pair.far.join(CHANNEL)
     pair.exchange()
-    assert pair.far.offer(channel, b"type", "5").number == first.number
+    assert pair.far.offer(channel, b"type", "5", bytes(16)).number == first.number
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -243,12 +247,12 @@ def test_leaving_closes_what_was_on_the_channel() -> None:
     """The one that stays hears of each stream; the one that leaves hears nothing more."""
     pair = Pair().shared()
     near, far = pair.near_channel, pair.far_channel
-    stream = pair.near.offer(near, b"type", "")
+    stream = pair.near.offer(near, b"type", "", bytes(16))
     ((_, theirs),) = pair.exchange()[1]
     pair.attached()
     pair.near.leave(near)
-    pair.far.offer(far, b"type", "crosses")
-    pair.far.tell_member(far, OTHER, ("unix:@x",))
+    pair.far.offer(far, b"type", "crosses", bytes(16))
+    pair.far.tell_member(far, member(OTHER, "unix:@x"))
     assert pair.exchange() == (
         [],
         [(messages.Closed(stream.number), theirs), (messages.Leave(0), far)],
@@ -343,7 +347,7 @@ def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
     pair = Pair().shared()
     own, theirs = pair.attached()
     number = own.number
-    pair.near.attach(theirs, 5)
+    pair.near.attach(theirs, 5, (65536, 1 << 24))
     pair.near.report_dropped(theirs, 1)
     pair.near.report_unreachable(theirs, "no")
     pair.far.close(own)
@@ -356,9 +360,12 @@ def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
 def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:
     """Events that start, a gap in them, their end."""
     pair = Pair().shared()
-    number = pair.attached()[0].number
+    own, theirs = pair.attached()
+    number = own.number
+    attach_again(pair, theirs)
+    pair.near.take_frames()
     pair.near.leave(pair.near_channel)
-    for message in (messages.Started(number, 5), messages.Gap(number, 1), messages.Closed(number)):
+    for message in (messages.Started(number, 0, 5), messages.Gap(number, 1), messages.Closed(number)):
         assert tell(pair.near, message) == []
     assert kinds(pair.near.take_frames()) == [messages.Leave.kind]
 
@@ -369,7 +376,7 @@ def test_what_comes_behind_the_own_bye_is_ignored() -> None:
     pair.near.bye(Farewell.UNUSED, "unused")
     pair.near.bye(Farewell.UNUSED, "again")
     assert kinds(pair.near.take_frames()) == [messages.Bye.kind]
-    assert tell(pair.near, messages.Attach(9999, 1)) == []
+    assert tell(pair.near, messages.Attach(9999, 1, 0, 65536, 1 << 24)) == []
     with pytest.raises(WireError):
         pair.near.receive(63, b"")
 
@@ -382,17 +389,17 @@ def test_commands_for_what_is_gone_say_so() -> None:
     """Channels and streams that the peer has closed, also where the channel is back, and links that end."""
     pair = Pair().shared()
     channel = pair.near_channel
-    theirs, mine = pair.attached()[1], pair.near.offer(channel, b"type", "")
+    theirs, mine = pair.attached()[1], pair.near.offer(channel, b"type", "", bytes(16))
     on_streams: list[Callable[[], object]] = [
         lambda: pair.near.start(mine, 0),
         lambda: pair.near.close(mine),
-        lambda: pair.near.attach(theirs, 1),
+        lambda: pair.near.attach(theirs, 1, (65536, 1 << 24)),
         lambda: pair.near.report_dropped(theirs, 1),
         lambda: pair.near.report_unreachable(theirs, ""),
     ]
     on_channel: list[Callable[[], object]] = [
-        lambda: pair.near.offer(channel, b"type", ""),
-        lambda: pair.near.tell_member(channel, OTHER, ()),
+        lambda: pair.near.offer(channel, b"type", "", bytes(16)),
+        lambda: pair.near.tell_member(channel, member(OTHER)),
     ]
     pair.far.leave(pair.far_channel)
     pair.exchange()
@@ -423,8 +430,8 @@ def test_what_cannot_be_sent_changes_nothing() -> None:
     """A name that is too long takes no stream's number, and a declaration is checked when it is made."""
     pair = Pair().shared()
     with pytest.raises(EncodeError):
-        pair.near.offer(pair.near_channel, b"type", "x" * 256)
-    assert pair.near.offer(pair.near_channel, b"type", "x" * 255).number == limits.FIRST_STREAM
+        pair.near.offer(pair.near_channel, b"type", "x" * 256, bytes(16))
+    assert pair.near.offer(pair.near_channel, b"type", "x" * 255, bytes(16)).number == limits.FIRST_STREAM
     pair.exchange()
     untold: list[Callable[[], Declaration]] = [
         lambda: Declaration(bytes(15)),
@@ -483,21 +490,23 @@ ILLEGAL: dict[str, Message] = {
     "DECLARED for nothing": messages.Declared(2, "", ()),
     "LEAVE for an alias that never was": messages.Leave(2),
     "LEAVE for an own alias that never was": messages.Leave(1),
-    "MEMBER for nothing": messages.Member(2, bytes(16), ()),
+    "MEMBER for nothing": member(bytes(16), alias=2),
     "FORMAT out of order": messages.Format(7, b""),
     "FORMAT again": messages.Format(0, b""),
-    "SOURCE on nothing": messages.Source(70, 2, 0, ""),
-    "SOURCE with a format that was not sent": messages.Source(70, 0, 1, ""),
-    "SOURCE with a stream in use": messages.Source(STREAM, 0, 0, ""),
-    "SOURCE with the number of a kind": messages.Source(limits.FIRST_STREAM - 1, 0, 0, ""),
-    "SOURCE with a stream out of bounds": messages.Source(limits.FIRST_STREAM + limits.MAX_STREAMS, 0, 0, ""),
-    "ATTACH to what was not offered": messages.Attach(STREAM + 1, 1),
+    "SOURCE on nothing": messages.Source(70, 2, 0, 0, bytes(16), ""),
+    "SOURCE with a format that was not sent": messages.Source(70, 0, 1, 0, bytes(16), ""),
+    "SOURCE with a stream in use": messages.Source(STREAM, 0, 0, 0, bytes(16), ""),
+    "SOURCE with the number of a kind": messages.Source(limits.FIRST_STREAM - 1, 0, 0, 0, bytes(16), ""),
+    "SOURCE with a stream out of bounds": messages.Source(
+        limits.FIRST_STREAM + limits.MAX_STREAMS, 0, 0, 0, bytes(16), ""
+    ),
+    "ATTACH to what was not offered": messages.Attach(STREAM + 1, 1, 0, 65536, 1 << 24),
     "DROPPED of what was not offered": messages.Dropped(STREAM + 1, 1),
     "UNREACHABLE of what was not offered": messages.Unreachable(STREAM + 1, ""),
     "RELEASED of what is open": messages.Released(STREAM),
     "RELEASED of what was not offered": messages.Released(STREAM + 1),
-    "STARTED before ATTACH": messages.Started(STREAM, 0),
-    "STARTED of what was not offered": messages.Started(STREAM + 1, 0),
+    "STARTED before ATTACH": messages.Started(STREAM, 0, 0),
+    "STARTED of what was not offered": messages.Started(STREAM + 1, 0, 0),
     "GAP before ATTACH": messages.Gap(STREAM, 1),
     "CLOSED of what was not offered": messages.Closed(STREAM + 1),
     "FLUSHED without FLUSH": messages.Flushed(0),
@@ -509,21 +518,44 @@ ILLEGAL: dict[str, Message] = {
 def test_what_may_not_be_said_is_a_wire_error(what: str) -> None:
     """Each message where it has no place."""
     pair = Pair(near=Declaration(KEY, "", (b"type",))).shared()
-    pair.far.offer(pair.far_channel, b"type", "")
-    pair.near.offer(pair.near_channel, b"type", "")
+    pair.far.offer(pair.far_channel, b"type", "", bytes(16))
+    pair.near.offer(pair.near_channel, b"type", "", bytes(16))
     pair.exchange()
     with pytest.raises(WireError, match="Expected"):
         tell(pair.far, ILLEGAL[what])
 
 
+def attach_again(pair: Pair, stream: PeerStream) -> None:
+    """All sinks have gone, and others come."""
+    for sinks in (0, 1):
+        pair.near.attach(stream, sinks, (65536, 1 << 24))
+
+
+def test_a_stream_starts_once_for_each_time_that_it_was_asked_for() -> None:
+    """Sinks that come beside others do not ask."""
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    started = messages.Started(own.number, 0, 50)
+    pair.near.attach(theirs, 2, (65536, 1 << 24))
+    with pytest.raises(WireError, match="Expected STARTED once for each ATTACH with the first sinks, got 64"):
+        tell(pair.near, started)
+    attach_again(pair, theirs)
+    assert tell(pair.near, started)
+    with pytest.raises(WireError, match="STARTED once"):
+        tell(pair.near, started)
+
+
 def test_a_stream_does_not_go_back() -> None:
     """A source's events are numbered upwards."""
     pair = Pair().shared()
-    number = pair.attached()[0].number
-    assert tell(pair.near, messages.Started(number, 9))
-    assert tell(pair.near, messages.Started(number, 9))
+    own, theirs = pair.attached()
+    number = own.number
+    for _ in range(3):
+        attach_again(pair, theirs)
+    assert tell(pair.near, messages.Started(number, 0, 9))
+    assert tell(pair.near, messages.Started(number, 0, 9))
     with pytest.raises(WireError, match="9 or more"):
-        tell(pair.near, messages.Started(number, 8))
+        tell(pair.near, messages.Started(number, 0, 8))
 
 
 def test_nothing_is_said_behind_bye() -> None:
@@ -566,10 +598,10 @@ def test_streams_of_a_link_are_limited() -> None:
     """In each direction."""
     pair = Pair().shared()
     last = limits.FIRST_STREAM + limits.MAX_STREAMS - 1
-    streams = [pair.far.offer(pair.far_channel, b"type", "") for _ in range(limits.MAX_STREAMS)]
+    streams = [pair.far.offer(pair.far_channel, b"type", "", bytes(16)) for _ in range(limits.MAX_STREAMS)]
     assert streams[-1].number == last
     with pytest.raises(LinkError, match="65536"):
-        pair.far.offer(pair.far_channel, b"type", "")
+        pair.far.offer(pair.far_channel, b"type", "", bytes(16))
     pair.exchange()
 
 
@@ -578,10 +610,10 @@ def test_formats_of_a_link_are_limited() -> None:
     pair = Pair().shared()
     known = 1  # by DECLARED
     for i in range(known, limits.MAX_FORMATS):
-        pair.far.offer(pair.far_channel, b"%d" % i, "")
+        pair.far.offer(pair.far_channel, b"%d" % i, "", bytes(16))
     pair.exchange()
     with pytest.raises(LinkError, match="1024"):
-        pair.far.offer(pair.far_channel, b"one more", "")
+        pair.far.offer(pair.far_channel, b"one more", "", bytes(16))
     with pytest.raises(WireError, match="1024"):
         tell(pair.near, messages.Format(limits.MAX_FORMATS, b"one more"))
 
@@ -603,16 +635,16 @@ def test_members_that_a_peer_tells_of_are_limited() -> None:
     """Those that are gone do not count."""
     pair = Pair().shared()
 
-    def member(i: int, *addresses: str) -> messages.Member:
-        return messages.Member(0, i.to_bytes(16, "little"), addresses)
+    def told(i: int, standing: Standing = Standing.SENDS) -> messages.Member:
+        return member(i.to_bytes(16, "little"), "unix:@x", standing=standing)
 
     for i in range(limits.MAX_MEMBERS):
-        assert tell(pair.far, member(i, "unix:@x"))
-    assert tell(pair.far, member(0, "unix:@moved"))
-    assert tell(pair.far, member(0))
-    assert tell(pair.far, member(limits.MAX_MEMBERS, "unix:@x"))
+        assert tell(pair.far, told(i))
+    assert tell(pair.far, told(0, Standing.TAKES))
+    assert tell(pair.far, told(0, Standing.LEFT))
+    assert tell(pair.far, told(limits.MAX_MEMBERS))
     with pytest.raises(WireError, match="4096"):
-        tell(pair.far, member(limits.MAX_MEMBERS + 1, "unix:@x"))
+        tell(pair.far, told(limits.MAX_MEMBERS + 1))
 
 
 def test_flushes_are_limited() -> None:
@@ -639,10 +671,10 @@ def replayed(frames: list[tuple[int, bytes]]) -> None:
         for message, about in pair.far.receive(kind, payload):
             match message:
                 case messages.Join():
-                    pair.far.offer(on_link(pair.far), b"type", "source")
+                    pair.far.offer(on_link(pair.far), b"type", "source", bytes(16))
                 case messages.Source():
                     assert isinstance(about, PeerStream)
-                    pair.far.attach(about, 3)
+                    pair.far.attach(about, 3, (65536, 1 << 24))
                 case messages.Flush(number):
                     pair.far.answer_flush(number)
                 case _:

@@ -1,14 +1,15 @@
 """The state machine of the handshake, in which both sides prove that they know a channel's key.
 
     initiator                                        responder
-    HELLO    who I am, which channel's key  ------>
+    HELLO    who I am, proof of the key     ------>
                                             <------  WELCOME  who I am, proof of the key     | or REFUSED
     PROOF    proof of the key               ------>                                          | or REFUSED
                                             <------  READY                                   | or REFUSED
 
 Each proof covers all previous messages, so tampering is detected; the nonces make a proof valid for one
-handshake only. Whoever receives a proof could guess keys against it offline, so keys are random and have 16
-bytes or more.
+handshake only, but for that of HELLO. This one is checked before anything else is read or remembered, so that
+whoever has no key costs a hash; who has overheard a HELLO can say it again, and gets no further. Whoever
+receives a proof could guess keys against it offline, so keys are random and have 16 bytes or more.
 
 A driver reads exactly `wanted_bytes` from the connection (bytes after READY belong to the link), passes them
 to `receive`, and sends what `bytes_to_send` returns. The driver also enforces timeouts and the number of
@@ -21,7 +22,7 @@ import contextlib
 import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from echo_core.errors import LinkError, RefusedError, WireError, unexpected
 from echo_core.transports import limits
@@ -29,6 +30,7 @@ from echo_core.transports.handshake.proofs import Purpose, Role, check_key, is_p
 from echo_core.transports.handshake.words import (
     HEADER,
     MAGIC,
+    UID,
     VERSIONS,
     Hello,
     Identity,
@@ -78,7 +80,17 @@ def duplicate(own_id: bytes, peer_id: bytes, *, is_linked: bool, is_proving: boo
     return Refusal.DUPLICATE if is_linked or (is_proving and own_id < peer_id) else None
 
 
-Admit = Callable[[Identity], Refusal | None]
+_NO_PROOF = bytes(limits.PROOF_BYTES)
+_P = TypeVar("_P", Hello, Welcome)
+
+
+def proven(words: _P, key: bytes, *said: bytes) -> _P:
+    """With the proof at its end, of what was said before it and the message itself."""
+    unproven = write_words(words)[: -limits.PROOF_BYTES]
+    return replace(words, proof=prove(Purpose[words.word], key, *said, unproven))
+
+
+Admit = Callable[[Identity, bytes], Refusal | None]  # a peer, and the channel whose key it has proven
 
 
 _Talk = Generator[type[Words], tuple[Any, bytes], None]
@@ -154,16 +166,14 @@ class Handshake:
             limit = limits.MAX_HANDSHAKE_BYTES
             raise unexpected(WireError, f"{self._expected.word} of {HEADER.size} to {limit} bytes", size)
 
+    def _check(self, message: bytes) -> None:
+        """What a side demands of a message before it looks at its fields."""
+
     def _take(self, message: bytes) -> None:
-        _, step, _ = HEADER.unpack_from(message)
-        # The versions come first: the meaning of other fields is known only if this one is supported.
-        if step == Hello.kind and len(message) >= HEADER.size + VERSIONS.size:
-            lowest, highest = VERSIONS.unpack_from(message, HEADER.size)
-            self._demand(lowest <= VERSION <= highest, Refusal.VERSION)
+        self._check(message)
         words = read_words(message)
         if isinstance(words, Refused):
-            text = words.text if words.text.isprintable() else repr(words.text)
-            msg = f"The peer refused the link: {text}"
+            msg = f"The peer refused the link: {words.text}"
             raise RefusedError(msg, code=word_of(words.code))
         with contextlib.suppress(StopIteration):  # it was the last one
             self._expected = self._talk.send((words, message))
@@ -178,11 +188,11 @@ class Handshake:
             self._refuse(otherwise)
 
     def _demand_proof(
-        self, purpose: Purpose, key: bytes, peer: Identity, proof: bytes, *unsaid: bytes
+        self, purpose: Purpose, uid: bytes, key: bytes, peer: Identity, proof: bytes, *unsaid: bytes
     ) -> None:
         """And that the node has nothing against the peer."""
         self._demand(is_proven(proof, purpose, key, self._said, *unsaid), Refusal.WRONG_KEY)
-        if refusal := self._admit(peer):
+        if refusal := self._admit(peer, uid):
             self._refuse(refusal)
 
     def _refuse(self, code: Refusal) -> NoReturn:
@@ -207,12 +217,12 @@ class Initiator(Handshake):
         super().__init__(own, admit, nonce, self._initiate(uid, key))
 
     def _initiate(self, uid: bytes, key: bytes) -> _Talk:
-        self._say(Hello(LOWEST_VERSION, VERSION, uid, self._nonce, self._own))
+        self._say(proven(Hello(LOWEST_VERSION, VERSION, uid, self._nonce, self._own, _NO_PROOF), key))
         welcome, message = yield Welcome
         self._demand(LOWEST_VERSION <= welcome.version <= VERSION, Refusal.VERSION)
         self._demand(welcome.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
         unproven = message[: -limits.PROOF_BYTES]
-        self._demand_proof(Purpose.WELCOME, key, welcome.identity, welcome.proof, unproven)
+        self._demand_proof(Purpose.WELCOME, uid, key, welcome.identity, welcome.proof, unproven)
         self._said += message
         self._say(Proof(prove(Purpose.PROOF, key, self._said)))
         yield Ready
@@ -231,20 +241,34 @@ class Responder(Handshake):
         nonce: bytes | None = None,
     ) -> None:
         """`key_of` looks up a channel's key; `admit` is called after the peer's proof. Tests pass a nonce."""
-        super().__init__(own, admit, nonce, self._respond(key_of))
+        self.heard = b""  # the proof of HELLO, once it was found to be right
+        self._key_of = key_of
+        self._key = b""
+        super().__init__(own, admit, nonce, self._respond())
 
-    def _respond(self, key_of: Callable[[bytes], bytes | None]) -> _Talk:
-        hello, message = yield Hello
-        self._demand(hello.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
-        key = key_of(hello.uid)
+    def _check(self, message: bytes) -> None:
+        """Of HELLO the versions come first: the meaning of other fields is known only if one is supported."""
+        _, step, size = HEADER.unpack_from(message)
+        if step != Hello.kind or size < HEADER.size + VERSIONS.size:
+            return
+        lowest, highest = VERSIONS.unpack_from(message, HEADER.size)
+        self._demand(lowest <= VERSION <= highest, Refusal.VERSION)
+        key = self._key_of(message[UID])
         if key is None:
             self._refuse(Refusal.UNKNOWN_CHANNEL)
+        unproven, proof = message[: -limits.PROOF_BYTES], message[-limits.PROOF_BYTES :]
+        self._demand(is_proven(proof, Purpose.HELLO, key, unproven), Refusal.WRONG_KEY)
+        self.heard, self._key = proof, key
+
+    def _respond(self) -> _Talk:
+        hello, message = yield Hello
+        key = self._key
+        self._demand(hello.identity.node_id != self._own.node_id, Refusal.SAME_NODE)
         self._said += message
-        blank = Welcome(VERSION, self._nonce, self._own, bytes(limits.PROOF_BYTES))
-        unproven = write_words(blank)[: -limits.PROOF_BYTES]
-        self._say(replace(blank, proof=prove(Purpose.WELCOME, key, self._said, unproven)))
+        own = self._own.told_to(hello.identity.host_id)
+        self._say(proven(Welcome(VERSION, self._nonce, own, _NO_PROOF), key, self._said))
         proof, message = yield Proof
-        self._demand_proof(Purpose.PROOF, key, hello.identity, proof.proof)
+        self._demand_proof(Purpose.PROOF, hello.uid, key, hello.identity, proof.proof)
         self._said += message
         self._to_send += write_words(Ready())
         self._establish(Role.RESPONDER, VERSION, hello.identity, hello.uid, key)

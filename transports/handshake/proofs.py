@@ -25,6 +25,7 @@ class Role(enum.Enum):
 class Purpose(enum.Enum):
     """What a proof is for. The values are BLAKE2b's `person` parameter, of at most 16 bytes."""
 
+    HELLO = b"echo hello"
     WELCOME = b"echo welcome"
     PROOF = b"echo proof"
     SECRET = b"echo secret"

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from echo_core.errors import WireError, unexpected
 from echo_core.transports import fields, limits
+from echo_core.transports.addresses import usable
 from echo_core.transports.protocol.messages import (
     Addresses,
     HostId,
@@ -32,6 +33,7 @@ from echo_core.transports.protocol.messages import (
 MAGIC = b"ECHO"
 HEADER = struct.Struct("<4sHH")
 VERSIONS = struct.Struct("<HH")  # the first fields of HELLO
+UID = slice(HEADER.size + VERSIONS.size, HEADER.size + VERSIONS.size + limits.UID_BYTES)  # in HELLO
 
 
 class Feature(enum.IntFlag):
@@ -57,6 +59,10 @@ class Identity:
         """Whether it accepts file descriptors of shared memory over a Unix socket."""
         return bool(self.features & Feature.SHARED_MEMORY)
 
+    def told_to(self, host_id: bytes) -> Identity:
+        """What a host may know of it: no addresses that mean nothing there."""
+        return replace(self, addresses=usable(self.addresses, self.host_id, host_id))
+
 
 def _read_identity(reader: fields.Reader) -> Identity:
     identity = Identity(**{name: codec.read(reader) for name, codec in fields.CODECS[Identity].items()})
@@ -79,13 +85,14 @@ class Words(fields.Message):
 
 @dataclass(frozen=True, slots=True)
 class Hello(Words, kind=1):
-    """The initiator's first message."""
+    """The initiator's first message. Its proof covers all bytes before it."""
 
     lowest: Uint16
     highest: Uint16
     uid: Uid
     nonce: Nonce
     identity: IdentityFields
+    proof: ProofBytes
 
 
 @dataclass(frozen=True, slots=True)

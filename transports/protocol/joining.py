@@ -189,6 +189,8 @@ def _refusal_of(link: LinkState, join_: Join, channel: ChannelOnLink) -> Refused
     said = _said(link, join_.uid, join_.alias)
     if not is_proven(join_.proof, Purpose.JOIN, declaration.key, *said):
         return Refused(join_.alias, Refusal.WRONG_KEY, "the key is not that of the channel")
+    if refusal := link.admit(join_.uid):
+        return Refused(join_.alias, refusal, "the channel is shared on another link")
     if channel.state is GONE and len(link.channels) >= limits.MAX_CHANNELS:
         return Refused(join_.alias, Refusal.BUSY, f"a link carries at most {limits.MAX_CHANNELS} channels")
     return _shortage_of(link, join_.alias, declaration)

@@ -12,6 +12,7 @@ stream (used again once the peer has released it); each side numbers its formats
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from echo_core.errors import ClosedError, LinkError, WireError
 from echo_core.transports import limits
@@ -27,6 +28,12 @@ from echo_core.transports.protocol.link_state import (
     OwnStream,
     PeerStream,
 )
+from echo_core.transports.protocol.messages import Refusal
+from echo_core.values.keep import Keep
+
+
+def _anything(_: bytes) -> None:
+    """Nothing is said against any channel."""
 
 
 class LinkProtocol:
@@ -36,10 +43,18 @@ class LinkProtocol:
     """
 
     def __init__(
-        self, *, role: Role, secret: bytes, declaration_of: Callable[[bytes], Declaration | None]
+        self,
+        *,
+        role: Role,
+        secret: bytes,
+        declaration_of: Callable[[bytes], Declaration | None],
+        admit: Callable[[bytes], Refusal | None] = _anything,
     ) -> None:
-        """`secret` is the handshake's; `declaration_of` is asked by channel id, None where there is none."""
-        self._state = LinkState(role, secret, declaration_of)
+        """`secret` is the handshake's; `declaration_of` is asked by channel id, None where there is none.
+
+        `admit` is asked whether a channel may be shared here whose key the peer has proven.
+        """
+        self._state = LinkState(role, secret, declaration_of, admit)
         self._next_flush = 0
 
     def take_frames(self) -> list[tuple[int, bytes]]:
@@ -56,6 +71,13 @@ class LinkProtocol:
         if self._state.has_said_bye and not isinstance(message, messages.Bye):
             return []
         return receiving.receive(self._state, message)
+
+    def formats_in(self, kind: int, payload: bytes) -> tuple[ChannelOnLink | None, list[bytes]]:
+        """The channel and the formats that a control frame is about, for who prepares to receive it.
+
+        Nothing is changed: it may be called by the thread that reads, whatever others command meanwhile.
+        """
+        return receiving.formats_in(self._state, messages.decode(kind, payload))
 
     # --- channels ---
 
@@ -77,26 +99,43 @@ class LinkProtocol:
         self._require_open()
         joining.leave(self._state, channel)
 
-    def tell_member(self, channel: ChannelOnLink, node_id: bytes, addresses: tuple[str, ...]) -> None:
-        """Tells of another member of a shared channel; without addresses: that it is gone."""
+    def tell_member(self, channel: ChannelOnLink, member: messages.Member) -> None:
+        """Tells of a member of a shared channel, whatever alias stands in what is told."""
         self._require_shared(channel)
-        self._state.send(messages.Member(channel.alias, node_id, addresses))
+        self._state.send(replace(member, alias=channel.alias))
 
     # --- own streams ---
 
-    def offer(self, channel: ChannelOnLink, metadata: bytes, name: str) -> OwnStream:
-        """Tells of a source on a shared channel; its events are to be sent as this stream."""
+    def offer(
+        self,
+        channel: ChannelOnLink,
+        metadata: bytes,
+        name: str,
+        source_id: bytes,
+        keep: Keep | None = None,
+        *,
+        times: bool = False,
+    ) -> OwnStream:
+        """Tells of a source on a shared channel, which keeps so many; its events come as this stream.
+
+        `times`: behind the time at which they were submitted.
+        """
         self._require_shared(channel)
         number = self._state.format_number(metadata)
         stream = OwnStream(self._state.own_streams.free_number(), channel)
-        self._state.send(messages.Source(stream.number, channel.alias, number, name))
+        last, keys, per = (keep.last, keep.max_keys, keep.per) if keep is not None else (0, 0, None)
+        said = (source_id, name, times, keys if per else 0, per or "")
+        self._state.send(messages.Source(stream.number, channel.alias, number, last, *said))
         self._state.own_streams.add(stream)
         return stream
 
-    def start(self, stream: OwnStream, sequence: int) -> None:
-        """Answers the first Attach with sinks, before the first event. Behind events."""
+    def start(self, stream: OwnStream, sequence: int, kept: int = 0) -> None:
+        """Answers the first Attach with sinks, before the first event, and the kept ones. Behind events.
+
+        An outlet says it itself, in C, as nothing may come between it and the events (Outlet.begin).
+        """
         self._require_stream(stream)
-        self._state.send(messages.Started(stream.number, sequence))
+        self._state.send(messages.Started(stream.number, kept, sequence))
 
     def close(self, stream: OwnStream) -> None:
         """The node's own source is closed. Behind events."""
@@ -106,11 +145,16 @@ class LinkProtocol:
 
     # --- the peer's streams ---
 
-    def attach(self, stream: PeerStream, sinks: int) -> None:
-        """So many sinks take the peer's stream, from now on."""
+    def attach(self, stream: PeerStream, sinks: int, granted: tuple[int, int], first: int = 0) -> None:
+        """So many sinks take the peer's stream from now on, and so many events and bytes of it in all.
+
+        `first`: the number from which on they want what is kept.
+        """
         self._require_stream(stream)
         stream.was_attached = stream.was_attached or sinks > 0
-        self._state.send(messages.Attach(stream.number, sinks))
+        stream.starts += sinks > 0 and not stream.sinks
+        stream.sinks = sinks
+        self._state.send(messages.Attach(stream.number, sinks, first, *granted))
 
     def report_dropped(self, stream: PeerStream, events: int) -> None:
         """So many more events of the peer's stream were dropped at a sink."""
@@ -141,6 +185,11 @@ class LinkProtocol:
         self._require_open()
         self._state.send(messages.Flushed(number))
 
+    def ping(self) -> None:
+        """Something to send, which the other side ignores."""
+        self._require_open()
+        self._state.send(messages.Ping())
+
     def bye(self, code: int, text: str) -> None:
         """The last frame; what still comes is ignored."""
         if not self._state.has_said_bye:
@@ -155,6 +204,7 @@ class LinkProtocol:
                 about.owner = None
             channel.state = ChannelState.GONE
             self._state.forget(channel)
+        self._state.admit = _anything  # what was asked refers to the link
 
     # --- what a command needs ---
 

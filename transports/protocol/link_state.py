@@ -97,8 +97,15 @@ class PeerStream:
     channel: ChannelOnLink
     metadata: bytes
     name: str
+    source_id: bytes
+    keep: int = 0  # events for sinks that come later
+    times: bool = False  # its frames say when their events were submitted
+    keys: int = 0  # not 0: it keeps so many events for each value of `per`, and at most of so many values
+    per: str = ""
     was_attached: bool = False
-    sequence: int = 0  # at the last STARTED
+    sequence: int = 0  # behind what was kept, at the last STARTED
+    sinks: int = 0  # as the peer was last told
+    starts: int = 0  # that may still come: one for each time that it was told of first sinks
     owner: Any = None
 
     @property
@@ -266,11 +273,16 @@ class LinkState:
     """Read and changed by the commands of link.py, by joining.py and by receiving.py."""
 
     def __init__(
-        self, role: Role, secret: bytes, declaration_of: Callable[[bytes], Declaration | None]
+        self,
+        role: Role,
+        secret: bytes,
+        declaration_of: Callable[[bytes], Declaration | None],
+        admit: Callable[[bytes], Refusal | None],
     ) -> None:
         self.role = role
         self.secret = secret
         self.declaration_of = declaration_of
+        self.admit = admit
         self.channels = ChannelTable(role)
         self.own_streams = OwnStreams()
         self.peer_streams = PeerStreams()

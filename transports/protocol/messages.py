@@ -1,7 +1,7 @@
 """Messages: the payloads of control frames.
 
 A message is its fields in order, without gaps. The annotation of a field says how it is written (fields.py).
-C code reads and writes LOAN and GAP too (native/core/frames.h).
+C code reads and writes LOAN, GAP and CREDIT too, and writes STARTED (native/core/frames.h).
 What a message does, and when it may come: receiving.py.
 """
 
@@ -39,21 +39,33 @@ class Farewell(enum.IntEnum):
     UNUSED = 2
 
 
+class Standing(enum.IntFlag):
+    """How a member stands to a channel; readers ignore unknown bits."""
+
+    SENDS = 1
+    TAKES = 2
+    HOLDS = 4
+    LEFT = 8
+
+
 # --- the fields ---
 
 Uint16 = Annotated[int, fields.U16]
 Uint32 = Annotated[int, fields.U32]
 Uint64 = Annotated[int, fields.U64]
 AlignedUint64 = Annotated[int, fields.ALIGNED_U64]
+Count = Annotated[int, fields.COUNT]
+Flag = Annotated[bool, fields.FLAG]
 Uid = Annotated[bytes, fields.fixed(limits.UID_BYTES)]
 NodeId = Annotated[bytes, fields.fixed(limits.NODE_ID_BYTES)]
+SourceId = Annotated[bytes, fields.fixed(limits.SOURCE_ID_BYTES)]
 HostId = Annotated[bytes, fields.fixed(limits.HOST_ID_BYTES)]
 Nonce = Annotated[bytes, fields.fixed(limits.NONCE_BYTES)]
 ProofBytes = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
 Metadata = Annotated[bytes, fields.blob(limits.MAX_METADATA_BYTES)]
-Name = Annotated[str, fields.text(limits.MAX_NAME_BYTES)]
-Reason = Annotated[str, fields.text(limits.MAX_REASON_BYTES)]
-Report = Annotated[str, fields.text(limits.MAX_REPORT_BYTES)]
+Name = Annotated[str, fields.words(limits.MAX_NAME_BYTES)]
+Reason = Annotated[str, fields.words(limits.MAX_REASON_BYTES)]
+Report = Annotated[str, fields.words(limits.MAX_REPORT_BYTES, keep="\n")]
 Addresses = Annotated[
     tuple[str, ...], fields.many(fields.text(limits.MAX_ADDRESS_BYTES), limits.MAX_ADDRESSES)
 ]
@@ -130,10 +142,17 @@ class Leave(Message, kind=7):
 
 @dataclass(frozen=True, slots=True)
 class Member(Message, kind=8):
-    """Another node has joined the channel and can be reached there; without addresses: it is gone."""
+    """What the sender knows of a node on the channel, itself or another one.
+
+    The node counts up `version` when something of it changes. `standing` has the bits of Standing.
+    """
 
     alias: Uint32
     node_id: NodeId
+    version: Uint64
+    standing: Uint32
+    host_id: HostId
+    name: Name
     addresses: Addresses
 
 
@@ -147,28 +166,49 @@ class Format(Message, kind=9):
 
 @dataclass(frozen=True, slots=True)
 class Source(Message, kind=10):
-    """The sender has a source on the channel; its events will come as `stream`."""
+    """The sender has a source on the channel; its events will come as `stream`.
+
+    `source_id` is the same on every link: by it a receiver knows the source again. It keeps so many events
+    for sinks that come later; where `keys` is not 0, so many of each value of the field `per`, and of at most
+    so many values. `times` is 1 where its frames and loans say when their events were submitted.
+    """
 
     stream: Uint32
     alias: Uint32
     format: Uint32
+    keep: Uint32
+    source_id: SourceId
     name: Name
+    times: Flag = False
+    keys: Uint32 = 0
+    per: Name = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Attach(Message, kind=11):
-    """The receiver of a stream has so many sinks for it; with none it wants no events."""
+    """The receiver of a stream has so many sinks for it; with none it wants no events.
+
+    It takes so many events, and bytes of records, in all, before it grants more (Credit). Of the events that
+    are kept it wants those from number `first` on.
+    """
 
     stream: Uint32
     sinks: Uint32
+    first: Uint64
+    limit_events: Count
+    limit_bytes: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Started(Message, kind=12):
-    """Events flow from here on, the next one being number `sequence` of the source."""
+    """Events flow from here on, the next one being number `sequence` of the source.
+
+    What follows up to `kept` numbers further was kept.
+    """
 
     stream: Uint32
-    sequence: AlignedUint64
+    kept: AlignedUint64
+    sequence: Uint64
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +261,26 @@ class Bye(Message, kind=19):
 
     code: Uint32
     text: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Credit(Message, kind=20):
+    """How much of a stream its receiver has finished with, and how much it takes in all.
+
+    Counts begin with the stream, and never fall: while both counts of what was sent are below the limit,
+    another frame may go.
+    """
+
+    stream: Uint32
+    done_events: AlignedUint64
+    done_bytes: Uint64
+    limit_events: Count
+    limit_bytes: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(Message, kind=21):
+    """Nothing: it has the other host's kernel confirm that it is there."""
 
 
 def encode(message: Message) -> bytes:

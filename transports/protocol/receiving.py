@@ -36,6 +36,19 @@ def receive(link: LinkState, message: Message) -> list[Heard]:
     return place.apply(link, message, about)
 
 
+def formats_in(link: LinkState, message: Message) -> tuple[ChannelOnLink | None, list[bytes]]:
+    """The channel and the formats that a message is about, before it is received: perhaps it may not come."""
+    match message:
+        case messages.Source():
+            numbers = [message.format]
+        case messages.Declared():
+            numbers = list(message.types)
+        case _:
+            return None, []
+    known = link.peer_formats
+    return link.channels.get(message.alias), [known[number] for number in numbers if number < len(known)]
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What messages are about, and how it is found."""
@@ -86,10 +99,10 @@ def _declared(link: LinkState, declared: messages.Declared, channel: ChannelOnLi
 
 
 def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) -> list[Heard]:
-    if member.addresses:
-        channel.members.add(member.node_id)
-    else:
+    if messages.Standing.LEFT in messages.Standing(member.standing):
         channel.members.discard(member.node_id)
+    else:
+        channel.members.add(member.node_id)
     if len(channel.members) > limits.MAX_MEMBERS:
         raise unexpected(WireError, f"at most {limits.MAX_MEMBERS} members", member.alias)
     return _hear(link, member, channel)
@@ -106,7 +119,11 @@ def _format(link: LinkState, format_: messages.Format, _: None) -> list[Heard]:
 
 def _source(link: LinkState, source: messages.Source, channel: ChannelOnLink) -> list[Heard]:
     metadata = link.peer_formats.metadata_of(source.format)
-    stream = PeerStream(source.stream, channel, metadata, source.name)
+    kept = source.keep * max(source.keys, 1)
+    if kept > limits.MAX_KEPT_EVENTS:
+        raise unexpected(WireError, f"a source that keeps at most {limits.MAX_KEPT_EVENTS} events", kept)
+    said = source.name, source.source_id, source.keep, source.times, source.keys, source.per
+    stream = PeerStream(source.stream, channel, metadata, *said)
     link.peer_streams.add(stream)
     return _hear(link, source, stream)
 
@@ -118,9 +135,15 @@ def _released(link: LinkState, released: messages.Released, stream: OwnStream) -
 
 
 def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> list[Heard]:
-    if started.sequence < stream.sequence:
-        raise unexpected(WireError, f"a sequence of {stream.sequence} or more", started.sequence)
-    stream.sequence = started.sequence
+    if started.kept > stream.keep and not stream.keys:
+        raise unexpected(WireError, f"at most {stream.keep} events that were kept", started.kept)
+    if stream.starts == 0:
+        raise unexpected(WireError, "STARTED once for each ATTACH with the first sinks", started.stream)
+    stream.starts -= 1
+    sequence = started.sequence + started.kept
+    if sequence < stream.sequence:
+        raise unexpected(WireError, f"a sequence of {stream.sequence} or more", sequence)
+    stream.sequence = sequence
     return _hear(link, started, stream)
 
 
@@ -142,6 +165,10 @@ def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]
 def _bye(link: LinkState, bye: messages.Bye, _: None) -> list[Heard]:
     link.has_heard_bye = True
     return [Heard(bye, None)]
+
+
+def _ping(_: LinkState, __: messages.Ping, ___: None) -> list[Heard]:
+    return []
 
 
 def _loan(link: LinkState, loan: messages.Loan, _: None) -> list[Heard]:
@@ -175,6 +202,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Member: Place(_CHANNEL, _JOINED, _member),
     messages.Source: Place(_CHANNEL, _JOINED, _source),
     messages.Attach: Place(_OWN, _OFFERED, _hear_unless_closed),
+    messages.Credit: Place(_OWN, _OFFERED, _hear),
     messages.Dropped: Place(_OWN, _OFFERED, _hear),
     messages.Unreachable: Place(_OWN, _OFFERED, _hear_unless_closed),
     messages.Released: Place(_OWN, _CLOSED, _released),
@@ -185,5 +213,6 @@ _PLACES: dict[type[Message], Place] = {
     messages.Flush: Place(None, _ANY, _hear),
     messages.Flushed: Place(None, _ANY, _flushed),
     messages.Bye: Place(None, _ANY, _bye),
+    messages.Ping: Place(None, _ANY, _ping),
     messages.Loan: Place(None, _ANY, _loan),
 }

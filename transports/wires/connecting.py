@@ -11,6 +11,7 @@ it.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import time
@@ -27,6 +28,7 @@ RING_BYTES = 1 << 20  # of each direction
 POOL_BYTES = 64 << 20  # of a node; a peer's pool may have the same size
 POOL_BLOCK_BYTES = 1 << 20
 _MEMO_BYTES = 2
+_PING, _UNCONFIRMED = 1 / 4, 3 / 4  # of stall_s: together the time in which a host's loss is noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,10 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A wire to another process. With a ring, `watched` is a socket that closes when the peer dies."""
+    """A wire to another process. With a ring, `watched` is a socket that closes when the peer dies.
+
+    After `ping_s` in which nothing was sent something has to be: else nobody notices that the host is gone.
+    """
 
     established: Established
     peer_name: str
@@ -48,6 +53,7 @@ class Connection:
     pool: links.Pool | None = None
     holder: int = 0
     mapping: links.Mapping | None = None
+    ping_s: float = math.inf
 
 
 def connect(
@@ -56,8 +62,12 @@ def connect(
     *,
     memory: Memory | None,
     timeout_s: float,
+    stall_s: float = math.inf,
 ) -> Connection:
-    """Connect to the node at an address; LinkError says why that fails."""
+    """Connect to the node at an address; LinkError says why that fails.
+
+    `stall_s`: in which the loss of another host is to be noticed.
+    """
     limit = time.monotonic() + timeout_s
     connection = sockets.connect(address, timeout_s)
     with sockets.closed_on_failure(connection, f"{address} to finish the handshake"):
@@ -65,7 +75,7 @@ def connect(
         established = _shake_hands(connection, make_initiator(), limit, address)
         if memory is not None and is_shared(connection, established):
             return share(connection, established, name, memory, limit)
-        return plain(connection, established, name)
+        return plain(connection, established, name, stall_s)
 
 
 def is_shared(connection: socket.socket, established: Established) -> bool:
@@ -73,10 +83,14 @@ def is_shared(connection: socket.socket, established: Established) -> bool:
     return connection.family == socket.AF_UNIX and established.peer.can_share_memory
 
 
-def plain(connection: socket.socket, established: Established, name: str) -> Connection:
-    """A connection without shared memory."""
+def plain(connection: socket.socket, established: Established, name: str, stall_s: float) -> Connection:
+    """A connection without shared memory. By TCP the loss of the other host is noticed within `stall_s`."""
     connection.setblocking(True)
-    return Connection(established, name, links.SocketWire(connection.detach()))
+    ping_s = math.inf
+    if connection.family != socket.AF_UNIX:
+        ping_s = _PING * stall_s
+        sockets.end_unconfirmed_after(connection, _UNCONFIRMED * stall_s)
+    return Connection(established, name, links.SocketWire(connection.detach()), ping_s=ping_s)
 
 
 def _shake_hands(

@@ -1,7 +1,8 @@
 """The doorkeeper: a thread that accepts connections, and watches peers that share memory for their death.
 
-It runs all handshakes concurrently without blocking, so that a slow or hostile peer delays nobody. limits.py
-sets the timeout of a handshake and how many may be in progress.
+It runs all handshakes concurrently without blocking, so that a slow or hostile peer delays nobody. Who has no
+key costs a hash: what a connection has said is read and checked as it is accepted, before anything is
+remembered of it. limits.py sets the timeout of a handshake and how many may be in progress (guests.py).
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from echo_core.transports.handshake.exchange import Established, Responder
 from echo_core.transports.threads import OwnThread, failures_logged
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, accept_shared, is_shared, plain
+from echo_core.transports.wires.guests import Guest, Guests
 
 _TICK_S = 0.25
+_ADMITTED_AT_ONCE = 64
 _JOIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TurnedAway:
-    """A connection has failed; `node_id` is the peer's if the handshake had admitted it."""
+    """A connection has failed; `established` is what its handshake had come to, if it had been let in."""
 
     who: str
     error: Exception
-    node_id: bytes | None = None
+    established: Established | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +45,38 @@ class Tick:
     """Time has passed: about four times a second."""
 
 
-Happening = Connection | TurnedAway | Tick  # a Connection: a process has connected
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Somebody in this process has called."""
 
 
-@dataclass(slots=True, eq=False)
-class _Guest:
-    """A connection whose handshake is not over, or which still has to send its shared memory."""
-
-    connection: socket.socket
-    name: str
-    responder: Responder
-    limit: float
+Happening = Connection | TurnedAway | Tick | Called  # a Connection: a process has connected
 
 
 class Doorkeeper:
     """Started with its listeners, stopped by `close`. `happenings` is to be iterated by its thread."""
 
-    def __init__(self, name: str, make_responder: Callable[[], Responder], memory: Memory | None) -> None:
-        """`name`: of the node, for the log. `memory`: how it shares memory, None where it does not."""
+    def __init__(
+        self, name: str, make_responder: Callable[[], Responder], memory: Memory | None, *, stall_s: float
+    ) -> None:
+        """`name`: of the node, for the log. `memory`: how it shares memory, None where it does not.
+
+        `stall_s`: in which the loss of another host is to be noticed.
+        """
         self._name = name
         self._make_responder = make_responder
         self._memory = memory
+        self._stall_s = stall_s
         self._happened: deque[Happening] = deque()
         self._selector = selectors.DefaultSelector()
-        self._guests: dict[socket.socket, _Guest] = {}
+        self._guests = Guests()
         self._deaf: dict[socket.socket, float] = {}  # listeners that are paused until that time
         self._bell, self._bell_rope = socket.socketpair()
         self._bell.setblocking(False)
         self._bell_rope.setblocking(False)
         self._orders: deque[Callable[[], object]] = deque()
         self._ordering = threading.Lock()
+        self._is_called = False
         self._is_closing = False
         self._is_gone = False
         self._selector.register(self._bell, selectors.EVENT_READ, self._heed)
@@ -92,6 +97,33 @@ class Doorkeeper:
     def unwatch(self, connection: socket.socket) -> None:
         """Close a connection that was watched."""
         self._order(partial(self._drop, connection), connection)
+
+    def listen_at(self, listener: socket.socket) -> None:
+        """Also let in who connects there, until `stop_listening`."""
+        attend = partial(
+            self._selector.register, listener, selectors.EVENT_READ, partial(self._admit, listener)
+        )
+        self._order(attend, listener)
+
+    def stop_listening(self, listener: socket.socket) -> None:
+        """When this returns, another socket can have the address."""
+        if threading.current_thread() is self._thread:
+            self._forget_listener(listener)
+            return
+        is_done = threading.Event()
+
+        def forget() -> None:
+            self._forget_listener(listener)
+            is_done.set()
+
+        self._order(forget, listener)
+        if listener.fileno() >= 0:
+            is_done.wait(_JOIN_S)
+
+    def call(self) -> None:
+        """Have the thread yield `Called`, soon and at least once."""
+        self._is_called = True
+        self._ring()
 
     def close(self) -> None:
         """Stop accepting connections, and wait for the thread to end."""
@@ -174,6 +206,9 @@ class Doorkeeper:
         with contextlib.suppress(OSError):
             self._bell.recv(4096)
         self._follow_orders()
+        if self._is_called:
+            self._is_called = False
+            self._happened.append(Called())
 
     def _follow_orders(self) -> None:
         while self._orders:
@@ -184,85 +219,99 @@ class Doorkeeper:
         self._drop(connection)
         on_end()
 
+    def _forget_listener(self, listener: socket.socket) -> None:
+        self._deaf.pop(listener, None)
+        self._drop(listener)
+
     def _drop(self, connection: socket.socket) -> None:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection)
-        self._guests.pop(connection, None)
         connection.close()
 
     # -----------------------------------------------------------------------
     # Guests
 
     def _admit(self, listener: socket.socket) -> None:
-        try:
-            connection, _ = listener.accept()
-        except (BlockingIOError, ConnectionError):  # gone already
-            return
-        except OSError:  # no file descriptors left: connections wait in the kernel's queue
-            self._selector.unregister(listener)
-            self._deaf[listener] = time.monotonic() + _TICK_S
-            return
-        if len(self._guests) >= limits.MAX_HALF_OPEN:  # drop the oldest: honest peers finish quickly
-            msg = f"Expected at most {limits.MAX_HALF_OPEN} handshakes at once"
-            self._turn_away(next(iter(self._guests.values())), EchoError(msg))
-        name = "a stranger"
-        try:
-            name = sockets.peer_name(connection)
-            sockets.prepare(connection)
-            responder = self._make_responder()
-        except (EchoError, OSError) as error:
-            connection.close()
-            self._happened.append(TurnedAway(name, error))
-            return
+        """Several at once, but not all that come: those who are there are heard meanwhile."""
+        for _ in range(_ADMITTED_AT_ONCE):
+            try:
+                connection, _ = listener.accept()
+            except (BlockingIOError, ConnectionError):  # gone already
+                return
+            except OSError:  # no file descriptors left: connections wait in the kernel's queue
+                self._selector.unregister(listener)
+                self._deaf[listener] = time.monotonic() + _TICK_S
+                return
+            self._receive(connection)
+
+    def _receive(self, connection: socket.socket) -> None:
+        """Most have said HELLO by now, so that they need not be waited for."""
         connection.setblocking(False)
         limit = time.monotonic() + limits.HANDSHAKE_TIMEOUT_S
-        guest = _Guest(connection, name, responder, limit)
-        self._guests[connection] = guest
-        self._selector.register(connection, selectors.EVENT_READ, partial(self._hear, guest))
+        guest = Guest(connection, self._make_responder(), limit)
+        self._listen_to(guest, self._greet)
 
-    def _hear(self, guest: _Guest) -> None:
-        if guest.connection not in self._guests:  # dropped since `select` returned
-            return
+    def _hear(self, guest: Guest) -> None:
+        if guest in self._guests:  # else it was dropped since `select` returned
+            self._listen_to(guest, self._shake_hands)
+
+    def _listen_to(self, guest: Guest, hear: Callable[[Guest], None]) -> None:
         try:
-            if guest.responder.established is None:
-                self._shake_hands(guest)
-            else:
-                self._take_memory(guest, guest.responder.established)
-        except (BlockingIOError, InterruptedError):
-            return
+            try:
+                hear(guest)
+            except (BlockingIOError, InterruptedError):
+                self._wait_for(guest)
         except Exception as error:  # noqa: BLE001 - of an untrusted peer; others are not affected
             self._turn_away(guest, error)
 
-    def _turn_away(self, guest: _Guest, error: Exception) -> None:
+    def _wait_for(self, guest: Guest) -> None:
+        if guest.connection not in self._selector.get_map():
+            self._selector.register(guest.connection, selectors.EVENT_READ, partial(self._hear, guest))
+        leaving = self._guests.seat(guest)
+        if leaving is not None:
+            self._turn_away(
+                leaving, EchoError("Expected fewer handshakes at once, chance has chosen this one")
+            )
+
+    def _turn_away(self, guest: Guest, error: Exception) -> None:
+        name = guest.name
+        self._guests.remove(guest)
         self._drop(guest.connection)
-        established = guest.responder.established
-        node_id = None if established is None else established.peer.node_id
-        self._happened.append(TurnedAway(guest.name, error, node_id))
+        self._happened.append(TurnedAway(name, error, guest.responder.established))
 
-    def _shake_hands(self, guest: _Guest) -> None:
-        data = guest.connection.recv(guest.responder.wanted_bytes)
-        try:
-            guest.responder.receive(data)
-        finally:
-            answer = guest.responder.bytes_to_send()
-            if answer:
-                guest.connection.send(answer)  # cannot block: a few KiB into an empty buffer
-        established = guest.responder.established
-        if established is None or (self._memory is not None and is_shared(guest.connection, established)):
-            return  # there is more to come
-        self._let_go(guest)
-        self._happened.append(plain(guest.connection, established, guest.name))
+    def _greet(self, guest: Guest) -> None:
+        sockets.demand_own_user(guest.connection)
+        self._shake_hands(guest)
 
-    def _take_memory(self, guest: _Guest, established: Established) -> None:
-        assert self._memory is not None
-        connection = accept_shared(guest.connection, established, guest.name, self._memory)
-        self._let_go(guest)
+    def _shake_hands(self, guest: Guest) -> None:
+        """Until there is nothing more to be read: BlockingIOError."""
+        while guest.responder.established is None:
+            self._exchange(guest.connection, guest.responder)
+        established = guest.responder.established
+        if self._memory is not None and is_shared(guest.connection, established):
+            connection = accept_shared(guest.connection, established, guest.name, self._memory)
+            self._let_go(guest)
+        else:
+            sockets.prepare(guest.connection)
+            name = guest.name
+            self._let_go(guest)
+            connection = plain(guest.connection, established, name, self._stall_s)
         self._happened.append(connection)
 
-    def _let_go(self, guest: _Guest) -> None:
+    def _exchange(self, connection: socket.socket, responder: Responder) -> None:
+        data = connection.recv(responder.wanted_bytes)
+        try:
+            responder.receive(data)
+        finally:
+            answer = responder.bytes_to_send()
+            if answer:
+                connection.send(answer)  # cannot block: a few KiB into an empty buffer
+
+    def _let_go(self, guest: Guest) -> None:
         """Stop watching a connection that a link takes over."""
-        del self._guests[guest.connection]
-        self._selector.unregister(guest.connection)
+        self._guests.remove(guest)
+        with contextlib.suppress(KeyError):  # who was never waited for
+            self._selector.unregister(guest.connection)
 
     def _listen_again(self) -> None:
         """Resume listeners that were paused for lack of file descriptors."""
@@ -273,5 +322,5 @@ class Doorkeeper:
 
     def _turn_late_guests_away(self) -> None:
         now = time.monotonic()
-        for guest in [guest for guest in self._guests.values() if guest.limit < now]:
+        for guest in [guest for guest in self._guests if guest.limit < now]:
             self._turn_away(guest, TimeoutError("its handshake took too long"))
