@@ -22,6 +22,7 @@ from echo_core.errors import EncodeError as EncodeError
 from echo_core.errors import EncodeTypeError as EncodeTypeError
 from echo_core.errors import FormatError as FormatError
 from echo_core.errors import IncompatibleError as IncompatibleError
+from echo_core.errors import LimitError as LimitError
 from echo_core.errors import LinkError as LinkError
 from echo_core.errors import PlaintextWarning as PlaintextWarning
 from echo_core.errors import RefusedError as RefusedError
@@ -29,6 +30,7 @@ from echo_core.errors import TimedOutError as TimedOutError
 from echo_core.errors import WireError as WireError
 from echo_core.events import event as event
 from echo_core.events import field as field
+from echo_core.events import named as named
 from echo_core.formats.abi import Abi as Abi
 from echo_core.formats.annotations import Array as Array
 from echo_core.formats.annotations import Bytes as Bytes
@@ -48,10 +50,10 @@ from echo_core.formats.annotations import UInt16 as UInt16
 from echo_core.formats.annotations import UInt32 as UInt32
 from echo_core.formats.annotations import UInt64 as UInt64
 from echo_core.formats.annotations import ULong as ULong
-from echo_core.formats.compare import Entry as Entry
-from echo_core.formats.compare import Report as Report
-from echo_core.formats.compare import Verdict as Verdict
-from echo_core.formats.compare import compare as compare
+from echo_core.formats.comparing.compare import Entry as Entry
+from echo_core.formats.comparing.compare import Report as Report
+from echo_core.formats.comparing.compare import Verdict as Verdict
+from echo_core.formats.comparing.compare import compare as compare
 from echo_core.formats.declare import format_of as format_of
 from echo_core.formats.format import Format as Format
 from echo_core.formats.token import Token as Token
@@ -59,21 +61,29 @@ from echo_core.formats.types import Field as Field
 from echo_core.handles.channels import Channel as Channel
 from echo_core.handles.channels import Watch as Watch
 from echo_core.handles.nodes import Node as Node
+from echo_core.handles.nodes import channel as channel
 from echo_core.handles.nodes import create_channel as create_channel
 from echo_core.handles.nodes import default_node as default_node
 from echo_core.handles.nodes import open_channel as open_channel
+from echo_core.handles.nodes import open_channel_async as open_channel_async
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
 from echo_core.values.backlog import Backlog as Backlog
 from echo_core.values.backlog import WhenFull as WhenFull
+from echo_core.values.event_info import EventInfo as EventInfo
+from echo_core.values.keep import Keep as Keep
 from echo_core.values.notices import EventsLost as EventsLost
+from echo_core.values.notices import HandlerSlow as HandlerSlow
+from echo_core.values.notices import HeldTwice as HeldTwice
+from echo_core.values.notices import LookalikeField as LookalikeField
 from echo_core.values.notices import Notice as Notice
 from echo_core.values.notices import PeerJoined as PeerJoined
 from echo_core.values.notices import PeerLeft as PeerLeft
 from echo_core.values.notices import SourceClosed as SourceClosed
 from echo_core.values.notices import SourceOpened as SourceOpened
+from echo_core.values.notices import Unlinked as Unlinked
 from echo_core.values.notices import Unreachable as Unreachable
 
 __version__: str

@@ -57,6 +57,10 @@ class ConversionError(EchoError):
     """A sender's value that does not fit the receiver's type, met in a conversion that may lose."""
 
 
+class LimitError(EchoError):
+    """An event that would become more objects than a limit allows; the message names the limit."""
+
+
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
 

@@ -1,4 +1,4 @@
-"""Declaring events: `@event` makes an event class, `field` says more about one of its fields."""
+"""Declaring events: `@event` makes an event class, `named` and `field` say more about it and its fields."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 from echo_core.errors import FormatError
-from echo_core.formats.annotations import OPTIONS_KEY, FieldOptions
-from echo_core.formats.declare import format_of
+from echo_core.formats.annotations import NAMES_KEY, OPTIONS_KEY, FieldOptions, Names
+from echo_core.formats.check import check_name
+from echo_core.formats.declare import format_of, has_format
 from echo_core.formats.hints import UnknownNameError
 from echo_core.formats.record_class import equal_records, holds_arrays
 
@@ -48,13 +49,7 @@ def field(
     >>> echo.format_of(Particle).fields[0].aliases
     ('temp',)
     """
-    if isinstance(cast("object", aliases), str):
-        msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
-        raise FormatError(msg, hint=f"write `aliases=({aliases!r},)`")
-    for what, text in (("unit", unit), ("doc", doc), *(("alias", alias) for alias in aliases)):
-        if not isinstance(cast("object", text), str):
-            msg = f"Expected text as {what}, got `{type(text).__qualname__}`"
-            raise FormatError(msg)
+    _demand_texts(aliases, unit=unit, doc=doc)
     return dataclasses.field(
         default=default,
         default_factory=default_factory,
@@ -67,18 +62,71 @@ def field(
     )
 
 
+def _demand_texts(aliases: tuple[str, ...], **texts: str) -> None:
+    if isinstance(cast("object", aliases), str):
+        msg = f"Expected a tuple of names as aliases, got the text {aliases!r}"
+        raise FormatError(msg, hint=f"write `aliases=({aliases!r},)`")
+    for what, text in (*texts.items(), *(("alias", alias) for alias in aliases)):
+        if not isinstance(cast("object", text), str):
+            msg = f"Expected text as {what}, got `{type(text).__qualname__}`"
+            raise FormatError(msg)
+
+
+def named(name: str = "", *, aliases: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
+    """Says what the events of a dataclass are called; `@echo.event(name=..., aliases=...)` does so itself.
+
+    On a channel a sink takes what is called as its class is. Subclasses have names of their own.
+
+    Arguments:
+        name: by default the class's, unqualified.
+        aliases: former names. Who still uses one is understood, and understands these events.
+
+    Raises:
+        FormatError: a name is no identifier, is given twice, or comes after the class's format is known.
+
+    >>> import dataclasses
+    >>> @echo.named(aliases=("Thermometer",))
+    ... @dataclasses.dataclass
+    ... class Sensor:
+    ...     celsius: float
+    >>> echo.format_of(Sensor).record.aliases
+    ('Thermometer',)
+    """
+    _demand_texts(aliases, name=name)
+
+    def decorate(cls: type[T]) -> type[T]:
+        names = Names(name or cls.__name__, tuple(aliases))
+        for each in (names.name, *names.aliases):
+            check_name(each, FormatError)
+        if has_format(cls):
+            msg = f"Expected a class whose format nobody knows yet, got `{cls.__qualname__}`"
+            raise FormatError(msg, hint="name an event class by `@echo.event(name=..., aliases=...)`")
+        type.__setattr__(cls, NAMES_KEY, names)
+        return cls
+
+    return decorate
+
+
 @overload
 def event(cls: type[T], /) -> type[T]: ...
 
 
 @overload
 def event(
-    *, frozen: bool = False, order: bool = False, eq: bool = True, kw_only: bool = False
+    *,
+    name: str = "",
+    aliases: tuple[str, ...] = (),
+    frozen: bool = False,
+    order: bool = False,
+    eq: bool = True,
+    kw_only: bool = False,
 ) -> Callable[[type[T]], type[T]]: ...
 
 
 @dataclass_transform(field_specifiers=(field, dataclasses.field))
-def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[[type[T]], type[T]]:
+def event(
+    cls: type[T] | None = None, /, *, name: str = "", aliases: tuple[str, ...] = (), **options: bool
+) -> type[T] | Callable[[type[T]], type[T]]:
     """A dataclass whose instances hold their record as it lies in memory.
 
     Use it as `@echo.event` or `@echo.event(frozen=True)`. The class's layout is checked here, and values are
@@ -87,10 +135,13 @@ def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[
 
     Arguments:
         cls: the class with annotated fields, given by `@echo.event` itself.
+        name: what others call these events, by default the class's name.
+        aliases: their former names, as `echo.named` has them.
         options: `frozen`, `order`, `eq` and `kw_only`, as in `dataclasses.dataclass`.
 
     Raises:
-        FormatError: a field's type has no layout; the message names the field and what to use instead.
+        FormatError: a field's type has no layout, where the message names the field and what to use
+            instead; or `name` or `aliases` are none.
 
     >>> @echo.event
     ... class Point:
@@ -108,7 +159,8 @@ def event(cls: type[T] | None = None, /, **options: bool) -> type[T] | Callable[
 
     def decorate(plain: type[T]) -> type[T]:
         has_own_equality = "__eq__" in vars(plain) or not options.get("eq", True)
-        slotted = dataclasses.dataclass(slots=True, **options)(plain)
+        called = named(name, aliases=aliases)(plain) if name or aliases else plain
+        slotted = dataclasses.dataclass(slots=True, **options)(called)
         made: type[T] = slotted
         with contextlib.suppress(UnknownNameError):
             if holds_arrays(format_of(slotted).record) and not has_own_equality:

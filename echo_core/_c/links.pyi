@@ -1,7 +1,9 @@
+import builtins
 from collections.abc import Callable
 from typing import Any, Self, final
 
 # How a full backlog is treated; the numbers of enum policy in native/core/outbox/policy.h.
+PACE: int
 BLOCK: int
 DROP_OLDEST: int
 DROP_NEWEST: int
@@ -67,12 +69,21 @@ class Link:
         holder: int = 0,
         mapping: Mapping | None = None,
     ) -> Link: ...
-    def run(self) -> None:
-        """Reads and delivers until the end of the link. WireError, LinkError: why it ended."""
+    def run(self) -> bool:
+        """Reads and delivers. True: until the end of the link; WireError, LinkError: why. False: another
+        thread has taken over."""
+    def take_over(self) -> bool:
+        """As `run`, in place of a thread whose handler is slow. False: also if none is."""
+    def call_behind(self, called: Callable[[], object], /) -> int:
+        """Has it called by each thread at a slow sink, when that has all that came before: by how many.
+
+        A thread that has to drop some of it never calls.
+        """
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame, in order with the events that were submitted before."""
     def bind(self, stream: int, incoming: IncomingStream) -> None: ...
     def unbind(self, stream: int) -> None: ...
+    def forbid(self, stream: int) -> None: ...
     def follow(self, queue: Queue) -> None:
         """Who waits for this queue may read the link."""
     def unfollow(self, queue: Queue) -> None: ...
@@ -102,6 +113,12 @@ class Link:
     def queued_events(self) -> int: ...
     @property
     def dropped(self) -> int: ...
+    @property
+    def confirmed(self) -> int:
+        """Events that the peer has finished with."""
+    @property
+    def unconfirmed(self) -> int:
+        """Events that it is not known to have, of streams that have ended."""
     @property
     def writes(self) -> int: ...
     @property
@@ -133,6 +150,21 @@ class OutgoingStream:
 
         No frame of the stream's events, and no gap, follows what is sent after this.
         """
+    def grant(self, events: int, size_bytes: int, /) -> None:
+        """The receiver takes so much in all, before it grants more. It has granted nothing before."""
+    def drain(self, timeout_ns: int, /) -> bool:
+        """Whether all that was sent, and all that waits of this stream, was given to the system in time."""
+    def give_up(self) -> None:
+        """Drops what has to wait for credit, now or later. Of a link that has ended nothing is confirmed."""
+    @property
+    def sent(self) -> int:
+        """Events that have gone, or are about to."""
+    @property
+    def confirmed(self) -> int:
+        """Events that the receiver has finished with."""
+    @property
+    def unconfirmed(self) -> int:
+        """Events that were sent, and not confirmed when it ended with its link."""
     @property
     def link(self) -> Link: ...
     @property
@@ -152,7 +184,40 @@ class IncomingStream:
     `sequence` counts events and gaps.
     """
 
-    def __new__(cls, *, record_size: int = 0, sequence: int = 0) -> Self: ...
+    def __new__(
+        cls,
+        *,
+        record_size: int = 0,
+        sequence: int = 0,
+        window_events: int = ...,
+        window_bytes: int = ...,
+        keep_events: int = 0,
+        keep_bytes: int = 0,
+        key: tuple[int, ...] | None = None,
+        has_times: bool = False,
+    ) -> Self:
+        """`window_events` and `window_bytes` may be under way at most; without them nobody has to wait.
+        `key`: as that of an Outlet.
+        `has_times`: its frames say when their events were submitted."""
+    def follow(self, more: bool, /) -> None:
+        """One sink more, or less, is handed what is kept. Much more is kept until none is."""
+    def grant(self) -> tuple[int, int]:
+        """The limits of events and bytes, which the caller tells the source."""
+    def confirm(self) -> None:
+        """Tells the source what is done with by now, if it does not know."""
+    def restart(self, sequence: int, /) -> None:
+        """The next event has that number; nothing is kept."""
+    def kept_since(
+        self, number: int, is_following: bool = False, /
+    ) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
+        """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
+    def add_delivery(self, delivery: Delivery, sequence: int | None, /) -> int | None:
+        """What comes from number `sequence` on goes to this sink too; None: that is not the next one.
+
+        Where `sequence` is None, what comes from the next one on, whichever it is. Returns its number.
+        """
+    def count_lost(self, events: int, /) -> None:
+        """So many events more never came."""
     deliveries: tuple[Delivery, ...]
     sequence: int
     @property
@@ -168,7 +233,7 @@ class Delivery:
 
     def __new__(
         cls,
-        target: Callable[[Any], object] | Queue,
+        target: Callable[..., object] | Queue,
         decode: Callable[..., Any],
         on_error: Callable[[BaseException], object],
         *,
@@ -177,16 +242,22 @@ class Delivery:
         dtype: Any = None,
         convert: Callable[..., Any] | None = None,
         on_refusal: Callable[[BaseException], object] = ...,
+        sink: object = ...,
+        describe: Callable[..., object] | None = None,
     ) -> Delivery:
         """`on_error` is called with whatever is raised; what is no Exception goes on unless it returns True.
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
-        it counts what is left to Python code."""
-    def hand(self, records: Any, /) -> None:
+        it counts what is left to Python code. `sink`: which all deliveries to one sink have in common.
+        `describe`: called with an event's number, and its time in ns where that is told, says where it is
+        from; a handler gets this too."""
+    def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
     def close(self) -> None:
         """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
+    def look(self) -> int:
+        """How many ns ago the call of the handler that is longest at work was first seen; -1: none is."""
     @property
     def events(self) -> int:
         """How many have come to this sink, failures included."""
@@ -217,7 +288,10 @@ class Delivery:
 class Queue:
     """Events that wait for a thread, bounded."""
 
-    def __new__(cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int) -> Queue: ...
+    def __new__(
+        cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int, with_info: bool = False
+    ) -> Queue:
+        """`with_info`: who iterates gets what `get_with_info` gives."""
     def put(self, event: object, size: int = 0, events: int = 1) -> None:
         """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
@@ -227,6 +301,10 @@ class Queue:
         """
     def get_nowait(self) -> Any:
         """The next event; None: there is none now. Never reads the link."""
+    def get_with_info(self, timeout_ns: int = -1, /) -> Any:
+        """As `get`, a pair: the event, and what its delivery's `describe` says, or None."""
+    def get_nowait_with_info(self) -> Any:
+        """As `get_nowait`, likewise."""
     def __iter__(self) -> Queue: ...
     def __next__(self) -> Any: ...
     def lead(self, link: Link | None, /) -> None:
@@ -259,7 +337,16 @@ class Outlet:
         record_size: int = 0,
         dtype: Any = None,
         max_payload: int = 1048576,
-    ) -> Outlet: ...
+        adopt: Callable[[Any], Any] | None = None,
+        keep_events: int = 0,
+        keep_bytes: int = 0,
+        key: tuple[int, ...] | None = None,
+        has_times: bool = False,
+    ) -> Outlet:
+        """`adopt` makes an event of the class of one of another class, or gives None, which refuses it.
+        `key`: a field: its offset, its size, whether it is text, whether its slot is big-endian; and how many
+        values there may be: `keep_events` are those of each of them.
+        `has_times`: events go with the time at which they were submitted."""
     outgoing: tuple[OutgoingStream, ...]
     direct: tuple[Delivery, ...]
     """Sinks in this process that take the event itself."""
@@ -267,8 +354,24 @@ class Outlet:
     """Sinks in this process that take its record."""
     pool: Pool | None
     """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
-    def add_outgoing(self, stream: OutgoingStream, sequence: int) -> bool:
-        """Events leave by this stream too from number `sequence` on; False: that is not the next one."""
+    def begin(self, stream: OutgoingStream, first: int, /) -> tuple[int, int]:
+        """Events leave by this stream too, behind STARTED and what is kept from number `first` on.
+
+        Returns the number of the next event, and how many were kept.
+        """
+    def add_delivery(self, delivery: Delivery, sequence: int | None, is_direct: bool, /) -> int | None:
+        """Events from number `sequence` on go to this sink here too, as such or as records.
+
+        None: that is not the next one. Where `sequence` is None, from the next one on. Returns its number.
+        """
+    def kept_since(
+        self, number: int, is_following: bool = False, /
+    ) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
+        """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
+    def follow(self, more: bool, /) -> None:
+        """One sink more, or less, is handed what is kept. Much more is kept until none is."""
+    def hold(self, is_held: bool, /) -> None:
+        """Whether other threads that submit wait, for 0.1 s at most."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""
@@ -283,6 +386,15 @@ class Outlet:
     @property
     def dropped(self) -> int:
         """Events that streams which were made for it have dropped."""
+    @property
+    def confirmed(self) -> int:
+        """Events that receivers have finished with, once for each."""
+    @property
+    def unconfirmed(self) -> int:
+        """Events that were sent, and not known to have arrived when their streams ended."""
+    @property
+    def forgotten_keys(self) -> int:
+        """Values of the key that nothing is kept of any more."""
     @property
     def may_drop(self) -> bool:
         """Whether such a stream, or what it has queued, is left: somebody may be putting more into it."""
@@ -337,6 +449,16 @@ class Loan:
     """Bytes in a peer's pool: the buffer protocol, read-only. Given back when the last reference goes."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def stand_by() -> Link | None:
+    """Waits for a link whose reader is held up by a handler: `take_over` is for it.
+
+    While another thread stands by it waits for its turn, for some seconds. None: that has not come, or there
+    is no link.
+    """
+
+def wants_standby() -> bool:
+    """Whether there are links, and no thread stands by."""
 
 def is_dispatching() -> bool:
     """Whether this thread is handing over what it has read from a link."""

@@ -5,28 +5,36 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar, cast, overload
+from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
 
-from echo_core.codegen.codecs import encoder
+from echo_core.codegen.codecs import FormatEncoder, encoder
 from echo_core.errors import ChannelError, ClosedError, unexpected
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
+from echo_core.formats.keys import place_of_key
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink, make_sink
 from echo_core.handles.sources import Source
+from echo_core.roster.belonging import demand_sink_type, demand_source_type
 from echo_core.roster.bookkeeping import books
+from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
+from echo_core.roster.opening import Opening
 from echo_core.streams.origins import Origin
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
-from echo_core.transports.limits import MAX_NAME_BYTES
+from echo_core.transports.limits import MAX_KEPT_EVENTS, MAX_NAME_BYTES
 from echo_core.values.backlog import Backlog, nanoseconds
+from echo_core.values.event_info import EventInfo
+from echo_core.values.keep import Keep
 from echo_core.values.notices import Notice
 from echo_core.values.statistics import ChannelStatistics
+from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 T = TypeVar("T")
 U = TypeVar("U")
+Match = Literal["name", "shape"]
 
 
 class Channel(Closing, Generic[T]):
@@ -36,11 +44,12 @@ class Channel(Closing, Generic[T]):
     those that its type can be reached from.
     """
 
-    __slots__ = ("_cls", "_membership", "_origins", "_targets", "_watches", "is_closed")
+    __slots__ = ("_cls", "_membership", "_opening", "_origins", "_targets", "_watches", "is_closed")
 
-    def __init__(self, membership: Membership, cls: type[T] | None) -> None:
+    def __init__(self, membership: Membership, cls: type[T] | None, opening: Opening) -> None:
         """Takes over one of the membership's handles."""
         self._membership = membership
+        self._opening = opening
         self._cls = cls
         self._origins: list[Origin] = []
         self._targets: list[Target] = []
@@ -49,8 +58,26 @@ class Channel(Closing, Generic[T]):
 
     @property
     def id(self) -> str:
-        """Who has this text can open the channel."""
-        return str(self._membership.id)
+        """Who has this text can open the channel, while one of the members is there that it names.
+
+        It names up to four: the creator, this node, others. So it changes with who is there.
+        """
+        with books.changing():
+            return str(self._membership.invitation())
+
+    @property
+    def identity(self) -> str:
+        """The text that outlives whoever is on the channel: `create_channel(identity=...)` makes it again.
+
+        It is a secret like `id`, and does not change. Once its creator has asked for it, nobody else on this
+        host can create the channel until that one has closed it, or ended.
+
+        Raises:
+            RefusedError: another process holds the channel already; `code` is "held".
+            ClosedError: the channel is closed.
+        """
+        self._demand_open()
+        return str(self._opening.keep(self._membership))
 
     @property
     def name(self) -> str:
@@ -74,6 +101,8 @@ class Channel(Closing, Generic[T]):
         abi: str | Abi = "native",
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
+        keep: int | Keep = 0,
+        timestamps: bool = False,
     ) -> Source[T]: ...
 
     @overload
@@ -85,6 +114,8 @@ class Channel(Closing, Generic[T]):
         abi: str | Abi = "native",
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
+        keep: int | Keep = 0,
+        timestamps: bool = False,
     ) -> Source[U]: ...
 
     @overload
@@ -95,6 +126,8 @@ class Channel(Closing, Generic[T]):
         name: str = "",
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
+        keep: int | Keep = 0,
+        timestamps: bool = False,
     ) -> Source[Any]: ...
 
     def source(
@@ -105,21 +138,25 @@ class Channel(Closing, Generic[T]):
         abi: str | Abi = "native",
         backlog: Backlog | None = None,
         latency_budget_s: float = 0.0,
+        keep: int | Keep = 0,
+        timestamps: bool = False,
     ) -> Source[Any]:
         """A source of events.
 
         Arguments:
             cls: the class of its events; by default that of the channel. With a Format instead, the source
-            sends
-                records that somebody else has laid out.
+                sends events of whichever class has this format, and records that are laid out so.
             name: what others are told of it.
             abi: lays events out as another machine would.
             backlog: how much may be queued for each other process, and what happens then.
             latency_budget_s: how long events may be held back, to be sent together.
+            keep: so many of the last events are kept, and are the first that a sink gets which comes later; a
+                `Keep` says of each value of which field.
+            timestamps: each event goes with the time at which it was submitted, `EventInfo.submitted_ns`.
 
         Raises:
-            ChannelError: no class is known, or an argument is wrong.
-            FormatError: the class cannot be laid out.
+            ChannelError: no class is known, or it is one of several, or an argument is wrong.
+            FormatError: the class cannot be laid out, or has no field to keep events by.
             IncompatibleError: it fits no type of the channel.
             ClosedError: the channel is closed.
 
@@ -130,9 +167,12 @@ class Channel(Closing, Generic[T]):
         declared, bound = self._class(cls), option(Backlog, backlog)
         format_ = declared if isinstance(declared, Format) else format_of(declared, abi=abi)
         event_class = None if isinstance(declared, Format) else declared
-        self._membership.demand_known_type(format_, is_sink=False)
+        demand_source_type(self.name, self.types, format_)
         demand_name(name)
-        encode = None if event_class is None else encoder(event_class, abi=abi)
+        kept = keep_of(keep)
+        key = None if kept is None or kept.per is None else place_of_key(format_, kept.per)
+        demand_flag("timestamps", timestamps)
+        encode = FormatEncoder(format_) if event_class is None else encoder(event_class, abi=abi)
         with books.changing():
             self._demand_open()
             origin = Origin(
@@ -143,6 +183,9 @@ class Channel(Closing, Generic[T]):
                 backlog=bound,
                 delay_ns=nanoseconds(latency_budget_s),
                 pool=self._membership.home.pool(),
+                keep=kept,
+                key=key,
+                has_times=timestamps,
             )
             self._origins = [*(held for held in self._origins if not held.is_closed), origin]
             self._membership.add_origin(origin)
@@ -158,45 +201,70 @@ class Channel(Closing, Generic[T]):
         own_thread: bool = False,
         backlog: Backlog | None = None,
         lossy: bool = False,
+        match: Match = "name",
+        strict: bool = False,
+    ) -> Sink[U]: ...
+
+    @overload
+    def sink(
+        self,
+        cls: type[U],
+        handler: Callable[[U, EventInfo], object],
+        *,
+        batch: Literal[False] = False,
+        own_thread: bool = False,
+        backlog: Backlog | None = None,
+        lossy: bool = False,
+        match: Match = "name",
+        strict: bool = False,
     ) -> Sink[U]: ...
 
     @overload
     def sink(
         self,
         cls: type[Any] | None,
-        handler: Callable[[Any], object] | None = None,
+        handler: Callable[[Any], object] | Callable[[Any, EventInfo], object] | None = None,
         *,
         batch: bool = False,
         own_thread: bool = False,
         backlog: Backlog | None = None,
         lossy: bool = False,
+        match: Match = "name",
+        strict: bool = False,
     ) -> Sink[Any]: ...
 
     def sink(
         self,
         cls: type[Any] | None,
-        handler: Callable[[Any], object] | None = None,
+        handler: Callable[[Any], object] | Callable[[Any, EventInfo], object] | None = None,
         *,
         batch: bool = False,
         own_thread: bool = False,
         backlog: Backlog | None = None,
         lossy: bool = False,
+        match: Match = "name",
+        strict: bool = False,
     ) -> Sink[Any]:
         """A sink of events, whatever version of its class their sources have.
 
         Arguments:
             cls: the class of its events; None takes events of all types.
-            handler: called with each event; without one, use `get`, `for` or `async for`.
+            handler: called with each event, and where it has two parameters without defaults, with its
+                `EventInfo` too; without a handler, use `get`, `for` or `async for`.
             batch: events come as numpy structured arrays, as many as have arrived at once.
             own_thread: the handler has a thread of its own, so that it may be slow.
             backlog: how much may be queued for that thread or for the loop, and what happens then.
             lossy: also take types whose values may not fit; an event with such a value is reported and not
                 delivered.
+            match: "name" takes what is called as `cls` is, by its name or a former one; "shape" whatever has
+                fields that convert. Events whose format has no name, such as a numpy dtype's, match by shape.
+            strict: refuse sources that have a field with a name similar to one that takes its default; else
+                that is only told of.
 
         Raises:
             ChannelError: an argument is wrong.
             FormatError: the class cannot be laid out, or has no arrays.
-            IncompatibleError: it fits no type of the channel.
+            IncompatibleError: it fits no type of the channel, or is called otherwise.
             ClosedError: the channel is closed.
 
             channel.sink(Particle, lambda particle: print(particle.temperature))
@@ -204,17 +272,19 @@ class Channel(Closing, Generic[T]):
         self._demand_open()
         demand_handler(handler, hint="without a handler, take the events with `async for`")
         bound = option(Backlog, backlog)
+        wanted = Wanted(cls, batch, lossy, by_shape=_is_by_shape(match), is_strict=strict)
         if cls is not None:
             if batch:
                 _ = format_of(cls).dtype  # FormatError: there are none of records that vary in size
-            self._membership.demand_known_type(format_of(cls), is_sink=True, lossy=lossy)
+            demand_sink_type(self.name, self.types, wanted)
+        ready = self._membership.make_ready(wanted)
         with books.changing():
             self._demand_open()
-            sink, target = make_sink(
-                self._membership, Wanted(cls, batch, lossy), handler, own_thread=own_thread, backlog=bound
-            )
+            sink, target = make_sink(self._membership, wanted, handler, own_thread=own_thread, backlog=bound)
             self._targets = [*(held for held in self._targets if not held.is_closed), target]
             self._membership.add_target(target)
+        del ready  # the sink has it
+        self._membership.catch_up(target)
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
@@ -245,6 +315,39 @@ class Channel(Closing, Generic[T]):
     def statistics(self) -> ChannelStatistics:
         """What the channel's sources and sinks in this node have counted, closed ones included."""
         return self._membership.statistics()
+
+    def drain(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """Blocks until all that this handle's sources have submitted has arrived in every other process.
+
+        Sources and sinks go on; events that are submitted meanwhile are not waited for. Before the end:
+
+            channel.drain(timeout_s=2)
+            channel.close()
+
+        Arguments:
+            timeout_s: how long; None is without limit.
+
+        Raises:
+            TimedOutError: not all have answered in time; the message has each process that has not, and how
+                many events of which source may not have arrived there.
+            LinkError: a link was lost, with events that may not have arrived. Raised once.
+            ClosedError: the channel is closed.
+        """
+        books.wait_for_all(self._draining(), timeout_s)
+
+    async def drain_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `drain`, for a task of an event loop, which goes on meanwhile.
+
+        await channel.drain_async(timeout_s=2)
+        """
+        await books.await_all(self._draining(), timeout_s)
+
+    def _draining(self) -> Waits:
+        self._demand_open()
+        with books.changing():
+            origins = [origin for origin in self._origins if not origin.is_closed]
+            streams = self._membership.streams_of(origins)
+        yield from flushing(origins, streams)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Closes this handle's sinks, then its sources, which get `linger_s` to send what is queued.
@@ -284,6 +387,9 @@ class Channel(Closing, Generic[T]):
     def _class(self, cls: type[Any] | Format | None) -> type[Any] | Format:
         if cls is not None:
             return cls
+        if len(self.types) > 1:
+            several = ", ".join(f"`{type_.name}`" for type_ in self.types)
+            raise unexpected(ChannelError, f"one of the types of channel `{self.name}`: {several}", "none")
         if self._cls is None:
             raise unexpected(
                 ChannelError,
@@ -328,6 +434,26 @@ class Watch(Closing):
             self._stop()
 
 
+def keep_of(keep: int | Keep) -> Keep | None:
+    """What a source keeps; None: nothing. ChannelError for more events than may be kept."""
+    if isinstance(keep, bool) or not isinstance(cast("object", keep), int | Keep):
+        raise unexpected(ChannelError, "a number of events or a `Keep`", f"{keep!r}")
+    if keep == 0:
+        return None
+    events = keep.events if isinstance(keep, Keep) else keep
+    if not 0 <= events <= MAX_KEPT_EVENTS:
+        raise unexpected(ChannelError, f"to keep 0 to {MAX_KEPT_EVENTS} events", f"{events!r}")
+    if isinstance(keep, Keep) and keep.per is not None:
+        demand_name(keep.per)
+    return keep if isinstance(keep, Keep) else Keep(keep)
+
+
+def demand_flag(option_name: str, value: bool) -> None:
+    """ChannelError for what is neither True nor False."""
+    if not isinstance(cast("object", value), bool):
+        raise unexpected(ChannelError, f"True or False as {option_name}", f"{value!r}")
+
+
 def demand_name(name: str) -> None:
     """ChannelError for a name that other processes would not take."""
     if not isinstance(cast("object", name), str):
@@ -338,6 +464,12 @@ def demand_name(name: str) -> None:
         raise unexpected(ChannelError, "a name that can be written in UTF-8", f"{name!r}") from error
     if size_bytes > MAX_NAME_BYTES:
         raise unexpected(ChannelError, f"a name of at most {MAX_NAME_BYTES} bytes", size_bytes)
+
+
+def _is_by_shape(match: Match) -> bool:
+    if match not in get_args(Match):
+        raise unexpected(ChannelError, f"one of {', '.join(get_args(Match))} as match", f"{match!r}")
+    return match == "shape"
 
 
 def option(cls: type[U], given: U | None) -> U:

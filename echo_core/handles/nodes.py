@@ -6,6 +6,7 @@ one is for other transports, another address, or limits of its own.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import os
@@ -15,16 +16,22 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
+from echo_core.dispatch.asynchronous import in_thread
 from echo_core.errors import ChannelError, PlaintextWarning, unexpected
 from echo_core.formats.declare import format_of
+from echo_core.formats.format import Format
 from echo_core.handles.channels import Channel, demand_handler, demand_name, option
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink
+from echo_core.roster.belonging import demand_source_type
 from echo_core.roster.bookkeeping import books
+from echo_core.roster.flushing import flushing
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.memberships import Home, forget_all
+from echo_core.roster.names import identity_of
 from echo_core.roster.neighbours import Neighbours
 from echo_core.roster.opening import Opening
 from echo_core.roster.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
@@ -32,6 +39,7 @@ from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.statistics import NodeStatistics
+from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 T = TypeVar("T")
 
@@ -116,63 +124,145 @@ class Node(Closing):
     # Channels
 
     @overload
-    def create_channel(self, name: str, cls: type[T], /, *others: type[Any]) -> Channel[T]: ...
+    def create_channel(
+        self, name: str, cls: type[T], /, *others: type[Any], identity: str | None = None
+    ) -> Channel[T]: ...
 
     @overload
-    def create_channel(self, name: str, /) -> Channel[Any]: ...
+    def create_channel(self, name: str, /, *, identity: str | None = None) -> Channel[Any]: ...
 
-    def create_channel(self, name: str, /, *types: type[Any]) -> Channel[Any]:
-        """A new channel.
+    def create_channel(self, name: str, /, *types: type[Any], identity: str | None = None) -> Channel[Any]:
+        """A new channel, or with an identity the one that there was before.
 
         Arguments:
             name: what logs and statistics call it.
             types: event classes; with any, only what fits one of them may be sent and received.
+            identity: the text of `Channel.identity`. Ids of the channel lead here then; others that are still
+                on it link to this node by themselves.
 
         Raises:
-            ChannelError: the name or the number of types is wrong.
+            ChannelError: the name, the identity or the number of types is wrong.
             FormatError: a class cannot be laid out.
+            RefusedError: somebody else on this host holds the channel of that identity; `code` is "held".
             ClosedError: the node is closed.
             LinkError: it cannot listen.
 
             channel = node.create_channel("particles", Particle)
         """
-        demand_name(name)
-        if len(types) > MAX_TYPES:
-            raise unexpected(
-                ChannelError,
-                f"at most {MAX_TYPES} types",
-                len(types),
-                hint="without any, a channel takes all",
-            )
-        membership = self._opening.create(name, tuple(map(format_of, types)))
-        return Channel(membership, types[0] if types else None)
+        formats = _declared(name, types)
+        if identity is None:
+            membership = self._opening.create(name, formats)
+        else:
+            membership = self._opening.create_again(name, formats, ChannelId.parse(identity))
+        return Channel(membership, types[0] if types else None, self._opening)
 
-    def open_channel(
-        self, id_: str, *, transport: Transport | None = None, timeout_s: float | None = None
-    ) -> Channel[Any]:
-        """The channel of that id, wherever it was created.
+    @overload
+    def channel(
+        self, name: str, cls: type[T], /, *others: type[Any], timeout_s: float | None = None
+    ) -> Channel[T]: ...
+
+    @overload
+    def channel(self, name: str, /, *, timeout_s: float | None = None) -> Channel[Any]: ...
+
+    def channel(self, name: str, /, *types: type[Any], timeout_s: float | None = None) -> Channel[Any]:
+        """The channel of that name, for all processes of this user on this host: opened, or else created.
 
         Arguments:
-            id_: the text of `Channel.id`.
-            transport: how to reach its creator, if not in the best way there is; an existing link is used all
+            name: what these processes call it.
+            types: event classes; with any, only what fits one of them may be sent and received.
+            timeout_s: how long opening it may take; by default `Limits.connect_s`.
+
+        Raises:
+            ChannelError: the name is wrong, or where names are kept is not this user's alone.
+            IncompatibleError: what is there was created with types that none of these fits.
+            LinkError, TimedOutError: who holds it cannot be reached, or does not answer.
+            ClosedError: the node is closed.
+
+            channel = node.channel("particles", Particle)
+        """
+        formats = _declared(name, types)
+        if not (name and self._home.place.is_local):
+            raise unexpected(
+                ChannelError, "a name, on a node with the transport `shm` or `unix`", f"{name!r}"
+            )
+        limit_s = self._home.limits.connect_s if timeout_s is None else timeout_s
+        membership = self._opening.create_or_open(name, formats, identity_of(name), limit_s)
+        channel = Channel(membership, types[0] if types else None, self._opening)
+        try:
+            for format_ in formats:
+                demand_source_type(name, membership.types, format_)
+        except BaseException:
+            channel.close(0.0)
+            raise
+        return channel
+
+    def open_channel(
+        self,
+        id_: str,
+        *,
+        transport: Transport | None = None,
+        timeout_s: float | None = None,
+        wait: bool = False,
+    ) -> Channel[Any]:
+        """The channel of that id, by whichever of its members can be reached; tries again until time is up.
+
+        Arguments:
+            id_: the text of `Channel.id`, of any member.
+            transport: how to reach a member, if not in the best way there is; an existing link is used all
                 the same.
-            timeout_s: how long that may take, `Limits.connect_s` by default.
+            timeout_s: how long that may take; by default `Limits.connect_s`, or for ever with `wait`.
+            wait: also wait where nobody knows the channel yet: its creator is still to come.
 
         A channel that is open in this process gets another handle, whether its creator is gone or not.
 
         Raises:
             ChannelError: the id is damaged.
-            RefusedError: the creator refused, or has closed the channel; `code` says why.
-            LinkError: it cannot be reached.
-            TimedOutError: it does not answer.
+            RefusedError: a member refused, or has closed the channel; `code` says why.
+            LinkError: no member can be reached; the message says what was tried, and for how long.
+            TimedOutError: one does not answer.
             ClosedError: the node is closed.
 
             channel = node.open_channel(id_, timeout_s=2)
         """
+        return self._open(id_, transport, timeout_s, wait=wait, is_given_up=bool)
+
+    def _open(
+        self,
+        id_: str,
+        transport: Transport | None,
+        timeout_s: float | None,
+        *,
+        wait: bool,
+        is_given_up: Callable[[], bool],
+    ) -> Channel[Any]:
         parsed = ChannelId.parse(id_)
         ways = self._home.place.transports if transport is None else checked([transport])
-        limit_s = self._home.limits.connect_s if timeout_s is None else timeout_s
-        return Channel(self._opening.open(parsed, ways, limit_s), None)
+        limit_s = self._home.limits.connect_s if timeout_s is None and not wait else timeout_s
+        membership = self._opening.open(parsed, ways, limit_s, wait=wait, is_given_up=is_given_up)
+        return Channel(membership, None, self._opening)
+
+    async def open_channel_async(
+        self,
+        id_: str,
+        *,
+        transport: Transport | None = None,
+        timeout_s: float | None = None,
+        wait: bool = False,
+    ) -> Channel[Any]:
+        """As `open_channel`, for a task of an event loop, which goes on meanwhile.
+
+        For a task that has been cancelled nothing is tried again, and what was opened is closed.
+
+            channel = await node.open_channel_async(id_, timeout_s=2)
+        """
+        gone = threading.Event()
+        opening = partial(self._open, id_, transport, timeout_s, wait=wait, is_given_up=gone.is_set)
+        try:
+            return await in_thread(opening, undo=Channel[Any].close)
+        except asyncio.CancelledError:
+            with books.changing():  # wakes a thread that rests between two attempts
+                gone.set()
+            raise
 
     # -----------------------------------------------------------------------
     # Its life
@@ -184,12 +274,41 @@ class Node(Closing):
 
     def statistics(self) -> NodeStatistics:
         """The node's links, with what they have counted, and what was refused or lost."""
+        with books.changing():
+            attendances = [membership.attendance for membership in self._home.memberships.values()]
+            members = sum(attendance.members for attendance in attendances)
+            missing = sum(attendance.missing for attendance in attendances)
         return NodeStatistics(
-            channels=len(self._home.memberships),
+            channels=len(attendances),
+            members=members,
+            missing=missing,
             links=self._neighbours.statistics(),
             links_lost=self._neighbours.links_lost,
             handshakes_failed=self._neighbours.handshakes_failed,
         )
+
+    def drain(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """Blocks until all that sources of this node have submitted has arrived in every other process.
+
+        As `Channel.drain`, for all channels at once; where a process ends, before `close`.
+
+            node.drain(timeout_s=2)
+        """
+        books.wait_for_all(self._draining(), timeout_s)
+
+    async def drain_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `drain`, for a task of an event loop, which goes on meanwhile.
+
+        await node.drain_async(timeout_s=2)
+        """
+        await books.await_all(self._draining(), timeout_s)
+
+    def _draining(self) -> Waits:
+        with books.changing():
+            memberships = list(self._home.memberships.values())
+            origins = [origin for each in memberships for origin in each.origins]
+            streams = [stream for each in memberships for stream in each.streams_of(each.origins)]
+        yield from flushing(origins, streams)
 
     def close(self, linger_s: float = 1.0) -> None:
         """Closes its channels, then its links. What is queued gets `linger_s` to be sent.
@@ -234,6 +353,15 @@ class Node(Closing):
         _default = None
 
 
+def _declared(name: str, types: Sequence[type[Any]]) -> tuple[Format, ...]:
+    """What a channel is declared with; ChannelError for a name or a number of types that others refuse."""
+    demand_name(name)
+    if len(types) > MAX_TYPES:
+        hint = "without any, a channel takes all"
+        raise unexpected(ChannelError, f"at most {MAX_TYPES} types", len(types), hint=hint)
+    return tuple(map(format_of, types))
+
+
 # ---------------------------------------------------------------------------
 # The nodes of a process
 
@@ -255,19 +383,22 @@ def default_node() -> Node:
 
 
 @overload
-def create_channel(name: str, cls: type[T], /, *others: type[Any]) -> Channel[T]: ...
+def create_channel(
+    name: str, cls: type[T], /, *others: type[Any], identity: str | None = None
+) -> Channel[T]: ...
 
 
 @overload
-def create_channel(name: str, /) -> Channel[Any]: ...
+def create_channel(name: str, /, *, identity: str | None = None) -> Channel[Any]: ...
 
 
-def create_channel(name: str, /, *types: type[Any]) -> Channel[Any]:
-    """A new channel of the default node. Its id lets other processes open it.
+def create_channel(name: str, /, *types: type[Any], identity: str | None = None) -> Channel[Any]:
+    """A new channel of the default node, or with an identity the one that there was before.
 
     Arguments:
         name: what logs and statistics call it.
         types: event classes; with any, only what fits one of them may be sent and received.
+        identity: the text of `Channel.identity`, which outlives the creator.
 
     Raises what `Node.create_channel` does.
 
@@ -280,18 +411,44 @@ def create_channel(name: str, /, *types: type[Any]) -> Channel[Any]:
     ...     sink.get(timeout_s=10).x
     1.5
     """
-    return default_node().create_channel(name, *types)
+    return default_node().create_channel(name, *types, identity=identity)
+
+
+@overload
+def channel(name: str, cls: type[T], /, *others: type[Any], timeout_s: float | None = None) -> Channel[T]: ...
+
+
+@overload
+def channel(name: str, /, *, timeout_s: float | None = None) -> Channel[Any]: ...
+
+
+def channel(name: str, /, *types: type[Any], timeout_s: float | None = None) -> Channel[Any]:
+    """The channel of that name, for all processes of this user on this host: opened, or else created.
+
+    Arguments:
+        name: what these processes call it.
+        types: event classes; with any, only what fits one of them may be sent and received.
+        timeout_s: how long opening it may take; by default `Limits.connect_s`.
+
+    Raises what `Node.channel` does.
+
+    >>> with echo.channel("points") as channel, echo.channel("points") as same:
+    ...     same.identity == channel.identity
+    True
+    """
+    return default_node().channel(name, *types, timeout_s=timeout_s)
 
 
 def open_channel(
-    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None
+    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None, wait: bool = False
 ) -> Channel[Any]:
-    """The channel of that id, wherever it was created, on the default node.
+    """The channel of that id, on the default node; tries again until time is up.
 
     Arguments:
-        id_: the text of `Channel.id`.
-        transport: how to reach its creator, if not in the best way there is.
-        timeout_s: how long that may take, `Limits.connect_s` by default.
+        id_: the text of `Channel.id`, of any member.
+        transport: how to reach a member, if not in the best way there is.
+        timeout_s: how long that may take; by default `Limits.connect_s`, or for ever with `wait`.
+        wait: also wait where nobody knows the channel yet: its creator is still to come.
 
     Raises what `Node.open_channel` does.
 
@@ -299,7 +456,29 @@ def open_channel(
     ...     same.id == channel.id
     True
     """
-    return default_node().open_channel(id_, transport=transport, timeout_s=timeout_s)
+    return default_node().open_channel(id_, transport=transport, timeout_s=timeout_s, wait=wait)
+
+
+async def open_channel_async(
+    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None, wait: bool = False
+) -> Channel[Any]:
+    """As `open_channel`, for a task of an event loop, which goes on meanwhile.
+
+    Arguments:
+        id_, transport, timeout_s, wait: as there. What was opened for a task that is cancelled is closed
+            again.
+
+    Raises what `Node.open_channel` does.
+
+    >>> import asyncio
+    >>> async def opened(id_: str) -> str:
+    ...     with await echo.open_channel_async(id_, timeout_s=10) as channel:
+    ...         return channel.name
+    >>> with echo.create_channel("points") as channel:
+    ...     asyncio.run(opened(channel.id))
+    'points'
+    """
+    return await default_node().open_channel_async(id_, transport=transport, timeout_s=timeout_s, wait=wait)
 
 
 def _close_all() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from echo_core._c import links
-from echo_core.dispatch.asynchronous import events_of
+from echo_core.dispatch.asynchronous import Events, next_event
 from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError, unexpected
-from echo_core.formats.compare import Report
+from echo_core.formats.comparing.compare import Report
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -19,8 +20,9 @@ from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
 from echo_core.transports.threads import OwnThread
 from echo_core.values.backlog import Backlog, nanoseconds
+from echo_core.values.event_info import EventInfo
 from echo_core.values.statistics import SinkStatistics
-from echo_core.values.waits import DEFAULT_WAIT_S
+from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
 
 T = TypeVar("T")
 _DEFAULT_NS = nanoseconds(DEFAULT_WAIT_S)
@@ -56,21 +58,71 @@ class Sink(Closing, Generic[T]):
             queue = self._queue or self._own_queue()
             event = queue.get(_DEFAULT_NS if timeout_s is DEFAULT_WAIT_S else nanoseconds(timeout_s))
         except ClosedError:
-            name = self._membership.name
-            msg = f"Expected an open sink, that on `{name}` is closed, and nothing is left in it"
-            raise ClosedError(msg) from None
+            raise self._at_its_end() from None
         if event is None:
-            msg = f"Expected an event on `{self._membership.name}` within {timeout_s} s"
-            raise TimedOutError(msg)
+            raise self._late(timeout_s)
         return event  # type: ignore[no-any-return]
+
+    def get_with_info(self, timeout_s: float | None = DEFAULT_WAIT_S) -> tuple[T, EventInfo]:
+        """As `get`, a pair: the next event, and which source it is from.
+
+        particle, info = channel.sink(Particle).get_with_info(timeout_s=2)
+        """
+        try:
+            pair = self._own_queue().get_with_info(nanoseconds(timeout_s))
+        except ClosedError:
+            raise self._at_its_end() from None
+        if pair is None:
+            raise self._late(timeout_s)
+        return pair  # type: ignore[no-any-return]
+
+    async def get_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> T:
+        """As `get`, for a task of an event loop, which goes on meanwhile.
+
+        Several tasks may wait: each event goes to one of them. One that is cancelled takes none.
+
+            particle = await sink.get_async(timeout_s=2)
+        """
+        queue = self._own_queue()
+        return await self._get_async(queue, queue.get_nowait, timeout_s)  # type: ignore[no-any-return]
+
+    async def get_with_info_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> tuple[T, EventInfo]:
+        """As `get_with_info`, for a task of an event loop, which goes on meanwhile.
+
+        particle, info = await sink.get_with_info_async(timeout_s=2)
+        """
+        queue = self._own_queue()
+        return await self._get_async(queue, queue.get_nowait_with_info, timeout_s)  # type: ignore[no-any-return]
+
+    async def _get_async(
+        self, queue: links.Queue, get_nowait: Callable[[], Any], timeout_s: float | None
+    ) -> Any:
+        _ = nanoseconds(timeout_s)  # ChannelError: there is no such time
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await next_event(queue, get_nowait)
+        except ClosedError:
+            raise self._at_its_end() from None
+        except TimeoutError:
+            raise self._late(timeout_s) from None
+
+    def _at_its_end(self) -> ClosedError:
+        name = self._membership.name
+        return ClosedError(f"Expected an open sink, that on `{name}` is closed, and nothing is left in it")
+
+    def _late(self, timeout_s: float | None) -> TimedOutError:
+        return TimedOutError(f"Expected an event on `{self._membership.name}` within {timeout_s} s")
 
     def __iter__(self) -> Iterator[T]:
         """Every event, until the sink is closed."""
         return iter(self._own_queue())
 
     def __aiter__(self) -> AsyncIterator[T]:
-        """Every event, until the sink is closed, without blocking the event loop."""
-        return events_of(self._own_queue())
+        """Every event, until the sink is closed, without blocking the event loop.
+
+        A task that is cancelled or out of time within `anext` can go on with the same iterator: none is lost.
+        """
+        return Events(self._own_queue())
 
     def _own_queue(self) -> links.Queue:
         if self._queue is None:
@@ -87,17 +139,26 @@ class Sink(Closing, Generic[T]):
 
         Raises:
             IncompatibleError: only sources are there whose type the sink cannot take.
-            TimedOutError: there are fewer when the time is up.
+            TimedOutError: there are fewer when the time is up. It names those of types with other names.
             ClosedError: the sink is closed, or has been meanwhile.
 
             sink.wait_matched(2)
         """
+        books.wait_for_all(self._matching(sources), timeout_s)
+
+    async def wait_matched_async(self, sources: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `wait_matched`, for a task of an event loop, which goes on meanwhile.
+
+        await sink.wait_matched_async()
+        """
+        await books.await_all(self._matching(sources), timeout_s)
+
+    def _matching(self, sources: int) -> Waits:
         target = self._target
         what = f"{sources} sources for a sink on `{self._membership.name}`"
-        books.wait_for(
+        yield Wait(
             lambda: target.feeds >= sources or target.is_closed or bool(target.refusals and not target.feeds),
-            timeout_s,
-            lambda: f"{what}, there are {target.feeds}",
+            lambda: f"{what}, there are {target.feeds}{self._membership.strangers_in_words(target.wanted)}",
         )
         if target.is_closed:
             raise unexpected(ClosedError, what, "a sink that is closed")
@@ -108,8 +169,13 @@ class Sink(Closing, Generic[T]):
 
     @property
     def refusals(self) -> tuple[Report, ...]:
-        """The comparisons with sources whose type this sink cannot take."""
+        """The comparisons with sources of its type, by name, whose events this sink cannot take."""
         return self._target.refusals
+
+    @property
+    def comparisons(self) -> tuple[Report, ...]:
+        """The comparisons with the formats of sources that feed the sink; see `Report.lookalikes`."""
+        return self._target.comparisons
 
     @property
     def sources(self) -> int:
@@ -144,7 +210,7 @@ class Sink(Closing, Generic[T]):
 def make_sink(
     membership: Membership,
     wanted: Wanted,
-    function: Callable[[Any], object] | None,
+    function: Callable[..., object] | None,
     *,
     own_thread: bool,
     backlog: Backlog,
@@ -175,7 +241,11 @@ def make_sink(
     known = ref(sink)  # weak, as the sink refers to `failed`; a component that has dropped it takes any
     if own_thread:
         thread = OwnThread(partial(_handle_all, membership, target), f"echo-sink-{membership.name}")
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            msg = f"Expected a thread for a sink of channel `{membership.name}`: {error}"
+            raise ChannelError(msg) from error
         target.thread = thread
     return sink, target
 

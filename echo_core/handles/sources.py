@@ -7,14 +7,15 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from echo_core.errors import ClosedError, IncompatibleError, LinkError, unexpected
+from echo_core.errors import ClosedError, IncompatibleError, unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.roster.bookkeeping import books
+from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
 from echo_core.streams.origins import Origin
 from echo_core.values.statistics import SourceStatistics
-from echo_core.values.waits import DEFAULT_WAIT_S
+from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
 
 T = TypeVar("T")
 
@@ -102,13 +103,22 @@ class Source(Closing, Generic[T]):
 
             source.wait_matched(2)
         """
+        books.wait_for_all(self._matching(sinks), timeout_s)
+
+    async def wait_matched_async(self, sinks: int = 1, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `wait_matched`, for a task of an event loop, which goes on meanwhile.
+
+        await source.wait_matched_async()
+        """
+        await books.await_all(self._matching(sinks), timeout_s)
+
+    def _matching(self, sinks: int) -> Waits:
         origin = self._origin
         what = f"{sinks} sinks for `{origin.format.name}` on `{self._membership.name}`"
-        books.wait_for(
+        yield Wait(
             lambda: (
                 origin.sinks >= sinks or origin.is_closed or bool(origin.unreachable and not origin.sinks)
             ),
-            timeout_s,
             lambda: f"{what}, there are {origin.sinks}",
         )
         if origin.is_closed:
@@ -126,31 +136,54 @@ class Source(Closing, Generic[T]):
 
         Raises:
             LinkError: a link was lost since the last flush, with events that may not have arrived. Raised
-            once. TimedOutError: a process has not answered in time. ClosedError: the source is closed.
+                once.
+            TimedOutError: not all have answered in time; the message has each of them, and how many events
+                may not have arrived there.
+            ClosedError: the source is closed.
 
             source.flush(timeout_s=2)
         """
+        books.wait_for_all(self._flushing(), timeout_s)
+
+    async def flush_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `flush`, for a task of an event loop, which goes on meanwhile.
+
+        await source.flush_async(timeout_s=2)
+        """
+        await books.await_all(self._flushing(), timeout_s)
+
+    def _flushing(self) -> Waits:
         origin = self._origin
         if origin.is_closed:
             msg = f"Expected a source that is open, that of `{origin.format.name}` has been closed"
             raise ClosedError(msg)
-        try:
-            self._membership.flush(origin, timeout_s)
-        except LinkError:
-            origin.loss = ""  # it is said here
-            raise
         with books.changing():
-            loss, origin.loss = origin.loss, ""
-        if loss:
-            msg = (
-                f"Expected all events of `{self.name}` to arrive, some are not known to have arrived: {loss}"
-            )
-            raise LinkError(msg)
+            streams = self._membership.streams_of([origin])
+        yield from flushing([origin], streams)
+
+    def drain(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `flush`: what is called before the end, here as on channels and nodes, for all sources at once.
+
+        source.drain(timeout_s=2)
+        """
+        self.flush(timeout_s)
+
+    async def drain_async(self, timeout_s: float | None = DEFAULT_WAIT_S) -> None:
+        """As `drain`, for a task of an event loop, which goes on meanwhile.
+
+        await source.drain_async(timeout_s=2)
+        """
+        await self.flush_async(timeout_s)
 
     @property
     def name(self) -> str:
         """What others are told of it; that of its format, if it was given none."""
         return self._origin.name
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal digits, which no other source has: the `source_id` of its events' `EventInfo`."""
+        return self._origin.id.hex()
 
     @property
     def format(self) -> Format:

@@ -6,14 +6,33 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from echo_core.formats.compare import Report
+from echo_core.dispatch.slowness import Slow
+from echo_core.formats.comparing.compare import Report
+from echo_core.formats.comparing.lookalikes import Lookalikes
+from echo_core.roster.attendance import Unlinkable
 from echo_core.roster.bookkeeping import books
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
+from echo_core.streams.targets import Target
+from echo_core.transports.fields import shown
+from echo_core.transports.protocol.messages import Member
 from echo_core.transports.threads import log
-from echo_core.values.notices import EventsLost, Notice, Unreachable
+from echo_core.values.notices import (
+    HERE,
+    EventsLost,
+    HandlerSlow,
+    HeldTwice,
+    LookalikeField,
+    Notice,
+    PeerJoined,
+    PeerLeft,
+    Unlinked,
+    Unreachable,
+)
 
-HERE = "this process"
+_REMEDY = "each node needs an address that the other one can reach: Node(host=...)"
+
+_MAX_LOOKALIKES = 64  # that are told; a peer may offer any number of formats
 
 Watcher = Callable[[Notice], object]
 
@@ -21,11 +40,12 @@ Watcher = Callable[[Notice], object]
 class Announcements:
     """Of one channel in one node. Called with the books open; handlers run once these are closed."""
 
-    __slots__ = ("_has_warned", "_watchers")
+    __slots__ = ("_has_warned", "_lookalikes", "_watchers")
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
         self._has_warned = False
+        self._lookalikes: set[tuple[str, str]] = set()  # pairs of names that have been told
 
     def add(self, watcher: Watcher, present: Iterable[Notice]) -> None:
         """Tells who is `present`, before who comes later: both go the same way."""
@@ -41,17 +61,57 @@ class Announcements:
         for watcher in self._watchers:
             books.tell_later(partial(watcher, notice))
 
+    def tell_joined(self, channel: str, peer: str) -> None:
+        """A process shares the channel with this one now."""
+        log.info("channel `%s`: joined by `%s`", shown(channel), peer)
+        self.tell(PeerJoined(peer))
+
+    def tell_left(self, channel: str, peer: str, reason: str) -> None:
+        """It does no longer; `reason` is empty where it said goodbye."""
+        log.info("channel `%s`: left by `%s`: %s", shown(channel), peer, reason or "it said goodbye")
+        self.tell(PeerLeft(peer, reason))
+
     def tell_drops_of(self, origin: Origin) -> None:
         """What sinks of this process have dropped since that was last told."""
         newly = origin.local.newly_dropped()
         if newly:
             self.tell(EventsLost(HERE, origin.name, newly))
 
+    def tell_drops_at(self, channel: str, target: Target, said: str) -> None:
+        """What a sink here drops because its queue is full; empty: there is nothing to say."""
+        if said:
+            cls = target.wanted.cls
+            takes = "any events" if cls is None else f"`{cls.__qualname__}`"
+            log.warning("channel `%s`: a sink of %s %s", channel, takes, said)
+
     def tell_losses_of(self, stream: IncomingStream) -> None:
         """What a source elsewhere has dropped since that was last told."""
         newly = stream.newly_lost()
         if newly:
             self.tell(EventsLost(stream.peer, stream.name, newly))
+
+    def tell_unlinked(self, channel: str, found: Unlinkable) -> None:
+        """A member that has to be linked to this node cannot be."""
+        who = found.member.name or found.member.node_id.hex()[:8]
+        log.warning("channel `%s`: no link to `%s`: %s; %s", channel, who, found.why, _REMEDY)
+        self.tell(Unlinked(who, f"{found.why}; {_REMEDY}"))
+
+    def tell_slow(self, channel: str, target: Target, slow: Slow) -> None:
+        """A handler has been at work for long, or has returned at last."""
+        peer, name = target.peer_of(slow.delivery) or HERE, target.handler.name
+        if slow.has_returned:
+            log.warning("channel `%s`: handler `%s` has returned after %.1f s", channel, name, slow.seconds)
+            return
+        said = "channel `%s`: handler `%s` has been at work for %.1f s on an event of %s"
+        log.warning(said, channel, name, slow.seconds, peer)
+        self.tell(HandlerSlow(peer, name, slow.seconds))
+
+    def tell_held_twice(self, channel: str, own: Member, rival: Member, *, gives_way: bool) -> None:
+        """Another node holds the channel, as this one has done until now."""
+        outcome = "gives way to it, and goes on as a member" if gives_way else "goes on holding it"
+        told = "channel `%s`: held by two nodes, %s and this one, %s, which %s"
+        log.warning(told, shown(channel), in_words(rival), in_words(own), outcome)
+        self.tell(HeldTwice(in_words(rival), gives_way))
 
     def tell_unreachable(self, channel: str, peer: str, source: str, problem: Report | Exception) -> None:
         """A sink here cannot take a source's events. A peer may offer many: only the first is a warning."""
@@ -66,11 +126,37 @@ class Announcements:
         if self._watchers:  # the text of a long report takes its time
             self.tell(Unreachable(peer, source, str(problem), problem))
 
+    def tell_lookalike_fields(self, channel: str, peer: str, source: str, report: Report) -> None:
+        """A sink here defaults fields while a source has similar ones, which are ignored; each told once."""
+        for entry in report.lookalikes:
+            if self._is_news(entry.path, entry.lookalike):
+                told = "channel `%s`: `%s` takes its default: `%s` of %s has `%s` instead, which is ignored"
+                log.warning(told, channel, entry.path, source, peer, entry.lookalike)
+                self.tell(LookalikeField(peer, source, entry.path, entry.lookalike, report))
+
+    def tell_lookalike_types(self, channel: str, peer: str, source: str, sent: str, wanted: str) -> None:
+        """A sink here takes nothing of a source, whose type has a similar name; told once."""
+        if Lookalikes([sent]).of(wanted) and self._is_news(wanted, sent):
+            told = "channel `%s`: a sink of `%s` takes nothing of `%s` of %s, whose events are called `%s`"
+            log.warning(told, channel, wanted, source, peer, sent)
+
+    def _is_news(self, ours: str, theirs: str) -> bool:
+        is_news = (ours, theirs) not in self._lookalikes and len(self._lookalikes) < _MAX_LOOKALIKES
+        self._lookalikes |= {(ours, theirs)} if is_news else set()
+        return is_news
+
     def tell_unreachable_elsewhere(
         self, channel: str, peer: str, source: str, text: str, *, is_first: bool
     ) -> None:
         """A sink elsewhere cannot take a source's events; a peer may say so as often as it likes."""
         level = logging.WARNING if is_first else logging.DEBUG
-        told = "channel `%s`: a sink of %s cannot take events of `%s`\n%s"
-        log.log(level, told, channel, peer, source, text)
+        told = "channel `%s`: a sink of %s cannot take events of `%s`\n    %s"
+        indented = text.replace("\n", "\n    ")  # so that none of its lines could be one of the log
+        log.log(level, told, channel, peer, source, indented)
         self.tell(Unreachable(peer, source, text))
+
+
+def in_words(member: Member) -> str:
+    """Who it is, and where."""
+    who = shown(member.name) or member.node_id.hex()[:8]
+    return f"`{who}` at {', '.join(map(shown, member.addresses)) or 'no address that this host can reach'}"

@@ -6,16 +6,20 @@ events to each other directly. What components asked to be told runs after the l
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 
 from echo_core._c import links, locks
+from echo_core.dispatch.asynchronous import Bell
 from echo_core.errors import ChannelError, TimedOutError
 from echo_core.transports.threads import is_failure, log
+from echo_core.values.waits import Wait, Waits
 
 MAX_TO_TELL = 10_000  # peers cause notices too
 _Told = Callable[[], object]
@@ -109,8 +113,7 @@ class Bookkeeping:
                     )
                 left_s = limit - time.monotonic()
                 if left_s <= 0:
-                    msg = f"Expected {what()} within {timeout_s if asked_s is None else asked_s} s"
-                    raise TimedOutError(msg)
+                    raise _late(what, timeout_s if asked_s is None else asked_s)
                 sleep.acquire(timeout=min(left_s, threading.TIMEOUT_MAX))
         finally:
             self._asleep.discard(sleep.release)
@@ -123,6 +126,44 @@ class Bookkeeping:
             sleep.acquire(blocking=False)  # it is locked already, unless a change came when time was up
             self._asleep.add(sleep.release)
             return False
+
+    def wait_for_all(self, waits: Waits, timeout_s: float | None) -> None:
+        """Blocks until each of them is met, in turn; there is one limit of time for all."""
+        limit = None if timeout_s is None else time.monotonic() + timeout_s
+        with closing(waits):
+            for wait in waits:
+                left_s = None if limit is None else max(0.0, limit - time.monotonic())
+                self.wait_for(wait.is_met, left_s, wait.what, asked_s=timeout_s)
+
+    async def await_all(self, waits: Waits, timeout_s: float | None) -> None:
+        """Likewise in an event loop, which goes on with other tasks meanwhile."""
+        limit = asyncio.get_running_loop().time() + (math.inf if timeout_s is None else timeout_s)
+        with closing(waits):
+            for wait in waits:
+                try:
+                    async with asyncio.timeout_at(limit if limit < math.inf else None):
+                        await self._await(wait)
+                except TimeoutError:
+                    raise _late(wait.what, timeout_s) from None
+
+    async def _await(self, wait: Wait) -> None:
+        bell = Bell()
+        try:
+            while not self._rings_if_not_met(wait.is_met, bell):
+                await bell.rung()
+        finally:
+            self._asleep.discard(bell.ring)
+
+    def _rings_if_not_met(self, is_met: Callable[[], bool], bell: Bell) -> bool:
+        with locks.Held(self._lock):
+            if is_met():
+                return True
+            self._asleep.add(bell.ring)
+            return False
+
+
+def _late(what: Callable[[], str], timeout_s: float | None) -> TimedOutError:
+    return TimedOutError(f"Expected {what()} within {timeout_s} s")
 
 
 books = Bookkeeping()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from echo_core.errors import WireError
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Home, Membership
 from echo_core.roster.peers import Peer
+from echo_core.streams.conversations import Conversation
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.outgoing import OutgoingStream
 from echo_core.transports.protocol import messages
@@ -15,27 +17,42 @@ from echo_core.transports.protocol.link_state import ChannelOnLink, OwnStream, P
 from echo_core.transports.protocol.messages import Message
 from echo_core.transports.threads import log
 
-Told = tuple[Membership, bytes, tuple[str, ...]]  # another member of a channel, and its addresses
+_WITH_FORMATS = frozenset({messages.Source.kind, messages.Declared.kind})
 
 
-def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> list[Told]:
-    """Follows a control frame; returns the members that it told of, which the node is to link to."""
-    with books.changing():
-        if kind == messages.Closed.kind:
-            peer.conversation.report_drops()  # which cannot be reported once the stream is released
-        told: list[Told] = []
-        for message, about in peer.conversation.protocol.receive(kind, payload):
-            told += _follow(home, peer, message, about)
-        peer.conversation.send()
-        return told
+def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
+    """Follows a control frame. The peer pays for the time, and its next frame waits if that was too much."""
+    conversation = peer.conversation
+    if peer.link.is_open:  # else nobody is held back by what was read before
+        conversation.rest()
+    with conversation.hearing.charged():
+        ready = _made_ready(peer, kind, payload) if kind in _WITH_FORMATS else None
+        with books.changing():
+            if kind == messages.Closed.kind:
+                conversation.report_drops()  # which cannot be reported once the stream is released
+            for message, about in conversation.protocol.receive(kind, payload):
+                _follow(home, peer, message, about)
+            conversation.send()
+        del ready  # by now those have it who use it
 
 
-def _follow(home: Home, peer: Peer, message: Message, about: Any) -> list[Told]:
+def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
+    """What is made of a peer's formats, which takes long: not with the books open, which others wait for."""
+    conversation = peer.conversation
+    channel, metadata = conversation.protocol.formats_in(kind, payload)
+    formats = [conversation.format_of(each) for each in metadata]
+    membership: Membership | None = None if channel is None else channel.owner
+    if membership is None or kind != messages.Source.kind:
+        return None
+    return [membership.make_ready_for(format_, conversation.compiling) for format_ in formats]
+
+
+def _follow(home: Home, peer: Peer, message: Message, about: Any) -> None:
     """A peer that breaks the protocol loses its link; a failure of this side does not end it."""
     try:
         if isinstance(about, ChannelOnLink):
-            return _follow_channel(home, peer, message, about)
-        if isinstance(about, OwnStream | PeerStream):
+            _follow_channel(home, peer, message, about)
+        elif isinstance(about, OwnStream | PeerStream):
             _follow_stream(peer, message, about)
         else:
             _follow_link(peer, message)
@@ -43,28 +60,26 @@ def _follow(home: Home, peer: Peer, message: Message, about: Any) -> list[Told]:
         raise
     except Exception:  # noqa: BLE001 - a fault of this side, for which others on the link need not pay
         log.exception("link to %s: %s", str(peer), type(message).__name__)
-    return []
 
 
-def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOnLink) -> list[Told]:
+def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOnLink) -> None:
     membership: Membership | None = channel.owner  # None: the node has left the channel
     match message:
         case messages.Join() | messages.Joined():
             _share(home, peer, channel)
         case messages.Declared() if membership is not None:
             membership.learn(channel.name, tuple(map(peer.conversation.format_of, channel.types)))
-        case messages.Member() if membership is not None and message.addresses:
-            return [(membership, message.node_id, message.addresses)]
+        case messages.Member() if membership is not None:
+            membership.hear_of(peer.node_id, message)
         case messages.Refused():
             peer.forget(channel)  # whoever asked finds the refusal there
         case messages.Leave():
             peer.forget(channel)
             if membership is not None:
-                membership.remove_peer(peer, "")
+                membership.remove_peer(peer, "", has_left=True)
             peer.release_if_unused()
         case _:
             pass
-    return []
 
 
 def _share(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
@@ -72,14 +87,11 @@ def _share(home: Home, peer: Peer, channel: ChannelOnLink) -> None:
     if membership is None:
         return
     peer.add(channel)
-    for node_id, addresses in membership.acquaintances():
-        if addresses and node_id != peer.node_id:
-            peer.conversation.protocol.tell_member(channel, node_id, addresses)
     membership.add_peer(peer)
 
 
 def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) -> None:
-    """A GAP is counted by the stream's C half. A stream that has ended here has no owner."""
+    """GAP and CREDIT are the C half's of a stream. A stream that has ended here has no owner."""
     membership: Membership | None = value.channel.owner
     stream = value.owner
     match message, stream:
@@ -87,11 +99,14 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
             value.owner = IncomingStream(peer.conversation, value)
             membership.add_incoming(value.owner)
         case messages.Started(), IncomingStream():
-            stream.sequence = message.sequence
+            stream.start(message.sequence, message.kept)
+            if membership is not None:
+                membership.note_start(stream)
         case messages.Closed(), IncomingStream() if membership is not None:
             membership.remove_incoming(stream)
+            peer.link.forbid(value.number)
         case messages.Attach(), OutgoingStream():
-            stream.attached(message.sinks)
+            stream.attached(message.sinks, message.first, message.limit_events, message.limit_bytes)
         case messages.Dropped(), OutgoingStream() if membership is not None:
             membership.dropped_elsewhere(peer, stream.origin, message.events)
         case messages.Unreachable(), OutgoingStream() if membership is not None:
@@ -106,12 +121,32 @@ def _follow_link(peer: Peer, message: Message) -> None:
     conversation = peer.conversation
     match message:
         case messages.Flush():
-            conversation.report_drops()
-            conversation.protocol.answer_flush(message.number)
+            _answer_flush(conversation, message.number)
         case messages.Flushed():
             conversation.unanswered.discard(message.number)
         case messages.Bye():
             conversation.part(message.text or "it has not said why")
-            peer.link.shut()
+            peer.link.conclude()  # sinks that are slow get what came before
         case _:
             pass
+
+
+def _answer_flush(conversation: Conversation, number: int) -> None:
+    """Once all that came before is handed over, also by threads that are at slow sinks."""
+    at_it = 0
+
+    def answer() -> None:
+        conversation.report_drops()
+        conversation.confirm()
+        conversation.command(partial(conversation.protocol.answer_flush, number))
+
+    def answer_at_last() -> None:
+        nonlocal at_it
+        with books.changing():
+            at_it -= 1
+            if at_it == 0:
+                answer()
+
+    at_it = conversation.link.call_behind(answer_at_last)
+    if at_it == 0:
+        answer()

@@ -2,12 +2,18 @@
 
     echo1:<base64url of what follows, without padding>
 
-    0     16    32     48                       n - 4   n
-    | uid | key | node | addresses, a line each | check |
+    0     16    32             n - 4   n          a member:
+    | uid | key | members      | check |          0      16     32     34
+                                                  | node | host | size | addresses, a line each |
 
-`uid` names the channel, `key` proves that one may join, `node` is its creator's, who listens at the
-addresses, of which a reader passes over kinds that it does not know. `check` (BLAKE2b of all before it) tells
-a text that was cut off. Whoever has the text can join: it is passed on like a password.
+`uid` names the channel, `key` proves that one may join. Up to four members follow, each with its node's id,
+its host's (zeros: not known), the size of its addresses (16 bits, little-endian) and these, of which a reader
+passes over kinds that it does not know, and over what means nothing on another host than the member's.
+`check` (BLAKE2b of all before it) tells a text that was cut off. Whoever has the text can join: it
+is passed on like a password.
+
+An id without members is the channel's *identity*, which outlives whoever has created it. It leads to the
+channel's *seat*, an abstract Unix address that follows from `uid` by a hash: all users of a host can see it.
 """
 
 from __future__ import annotations
@@ -16,17 +22,41 @@ import base64
 import binascii
 import hashlib
 import secrets
-from dataclasses import dataclass
-from typing import cast
+import struct
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
 
 from echo_core.errors import ChannelError, unexpected
-from echo_core.transports.addresses import Address, known_addresses
+from echo_core.transports.addresses import (
+    UNKNOWN_HOST,
+    Address,
+    UnixAddress,
+    crosses_hosts,
+    known_addresses,
+)
+
+MAX_MEMBERS = 4
 
 _PREFIX = "echo1:"
-_UID, _KEY, _NODE, _CHECK = 16, 16, 16, 4
-_FIXED = _UID + _KEY + _NODE
-_MAX_TEXT = 4096
+_UID, _KEY, _NODE, _HOST, _CHECK = 16, 16, 16, 16, 4
+_FIXED = _UID + _KEY
+_MEMBER = struct.Struct(f"<{_NODE}s{_HOST}sH")
+_MAX_TEXT = 12 * 1024  # four members of as many addresses as a node may have
 _PLAIN = str.maketrans("-_+/", "+/!!")  # b64decode's own `altchars` lets + and / pass, and 3.15 warns of that
+
+
+class Member(NamedTuple):
+    """A node on a channel, and where it listens."""
+
+    node: bytes
+    addresses: tuple[Address, ...]
+    host: bytes = UNKNOWN_HOST
+
+    def seen_from(self, host: bytes) -> Member:
+        """With those addresses alone that lead to it from a host."""
+        if self.host in {host, UNKNOWN_HOST}:
+            return self
+        return self._replace(addresses=tuple(filter(crosses_hosts, self.addresses)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +65,36 @@ class ChannelId:
 
     uid: bytes
     key: bytes
-    node: bytes
-    addresses: tuple[Address, ...]
+    members: tuple[Member, ...] = ()
 
     @classmethod
-    def new(cls, node: bytes, addresses: tuple[Address, ...]) -> ChannelId:
-        return cls(secrets.token_bytes(_UID), secrets.token_bytes(_KEY), node, addresses)
+    def new(cls, *members: Member) -> ChannelId:
+        return cls(secrets.token_bytes(_UID), secrets.token_bytes(_KEY), members)
+
+    @property
+    def identity(self) -> ChannelId:
+        """The same channel, whoever is on it."""
+        return replace(self, members=())
+
+    @property
+    def seat(self) -> UnixAddress:
+        """Where the one node listens that holds the channel on a host; the address does not tell the id."""
+        return UnixAddress(
+            f"echo-seat-{hashlib.blake2b(self.uid, digest_size=16, person=b'echo-seat').hexdigest()}"
+        )
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Of all members."""
+        return tuple(address for member in self.members for address in member.addresses)
 
     def __str__(self) -> str:
-        lines = "\n".join(map(str, self.addresses)).encode()
-        said = self.uid + self.key + self.node + lines
+        said = self.uid + self.key + b"".join(map(_written, self.members))
         return _PREFIX + base64.urlsafe_b64encode(said + _check(said)).rstrip(b"=").decode()
 
     def __repr__(self) -> str:
         """Without the key, which has no place in a log."""
-        return f"ChannelId({self.uid.hex()[:8]} at {', '.join(map(str, self.addresses)) or 'no address'})"
+        return f"ChannelId({self.uid.hex()[:8]} at {', '.join(map(str, self.addresses)) or 'its seat'})"
 
     @classmethod
     def parse(cls, text: str) -> ChannelId:
@@ -69,13 +114,26 @@ class ChannelId:
                 f"{len(text)} characters whose check is wrong",
                 hint="was it cut off, or changed?",
             )
+        return cls(said[:_UID], said[_UID:_FIXED], _members(said[_FIXED:-_CHECK]))
+
+
+def _written(member: Member) -> bytes:
+    lines = "\n".join(map(str, member.addresses)).encode()
+    return _MEMBER.pack(member.node, member.host, len(lines)) + lines
+
+
+def _members(said: bytes) -> tuple[Member, ...]:
+    found: list[Member] = []
+    while said and len(found) < MAX_MEMBERS:
         try:
-            lines = said[_FIXED:-_CHECK].decode().splitlines()
-        except UnicodeDecodeError as error:
-            msg = f"Expected a channel id with addresses: {error}"
+            node, host, size = _MEMBER.unpack_from(said)
+            lines = said[_MEMBER.size : _MEMBER.size + size].decode().splitlines()
+        except (struct.error, UnicodeDecodeError) as error:
+            msg = f"Expected a channel id with members and their addresses: {error}"
             raise ChannelError(msg) from None
-        key, node = said[_UID : _UID + _KEY], said[_UID + _KEY : _FIXED]
-        return cls(said[:_UID], key, node, tuple(known_addresses(lines)))
+        found.append(Member(node, tuple(known_addresses(lines)), host))
+        said = said[_MEMBER.size + size :]
+    return tuple(found)
 
 
 def _decoded(text: str) -> bytes:

@@ -1,17 +1,30 @@
-"""The links of one node: at most one to each other node, for all channels.
+"""The links of one node: at most one to each other node for each channel, mostly one for all of them.
 
-Where two nodes start a link to each other at the same time, the handshake keeps that of the smaller node id,
-and refuses the other.
+A node id is a name that anybody can take; a link is trusted with the channels whose keys it has proven. So
+it keeps another one away under its name only on a channel that both have proven. Where two nodes start a link
+for a channel to each other at the same time, the handshake keeps that of the smaller node id, and refuses the
+other; JOINs on two links are decided likewise. Where they do so for different channels, the other one is put
+off: it finds the link of the first a moment later, and joins its channel there. But for a second at most, as
+an impostor may have that link.
 """
 
 from __future__ import annotations
+
+import time
+from collections.abc import Container
 
 from echo_core.errors import ClosedError, RefusedError
 from echo_core.roster.memberships import Home
 from echo_core.roster.peers import Peer
 from echo_core.transports.handshake.exchange import duplicate
-from echo_core.transports.handshake.words import Identity
+from echo_core.transports.handshake.proofs import Role
 from echo_core.transports.protocol.messages import Refusal, word_of
+
+_UNUSED_PART = 8  # of the links that a node may have, so many may carry no channel yet
+_LEAST_UNUSED = 16
+_PUT_OFF_S, _ANEW_S = 1.0, 10.0  # for so long, and so much later once more
+
+_Claim = tuple[bytes, bytes]  # a node id, and the channel whose key goes with it
 
 
 class LinkTable:
@@ -19,57 +32,103 @@ class LinkTable:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._peers: dict[bytes, Peer] = {}
-        self._proving: set[bytes] = set()  # nodes to which an attempt of ours has sent its proof
-        self._admitted: set[bytes] = set()  # nodes that were let in, and whose link is not there yet
+        self._peers: dict[bytes, list[Peer]] = {}  # by the node id that they go by
+        self._proving: set[_Claim] = set()  # to whom an attempt of ours has sent its proof
+        self._admitted: set[_Claim] = set()  # who was let in, and whose link is not there yet
+        self._put_off: dict[_Claim, float] = {}  # since when, as a link for another channel is being made
 
     def __len__(self) -> int:
-        return len(self._peers)
+        return sum(map(len, self._peers.values()))
 
-    def peer(self, node_id: bytes) -> Peer | None:
-        return self._peers.get(node_id)
+    def peer(self, node_id: bytes, uid: bytes) -> Peer | None:
+        """The link by which a node has proven the key of a channel."""
+        proven = [peer for peer in self._peers.get(node_id, ()) if peer.has_proven(uid)]
+        return next((peer for peer in proven if peer.shares(uid)), proven[0] if proven else None)
+
+    def namesake(self, node_id: bytes, besides: Container[Peer]) -> Peer | None:
+        """A link under the name of that node, whatever it has proven."""
+        return next((peer for peer in self._peers.get(node_id, ()) if peer not in besides), None)
 
     def peers(self) -> list[Peer]:
-        return list(self._peers.values())
+        return [peer for namesakes in self._peers.values() for peer in namesakes]
 
     def add(self, peer: Peer) -> None:
         """The node may have been closed, or linked otherwise, since the handshake asked."""
         if self._home.is_closed:
             msg = f"Expected node `{self._home.name}` to be open, it has been closed"
             raise ClosedError(msg)
-        if peer.node_id in self._peers:
+        if self.peer(peer.node_id, peer.uid) is not None:
             msg = f"Expected one link to {peer}, there is another already"
             raise RefusedError(msg, code=word_of(Refusal.DUPLICATE))
-        self._peers[peer.node_id] = peer
+        self._peers.setdefault(peer.node_id, []).append(peer)
 
     def remove(self, peer: Peer) -> None:
-        if self._peers.get(peer.node_id) is peer:
-            del self._peers[peer.node_id]
+        namesakes = self._peers.get(peer.node_id, [])
+        if peer in namesakes:
+            namesakes.remove(peer)
+        if not namesakes:
+            self._peers.pop(peer.node_id, None)
 
-    def _is_linked(self, node_id: bytes) -> bool:
-        return node_id in self._peers or node_id in self._admitted
+    def _is_linked(self, claim: _Claim) -> bool:
+        return claim in self._admitted or self.peer(*claim) is not None
 
-    def start_proving(self, node_id: bytes) -> Refusal | None:
+    def start_proving(self, node_id: bytes, uid: bytes) -> Refusal | None:
         """Before an attempt of ours sends its proof; without a refusal `end_proving` is to follow."""
-        if self._is_linked(node_id) or node_id in self._proving:
+        claim = node_id, uid
+        is_meeting = self._is_meeting(node_id, self._proving | self._admitted, *Role)
+        if self._is_linked(claim) or claim in self._proving or (is_meeting and self._puts_off(claim)):
             return Refusal.DUPLICATE
-        self._proving.add(node_id)
+        self._proving.add(claim)
         return None
 
-    def end_proving(self, node_id: bytes) -> None:
-        self._proving.discard(node_id)
+    def end_proving(self, node_id: bytes, uid: bytes) -> None:
+        self._proving.discard((node_id, uid))
 
-    def admit(self, guest: Identity) -> Refusal | None:
+    def admit(self, node_id: bytes, uid: bytes) -> Refusal | None:
         """A node that has started a link to here; without a refusal `end_admission` is to follow."""
         if self._home.is_closed:
             return Refusal.CLOSING
-        if len(self._peers) >= self._home.limits.links:
+        if len(self) >= self._home.limits.links:
             return Refusal.BUSY
-        is_linked, is_proving = self._is_linked(guest.node_id), guest.node_id in self._proving
-        refusal = duplicate(self._home.id, guest.node_id, is_linked=is_linked, is_proving=is_proving)
+        claim = node_id, uid
+        is_linked, is_proving = self._is_linked(claim), claim in self._proving
+        refusal = duplicate(self._home.id, node_id, is_linked=is_linked, is_proving=is_proving)
+        if refusal is None and self._home.id < node_id:
+            is_calling = self._is_meeting(node_id, self._proving, Role.INITIATOR)
+            refusal = Refusal.DUPLICATE if is_calling and self._puts_off(claim) else None
         if refusal is None:
-            self._admitted.add(guest.node_id)
+            self._admitted.add(claim)
+            self._make_room()
         return refusal
 
-    def end_admission(self, node_id: bytes) -> None:
-        self._admitted.discard(node_id)
+    def _is_meeting(self, node_id: bytes, claims: set[_Claim], *roles: Role) -> bool:
+        """Whether a link to that node is being made, or has just been, by this node in one of these roles."""
+        now = time.monotonic()
+        return any(named == node_id for named, _ in claims) or any(
+            now - peer.made_at < _PUT_OFF_S and peer.role in roles and not peer.conversation.farewell
+            for peer in self._peers.get(node_id, ())
+        )
+
+    def _puts_off(self, claim: _Claim) -> bool:
+        """For a second, so that the other link is there when it is tried again."""
+        now = time.monotonic()
+        self._put_off = {each: since for each, since in self._put_off.items() if now - since < _ANEW_S}
+        return now - self._put_off.setdefault(claim, now) < _PUT_OFF_S
+
+    def _make_room(self) -> None:
+        """Who joins nothing has few of the places: the one that has been idle for longest goes."""
+        unused = [peer for peer in self.peers() if peer.unused_s > 0]
+        if len(unused) >= max(_LEAST_UNUSED, self._home.limits.links // _UNUSED_PART):
+            max(unused, key=lambda peer: peer.unused_s).make_way()
+
+    def end_admission(self, node_id: bytes, uid: bytes) -> None:
+        self._admitted.discard((node_id, uid))
+
+    def admit_on(self, peer: Peer | None, uid: bytes) -> Refusal | None:
+        """A channel that a peer asks to share on its link: events would come twice over two links."""
+        if peer is None:  # gone meanwhile
+            return None
+        others = [other for other in self._peers.get(peer.node_id, ()) if other is not peer]
+        is_linked = any(other.shares(uid) for other in others)
+        is_proving = any(other.is_asking_for(uid) for other in others)
+        return duplicate(self._home.id, peer.node_id, is_linked=is_linked, is_proving=is_proving)

@@ -7,41 +7,52 @@ connect their sources and sinks directly, unless one of them does not join in pr
 from __future__ import annotations
 
 import contextlib
+import itertools
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from echo_core._c import links
-from echo_core.errors import ClosedError, IncompatibleError
-from echo_core.formats.compare import compare
+from echo_core.codegen.machine.budgets import Budget
+from echo_core.codegen.plain.counting import MostObjects
+from echo_core.errors import ClosedError, LinkError
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.roster.announcements import HERE, Announcements
+from echo_core.roster.announcements import Announcements
+from echo_core.roster.attendance import Attendance, place_of, usable
+from echo_core.roster.belonging import concern_each_other, in_words, made_ready
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.ids import ChannelId
+from echo_core.roster.counts import Counts
+from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Limits, Place
+from echo_core.roster.seats import Seat
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
 from echo_core.streams.outgoing import OutgoingStream
 from echo_core.streams.receptions import Receptions, Wanted
-from echo_core.streams.targets import Target
+from echo_core.streams.resuming import Resuming
+from echo_core.streams.targets import Feed, Target
+from echo_core.transports.addresses import known_addresses
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.messages import Standing
+from echo_core.transports.threads import log
+from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import POOL_BLOCK_BYTES, POOL_BYTES
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.notices import (
+    HERE,
     EventsLost,
     Notice,
     PeerJoined,
-    PeerLeft,
     SourceClosed,
     SourceOpened,
 )
-from echo_core.values.statistics import ChannelStatistics, SinkStatistics, SourceStatistics
-
-_Counts = TypeVar("_Counts", SourceStatistics, SinkStatistics)
+from echo_core.values.statistics import ChannelStatistics
 
 
 @dataclass(slots=True, eq=False)
@@ -53,21 +64,35 @@ class Home:
     limits: Limits
     on_failure: Callable[[Any, BaseException], object] | None
     id: bytes = field(default_factory=partial(secrets.token_bytes, 16))
+    host_id: bytes = field(default_factory=sockets.host_id)
     addresses: tuple[str, ...] = ()  # where others can link to it, once it listens
+    wake: Callable[[], object] = int  # has the node look whom it has to be linked to, once it has a door
     is_closed: bool = False
-    receptions: Receptions = field(default_factory=Receptions)
+    receptions: Receptions = field(init=False)
     memberships: dict[bytes, Membership] = field(default_factory=dict[bytes, "Membership"])  # by channel
     _pool: links.Pool | None = None
+
+    def __post_init__(self) -> None:
+        self.receptions = Receptions(MostObjects(self.limits.event_objects, "Limits.event_objects"))
 
     @property
     def joins_in_process(self) -> bool:
         return "process" in self.place.transports
 
     def pool(self) -> links.Pool | None:
-        """Memory that other processes read in place; made when first asked for. Opens the books itself."""
+        """Memory that other processes read in place; made when first asked for. Opens the books itself.
+
+        LinkError: there is none, or no descriptor for it.
+        """
         with books.changing():
             if self._pool is None and self.place.shares_memory and not self.is_closed:
-                self._pool = links.Pool(block_bytes=POOL_BLOCK_BYTES, blocks=POOL_BYTES // POOL_BLOCK_BYTES)
+                try:
+                    self._pool = links.Pool(
+                        block_bytes=POOL_BLOCK_BYTES, blocks=POOL_BYTES // POOL_BLOCK_BYTES
+                    )
+                except OSError as error:
+                    msg = f"Expected memory for node `{self.name}` to share: {error.strerror}"
+                    raise LinkError(msg) from error
             return self._pool
 
     def close_pool(self) -> None:
@@ -79,6 +104,9 @@ class Home:
 
 
 _memberships_by_uid: dict[bytes, list[Membership]] = {}
+_epochs = itertools.count(
+    1
+)  # each begins what a node says of itself on a channel above all that it has said there
 
 
 def here(uid: bytes) -> list[Membership]:
@@ -95,20 +123,21 @@ class Membership:
     """One channel of one node, for all components here that have opened it."""
 
     __slots__ = (
-        "_ending",
-        "_gone_sinks",
-        "_gone_sources",
+        "_counts",
         "_incoming",
         "_origins",
         "_peers",
+        "_resuming",
         "_targets",
         "announcements",
+        "attendance",
         "handles",
         "home",
         "id",
         "is_closing",
         "is_proven",
         "name",
+        "seat",
         "types",
     )
 
@@ -120,22 +149,92 @@ class Membership:
         self.handles = 1  # of who makes it; an interrupt never finds a channel open that nobody could close
         self.is_closing = False
         self.is_proven = False  # whether its key is known to be the channel's
+        self.seat: Seat | None = None  # where this node holds the channel on this host
         self.announcements = Announcements()
+        self.attendance = self._attend()
         self._origins: list[Origin] = []
         self._targets: list[Target] = []
         self._peers: list[Peer] = []
         self._incoming: list[IncomingStream] = []
-        self._ending: list[Origin] = []  # closed, but what they have queued may yet be dropped
-        self._gone_sources = SourceStatistics(*[0] * 8)  # so that the channel's counts never fall
-        self._gone_sinks = SinkStatistics(*[0] * 10)
+        self._resuming = Resuming()
+        self._counts = Counts()
         together = _memberships_by_uid.setdefault(id_.uid, [])
         home.memberships[id_.uid] = self  # no call from here on: Ctrl-C finds it in both, or in neither
         together += [self]
 
     # -----------------------------------------------------------------------
+    # Who has to be linked
+
+    def _attend(self) -> Attendance:
+        home = self.home
+        standing = Standing.HOLDS.value if self.is_creator else 0
+        epoch = next(_epochs) << 32
+        own = messages.Member(0, home.id, epoch, standing, home.host_id, home.name, home.addresses)
+        attendance = Attendance(own, forget_s=home.limits.forget_s, chance=random.Random())
+        for member in self.id.members:
+            attendance.name(member.node, tuple(map(str, member.addresses)), member.host)
+        if home.place.is_local:
+            attendance.name(self.id.uid, (str(self.id.seat),), home.host_id)
+        return attendance
+
+    def gather(self) -> None:
+        """Meets the other nodes of this process that are on the channel."""
+        now = time.monotonic()
+        for mate in self._together():
+            if mate is not self:
+                self.attendance.meet(mate.attendance.own, now, is_here=True)
+                mate.attendance.meet(self.attendance.own, now, is_here=True)
+                mate.converse()
+        self.converse()
+
+    def hear_of(self, teller: bytes, member: messages.Member) -> None:
+        """Another node tells of itself, or of a third one."""
+        self.attendance.hear(teller, member, time.monotonic())
+        rival = self.attendance.rival(teller)
+        if rival is not None:
+            self._settle_with(rival)
+        self.converse()
+
+    def _settle_with(self, rival: messages.Member) -> None:
+        """Two hold the channel: the first in the order of all members goes on holding it.
+
+        The other one keeps the seat of another host, so that who asks there for the channel is led to it.
+        """
+        own = self.attendance.own
+        gives_way = place_of(rival) < place_of(own)
+        if gives_way:
+            self.id = replace(self.id, members=(_named(rival),))
+            if self.seat is not None and rival.host_id == own.host_id:
+                books.tell_later(self.seat.leave)
+                self.seat = None
+            self.stand()
+        self.announcements.tell_held_twice(self._shown, own, rival, gives_way=gives_way)
+
+    def converse(self) -> None:
+        """Says what is to be said of members, to whom it is to be said."""
+        peers = {peer.node_id: peer for peer in self._peers}
+        mates = {mate.home.id: mate for mate in self._together()}
+        for node_id, member in self.attendance.take_words():
+            if (peer := peers.get(node_id)) is not None:
+                peer.tell_member(self.id.uid, replace(member, addresses=usable(member, peer.host_id)))
+            elif (mate := mates.get(node_id)) is not None:
+                mate.hear_of(self.home.id, member)
+        if self.attendance.is_due(time.monotonic()):
+            self.home.wake()
+
+    def stand(self) -> None:
+        """Says what there is here, where that has changed."""
+        sends = Standing.SENDS.value if self._origins else 0
+        takes = Standing.TAKES.value if self._targets else 0
+        holds = Standing.HOLDS.value if self.is_creator else 0
+        self.attendance.stand(holds | sends | takes)
+        self.converse()
+
+    # -----------------------------------------------------------------------
     # Sources and sinks here
 
     def add_origin(self, origin: Origin) -> None:
+        origin.channel = self._shown
         self._origins.append(origin)
         for other in self._together():
             for target in other._targets:
@@ -144,6 +243,7 @@ class Membership:
             self._offer(peer, origin)
         for other in self._together():
             other.announcements.tell(SourceOpened(HERE, origin.name, origin.format))
+        self.stand()
 
     def add_target(self, target: Target) -> None:
         self._targets.append(target)
@@ -152,13 +252,32 @@ class Membership:
                 self._connect(origin, target)
         for stream in self._incoming:
             self._feed(stream, [target])
+        self.stand()
+
+    def catch_up(self, target: Target) -> None:
+        """Hands a new sink what sources keep; runs handlers. Not with the books open."""
+        behind = target.next_behind()
+        while behind is not None:
+            missed = None
+            try:
+                while missed is None:
+                    behind.go_on()
+                    with books.changing():
+                        missed = behind.take_part()
+            except BaseException:  # the thread is interrupted: the sink is there all the same
+                with books.changing():
+                    behind.take_part(is_due=True)
+                raise
+            target.note_missed(missed)
+            behind = target.next_behind()
 
     def _connect(self, origin: Origin, target: Target) -> None:
         """A source and a sink of this process."""
         found = target.accept(origin.local, origin.cls)
+        self._tell_lookalikes(HERE, origin.name, origin.local, target)
         if isinstance(found, links.Delivery):
             origin.local.add(target, found, is_direct=target.takes(origin.cls))
-        elif self._concern_each_other(origin.format, target.wanted):
+        elif found is not None and self._concern_each_other(origin.format, target.wanted):
             target.refuse(origin.local, found)
             origin.note_unreachable(target, str(found))
             self.announcements.tell_unreachable(self.name, HERE, origin.name, found)
@@ -167,28 +286,37 @@ class Membership:
         """A source elsewhere and sinks of this node."""
         for problem in stream.feed(targets, self._concern_each_other):
             self.announcements.tell_unreachable(self.name, stream.peer, stream.name, problem)
+        for target in targets:
+            self._tell_lookalikes(stream.peer, stream.name, stream, target)
+
+    def make_ready_for(self, sender: Format, budget: Budget) -> list[object]:
+        """What its sinks make of a format that a source is about to have; not with the books open."""
+        wanted = {target.wanted for target in tuple(self._targets)}
+        return [made_ready(self.home.receptions, self.types, each, sender, budget) for each in wanted]
+
+    def make_ready(self, wanted: Wanted) -> list[object]:
+        """Likewise what a new sink will make of the formats of all sources elsewhere."""
+        receptions, types = self.home.receptions, self.types
+        streams = tuple(self._incoming)
+        return [made_ready(receptions, types, wanted, each.format, each.budget) for each in streams]
 
     def _concern_each_other(self, sender: Format, wanted: Wanted) -> bool:
-        """Whether a sink ought to take a source's events: not where each fits another of several types."""
-        if len(self.types) < 2 or wanted.cls is None:
-            return True
-        receiver = format_of(wanted.cls)
-        return any(
-            compare(sender, type_).is_accepted and compare(type_, receiver, lossy=wanted.is_lossy).is_accepted
-            for type_ in self.types
-        )
+        return concern_each_other(self.types, sender, wanted)
 
-    def demand_known_type(self, format_: Format, *, is_sink: bool, lossy: bool = False) -> None:
-        """IncompatibleError where a type fits none of those that the channel was declared with."""
-        reports = [
-            compare(type_, format_, lossy=lossy) if is_sink else compare(format_, type_)
-            for type_ in self.types
-        ]
-        if reports and not any(report.is_accepted for report in reports):
-            declared = ", ".join(f"`{type_.name}`" for type_ in self.types)
-            nearest = min(reports, key=lambda report: len(report.refused))
-            msg = f"Expected a type that fits channel `{self.name}` of {declared}"
-            raise IncompatibleError(msg, path=nearest.refused[0].path, hint=str(nearest))  # lines, so last
+    def _tell_lookalikes(self, peer: str, source: str, feed: Feed, target: Target) -> None:
+        """Of fields where the sink takes the source's events, and of names where it does not."""
+        report = target.comparison_with(feed)
+        if report is not None and report.lookalikes:
+            self.announcements.tell_lookalike_fields(self.name, peer, source, report)
+        elif target.wanted.cls is not None and not target.wanted.knows(feed.format):
+            wanted = format_of(target.wanted.cls).name
+            self.announcements.tell_lookalike_types(self.name, peer, source, feed.format.name, wanted)
+
+    def strangers_in_words(self, wanted: Wanted) -> str:
+        """The sources that a sink does not know, for who waits for one. Opens the books itself."""
+        with books.changing():
+            near = [(HERE, each.name, each.format) for other in self._together() for each in other._origins]
+            return in_words(wanted, near + [(each.peer, each.name, each.format) for each in self._incoming])
 
     # -----------------------------------------------------------------------
     # Closing sources and sinks; opens the books itself
@@ -219,11 +347,17 @@ class Membership:
         for stream in self._incoming:
             if stream.remove(target):
                 stream.feed(stream.take_refusing(), self._concern_each_other)
+        target.handler.settle(at_end=True)
+        self.announcements.tell_drops_at(self.name, target, target.drops_at_end())
         self._targets.remove(target)
-        self._gone_sinks = _sum(SinkStatistics, [self._gone_sinks, target.statistics()])
+        self._counts.add_sink(target)
+        self.stand()
 
     def close_origin(self, origin: Origin, linger_s: float) -> None:
-        """Ends a source; waits, for `linger_s` at most, until what is queued has left."""
+        """Ends a source; waits, for `linger_s` at most, until what is queued has left.
+
+        Then what sinks would have to make room for first is dropped, and counted.
+        """
         try:
             with books.changing():
                 origin.is_closed = True
@@ -239,7 +373,7 @@ class Membership:
                 return
             origin.local.end()
             self.announcements.tell_drops_of(origin)
-            ways = {stream.link for stream in origin.streams}
+            ways = origin.streams
             for peer in self._peers:
                 stream = peer.stream_of(self.id.uid, origin)
                 if stream is not None:
@@ -249,12 +383,16 @@ class Membership:
                     target.forget_refusal(origin.local)
                 other.announcements.tell(SourceClosed(HERE, origin.name, origin.format))
             self._origins.remove(origin)
-            self._ending.append(origin)
-            self._settle()
+            self._counts.add_source(origin)
+            self.stand()
         limit = time.monotonic() + linger_s
-        for way in ways:
-            with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
-                way.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+        try:
+            for way in ways:
+                with contextlib.suppress(ClosedError):  # it is the process's that has forked this one
+                    way.drain(nanoseconds(max(0.0, limit - time.monotonic())))
+        finally:  # what sinks have not granted by now is dropped
+            for way in ways:
+                way.give_up()
 
     def _has(self, end: object, ends: Sequence[object]) -> bool:
         """Nothing in a forked child: what is in the lists there is the parent's."""
@@ -278,43 +416,70 @@ class Membership:
         for origin in origins:
             self.close_origin(origin, max(0.0, limit - time.monotonic()))
 
-    def flush(self, origin: Origin, timeout_s: float | None) -> None:
-        """Returns when every peer has handed over all of a source's events. LinkError: a link was lost."""
-        with books.changing():
+    def streams_of(self, origins: Sequence[Origin]) -> list[OutgoingStream]:
+        """The ways of sources here to all peers. Who asks will wait: what was dropped is told first."""
+        for origin in origins:
             self.announcements.tell_drops_of(origin)
-            streams = [peer.stream_of(self.id.uid, origin) for peer in self._peers]
-        limit = None if timeout_s is None else time.monotonic() + timeout_s
-        for stream in streams:
-            left_s = None if limit is None else max(0.0, limit - time.monotonic())
-            if stream is not None:
-                _flush(origin, stream, left_s, asked_s=timeout_s)
+        ways = [peer.stream_of(self.id.uid, origin) for peer in self._peers for origin in origins]
+        return [stream for stream in ways if stream is not None]
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The sources here."""
+        return tuple(self._origins)
 
     # -----------------------------------------------------------------------
     # Other processes
 
     def add_peer(self, peer: Peer) -> None:
+        """A channel is shared with another process, from now on."""
         self._peers.append(peer)
+        if self.attendance.meet(peer.member, time.monotonic()) and not peer.is_back:
+            peer.is_back = True
+            log.info("link to %s is back", str(peer))
         for origin in self._origins:
             self._offer(peer, origin)
-        self.announcements.tell(PeerJoined(str(peer)))
+        self.announcements.tell_joined(self._shown, str(peer))
+        self.converse()
+
+    @property
+    def _shown(self) -> str:
+        """Its name; who has just joined has not heard that yet, and has a part of the id instead."""
+        return self.name or self.id.uid.hex()[:8]
 
     def _offer(self, peer: Peer, origin: Origin) -> None:
         if not self.is_together_with(peer.node_id):
             peer.offer(self.id.uid, origin, self.name)
 
-    def remove_peer(self, peer: Peer, reason: str) -> None:
-        """A process has left the channel, or its link is lost."""
+    def remove_peer(self, peer: Peer, reason: str, *, has_left: bool = False, is_liar: bool = False) -> None:
+        """A process has left the channel, or its link is lost. `is_liar`: it has broken the protocol."""
         if peer not in self._peers:
             return
         self._peers.remove(peer)
+        if has_left:
+            self.attendance.part(peer.node_id, time.monotonic())
+        else:
+            self.attendance.lose(peer.node_id, time.monotonic(), is_liar=is_liar)
         for origin in self._origins:
             origin.forget_unreachable(peer.link)
+        for origin in (*self._origins, *self._counts.ending):
+            unconfirmed = peer.unconfirmed.pop(origin, 0)
+            if unconfirmed:
+                self.announcements.tell(EventsLost(str(peer), origin.name, unconfirmed, is_unconfirmed=True))
         for stream in [stream for stream in self._incoming if stream.link is peer.link]:
+            if reason and stream.has_started:
+                self._resuming.remember(stream)
             self.remove_incoming(stream)
-        self.announcements.tell(PeerLeft(str(peer), reason))
+        self.announcements.tell_left(self._shown, str(peer), reason)
+        self.converse()
+
+    def note_start(self, stream: IncomingStream) -> None:
+        """Its events begin to come; those that never came since its last link was lost are counted."""
+        self._resuming.note_start(stream)
 
     def add_incoming(self, stream: IncomingStream) -> None:
         self._incoming.append(stream)
+        self._resuming.ask_for_missed(stream)
         self._feed(stream, list(self._targets))
         self.announcements.tell(SourceOpened(stream.peer, stream.name, stream.format))
 
@@ -331,15 +496,30 @@ class Membership:
         """What another process has said of the channel."""
         self.name = self.name or name
         self.types = self.types or types
+        for origin in self._origins:
+            origin.channel = self._shown
 
     @property
     def peers(self) -> tuple[Peer, ...]:
         return tuple(self._peers)
 
-    def acquaintances(self) -> list[tuple[bytes, tuple[str, ...]]]:
-        """The other nodes on the channel that this one knows of, and where they can be reached."""
-        others = [(other.home.id, other.home.addresses) for other in self._together() if other is not self]
-        return others + [(peer.node_id, peer.addresses) for peer in self._peers]
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other node can be spoken to, here or elsewhere."""
+        return not self._peers and len(self._together()) <= 1
+
+    @property
+    def is_creator(self) -> bool:
+        """Whether this node has made the channel."""
+        return any(member.node == self.home.id for member in self.id.members[:1])
+
+    def invitation(self) -> ChannelId:
+        """An id by which others can join now: its creator if it is there, this node, others, who was."""
+        living = [self.attendance.own, *self.attendance.present()]
+        named = {member.node_id: _named(member) for member in living}
+        gone = [member for member in self.id.members if member.node not in named]
+        creator = [named.pop(member.node) for member in self.id.members[:1] if member.node in named]
+        return replace(self.id, members=(*creator, *named.values(), *gone)[:MAX_MEMBERS])
 
     def is_together_with(self, node_id: bytes) -> bool:
         """Whether events reach a node without a link; over one they would come a second time."""
@@ -355,12 +535,19 @@ class Membership:
     # What components are told
 
     def tick(self) -> None:
-        """Tells what sources and sinks have dropped since it was last told."""
+        """Tells what sources and sinks have dropped, and which handlers are slow, since it was last told."""
         for origin in self._origins:
             self.announcements.tell_drops_of(origin)
+            if said := origin.take_forgetting():
+                log.warning("channel `%s`: source `%s` %s", self._shown, origin.name, said)
         for stream in self._incoming:
             self.announcements.tell_losses_of(stream)
-        self._settle()
+        now = time.monotonic()
+        for target in self._targets:
+            for slow in target.tick():
+                self.announcements.tell_slow(self.name, target, slow)
+            self.announcements.tell_drops_at(self.name, target, target.drops(now))
+        self._counts.settle()
 
     def dropped_elsewhere(self, peer: Peer, origin: Origin, events: int) -> None:
         """A sink elsewhere has dropped events of a source here."""
@@ -387,39 +574,16 @@ class Membership:
     # -----------------------------------------------------------------------
     # Statistics; opens the books itself
 
-    def _settle(self) -> None:
-        """Lets go of closed sources that nothing is left of."""
-        settled = [origin for origin in self._ending if origin.is_settled]
-        self._ending = [origin for origin in self._ending if origin not in settled]
-        if settled:
-            gone = [self._gone_sources, *(origin.statistics() for origin in settled)]
-            self._gone_sources = _sum(SourceStatistics, gone)
-
     def statistics(self) -> ChannelStatistics:
         """With what sources and sinks that are closed had counted."""
         with books.changing():
-            self._settle()
-            sending = [origin.statistics() for origin in (*self._origins, *self._ending)]
-            taking = [target.statistics() for target in self._targets]
-            waiting: list[SourceStatistics | SinkStatistics] = [*sending, *taking]
-            sent = _sum(SourceStatistics, [self._gone_sources, *sending])
-            taken = _sum(SinkStatistics, [self._gone_sinks, *taking])
-            return ChannelStatistics(
-                sources=len(self._origins),
-                sinks=len(self._targets),
+            return self._counts.of_channel(
+                self._origins,
+                self._targets,
                 peers=len(self._peers),
+                members=self.attendance.members,
+                missing=self.attendance.missing,
                 remote_sources=len(self._incoming),
-                remote_sinks=sum(origin.remote_sinks for origin in self._origins),
-                submitted_events=sent.events,
-                submitted_bytes=sent.size_bytes,
-                dropped=sent.dropped,
-                dropped_at_sinks=sent.dropped_at_sinks,
-                received_events=taken.events,
-                received_bytes=taken.size_bytes,
-                lost=taken.lost,
-                dropped_here=taken.dropped,
-                queued_events=sum(each.queued_events for each in waiting),
-                queued_bytes=sum(each.queued_bytes for each in waiting),
             )
 
     # -----------------------------------------------------------------------
@@ -452,7 +616,11 @@ class Membership:
             self.end(list(self._targets), list(self._origins), time.monotonic())
             raise
         finally:
-            self._leave()
+            try:
+                if self.seat is not None:
+                    self.seat.leave()
+            finally:
+                self._leave()
 
     def _leave(self) -> None:
         with books.changing():
@@ -465,6 +633,10 @@ class Membership:
                     peer.leave(self.id.uid)  # which ends a link that no channel needs any longer
             self.home.memberships.pop(self.id.uid, None)
             together = here(self.id.uid)
+            for mate in self._together():
+                if mate is not self:
+                    mate.attendance.part(self.home.id, time.monotonic())
+                    mate.converse()
             together.remove(self)  # late: an interrupt before it lets this begin again
             if not together:
                 del _memberships_by_uid[self.id.uid]
@@ -472,37 +644,14 @@ class Membership:
     def abandon(self) -> None:
         """In a forked child: what is the parent's is closed here, and nobody is told."""
         self.is_closing = True
+        if self.seat is not None:
+            self.seat.abandon()
         for target in self._targets:
             target.abandon()
         for origin in self._origins:
             origin.abandon()
 
 
-def _flush(origin: Origin, stream: OutgoingStream, timeout_s: float | None, *, asked_s: float | None) -> None:
-    """Whoever leaves the channel meanwhile needs no more. `asked_s`: the time given to all peers together."""
-    conversation = stream.conversation
-    with books.changing():
-        sequence = origin.outlet.sequence
-        number = stream.ask_flush()
-    if number is None:
-        return
-    try:
-        books.wait_for(
-            lambda: number not in conversation.unanswered or stream.has_ended,
-            timeout_s,
-            lambda: f"an answer from {conversation.name}",
-            asked_s=asked_s,
-        )
-        with books.changing():
-            if number not in conversation.unanswered:
-                stream.note_flushed(sequence)
-            elif stream.was_cut:
-                raise conversation.lost()
-    finally:
-        with books.changing():
-            conversation.unanswered.discard(number)
-
-
-def _sum(cls: type[_Counts], counts: Sequence[_Counts]) -> _Counts:
-    """Field by field."""
-    return cls(**{each.name: sum(getattr(count, each.name) for count in counts) for each in fields(cls)})
+def _named(member: messages.Member) -> Member:
+    """As an id names it."""
+    return Member(member.node_id, tuple(known_addresses(member.addresses)), member.host_id)

@@ -9,43 +9,67 @@ import contextlib
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from weakref import ref
 
 from echo_core._c import links
-from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, TimedOutError, unexpected
+from echo_core.errors import (
+    ClosedError,
+    LinkError,
+    RefusedError,
+    TimedOutError,
+    WireError,
+    unexpected,
+)
+from echo_core.roster import seats, standby
+from echo_core.roster.attendance import usable
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.hearing import Told, hear
+from echo_core.roster.hearing import hear
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.link_table import LinkTable
+from echo_core.roster.meetings import Meetings, has_gone, is_end
 from echo_core.roster.memberships import Home, Membership
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Transport, reachable
+from echo_core.roster.seats import Seat
 from echo_core.streams.conversations import Conversation
 from echo_core.transports import limits
-from echo_core.transports.addresses import Address, UnixAddress, known_addresses
-from echo_core.transports.handshake.exchange import Initiator, Responder
+from echo_core.transports.addresses import (
+    UNKNOWN_HOST,
+    Address,
+    UnixAddress,
+    crosses_hosts,
+    known_addresses,
+)
+from echo_core.transports.handshake.exchange import Established, Initiator, Responder
 from echo_core.transports.handshake.words import Feature, Identity
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import Declaration
-from echo_core.transports.protocol.messages import Refusal, word_of
-from echo_core.transports.threads import OwnThread, failures_logged, log
+from echo_core.transports.protocol.messages import Member, Refusal, word_of
+from echo_core.transports.repeats import Repeats
+from echo_core.transports.threads import failures_logged, log
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, connect
-from echo_core.transports.wires.doorkeeper import Doorkeeper, Happening, TurnedAway
+from echo_core.transports.wires.doorkeeper import Doorkeeper, Happening, Tick, TurnedAway
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.statistics import LinkStatistics
 
-_JOIN_THREADS_S = 1.0  # of links that were shut; a handler may still be at work on one
+_ENDS_S = 1.0  # for the ends of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
 _ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
-_REFUSALS_OF_WHO_HAS_LEFT = frozenset({word_of(Refusal.UNKNOWN_CHANNEL), word_of(Refusal.CLOSING)})
-_ENDS = (ConnectionError, EOFError)  # of processes that are gone, or were while they were spoken to
-_RETRY_S = 0.02  # after an attempt while both sides start a link
-_MAX_MEETINGS = 16  # threads that link to other members of channels at once
-_MAX_ACQUAINTANCES = 4096  # members that wait for that
+_PATIENCE_S = 1.0  # with links that were made for another channel
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.02, 1.0  # after an attempt of a caller who waits
+
+
+class AnotherNodeError(LinkError):
+    """Where one node was looked for another one answers, which is linked to already."""
+
+    def __init__(self, node_id: bytes) -> None:
+        super().__init__("Expected another node at that address")
+        self.node_id = node_id
 
 
 class Neighbours:
@@ -58,11 +82,8 @@ class Neighbours:
         self._home = home
         self._links = LinkTable(home)
         self._door: Doorkeeper | None = None
-        self._meeting: set[tuple[bytes, bytes]] = (
-            set()
-        )  # nodes, each with the channel that they are linked to for
-        self._to_meet: deque[tuple[Membership, bytes, list[Address]]] = deque()
-        self._meeting_threads = 0
+        self._turned_away: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the kind of error
+        self._meetings = Meetings(home, self._attempt)
 
     # -----------------------------------------------------------------------
     # Links that this node starts
@@ -76,35 +97,96 @@ class Neighbours:
         timeout_s: float,
     ) -> None:
         """Links to a node, if need be, and shares a channel with it."""
-        limit = time.monotonic() + timeout_s
-        while True:
+        limit, uid, pause_s = time.monotonic() + timeout_s, membership.id.uid, _FIRST_RETRY_S
+        asked: set[Peer] = set()
+        while not self._join_namesake(membership, node_id, asked, timeout_s):
             left_s = max(0.0, limit - time.monotonic())
-            peer = self._links.peer(node_id)
+            peer = self._links.peer(node_id, uid)
             try:
                 if peer is None:
-                    peer = self._connect(membership, reachable(addresses, ways), ways, left_s)
+                    peer = self._connect(membership, node_id, reachable(addresses, ways), ways, left_s)
                 _share(peer, membership, left_s, asked_s=timeout_s)
+            except AnotherNodeError as found:
+                self._replace(membership, node_id)
+                node_id = found.node_id
             except RefusedError as error:
                 if error.code != "duplicate" or left_s == 0:
                     raise
-                # Either it starts a link itself, or has not seen the end of the last one yet.
-                with contextlib.suppress(TimedOutError):
-                    books.wait_for(lambda: self._links.peer(node_id) is not None, _RETRY_S, lambda: "a link")
+                # Another link is being made, or it has not seen the end of the last one yet.
+                pause_s = self._pause(node_id, uid, asked, pause_s)
             except (ClosedError, LinkError):  # the link ended as it was found, or is about to
-                if left_s == 0 or (peer is None and self._links.peer(node_id) is None):
+                if left_s == 0 or (peer is None and not self._is_linked(node_id, uid)):
                     raise
                 if peer is not None:
                     end = partial(str.format, _END_OF, peer)
                     books.wait_for(partial(self._is_gone, peer), left_s, end, asked_s=timeout_s)
+                    pause_s = self._pause(node_id, uid, asked, pause_s)
             else:
+                if peer.node_id != node_id:
+                    self._replace(membership, node_id)
                 return
 
+    def _join_namesake(
+        self, membership: Membership, node_id: bytes, asked: set[Peer], timeout_s: float
+    ) -> bool:
+        """Whether a link that is there carries the channel now, though it was made for another.
+
+        Who has taken the node's name on it may say no, or nothing: the node itself is asked after that.
+        Who is in `asked` is not asked again.
+        """
+        uid, limit = membership.id.uid, time.monotonic() + min(_PATIENCE_S, timeout_s / 2)
+        while (
+            not self._is_linked(node_id, uid) and (peer := self._links.namesake(node_id, asked)) is not None
+        ):
+            asked.add(peer)
+            with contextlib.suppress(ClosedError, LinkError, TimedOutError):
+                _share(peer, membership, max(0.0, limit - time.monotonic()), asked_s=timeout_s)
+                return True
+        return False
+
+    def _is_linked(self, node_id: bytes, uid: bytes) -> bool:
+        return self._links.peer(node_id, uid) is not None
+
+    def _may_join(self, node_id: bytes, uid: bytes, asked: set[Peer]) -> bool:
+        return self._is_linked(node_id, uid) or self._links.namesake(node_id, asked) is not None
+
+    def _pause(self, node_id: bytes, uid: bytes, asked: set[Peer], pause_s: float) -> float:
+        """Unless there is a link meanwhile; returns how long the next pause is to be."""
+        with contextlib.suppress(TimedOutError):
+            books.wait_for(partial(self._may_join, node_id, uid, asked), pause_s, lambda: "a link")
+        return min(2 * pause_s, _LONGEST_RETRY_S)
+
+    @staticmethod
+    def _replace(membership: Membership, node_id: bytes) -> None:
+        with books.changing():
+            membership.attendance.replaced(node_id)
+
+    def _attempt(self, membership: Membership, member: Member, timeout_s: float) -> bytes:
+        """Links to a member, once, and shares the channel with it; returns the id of who has answered."""
+        limit = time.monotonic() + timeout_s
+        if membership.is_together_with(member.node_id):
+            membership.gather()
+            return member.node_id
+        if self._join_namesake(membership, member.node_id, set(), timeout_s):
+            return member.node_id
+        ways = self._home.place.transports
+        addresses = reachable(known_addresses(usable(member, self._home.host_id)), ways)
+        try:
+            peer = self._links.peer(member.node_id, membership.id.uid) or self._connect(
+                membership, member.node_id, addresses, ways, timeout_s
+            )
+        except AnotherNodeError as found:
+            return found.node_id
+        _share(peer, membership, max(0.0, limit - time.monotonic()), asked_s=timeout_s)
+        return peer.node_id
+
     def _is_gone(self, peer: Peer) -> bool:
-        return self._links.peer(peer.node_id) is not peer
+        return peer not in self._links.peers()
 
     def _connect(
         self,
         membership: Membership,
+        node_id: bytes,
         addresses: Sequence[Address],
         ways: Sequence[Transport],
         timeout_s: float,
@@ -118,30 +200,36 @@ class Neighbours:
         for position, address in enumerate(addresses):
             share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
             try:
-                return self._connect_to(address, membership.id, ways, share_s)
-            except RefusedError:
+                return self._connect_to(address, membership.id, node_id, ways, share_s)
+            except (RefusedError, AnotherNodeError):
                 raise
-            except LinkError as error:
+            except (LinkError, WireError) as error:  # a stranger may listen where a member did
                 problems.append(str(error))
-                if cause is None or isinstance(cause, _ENDS):
+                if cause is None or is_end(cause):
                     cause = (error.__cause__ or error).with_traceback(None)  # which keeps this frame
         transports = ", ".join(self._home.place.transports)
-        reasons = "; ".join(problems) or f"none of its addresses is for {transports}"
+        reasons = "; ".join(problems) or f"it has no address that leads there from here by {transports}"
         msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
         raise LinkError(msg) from cause
 
     def _connect_to(
-        self, address: Address, id_: ChannelId, ways: Sequence[Transport], timeout_s: float
+        self, address: Address, id_: ChannelId, node_id: bytes, ways: Sequence[Transport], timeout_s: float
     ) -> Peer:
         proving: list[bytes] = []
+        others: list[bytes] = []
         shares_memory = self._home.place.shares_memory and "shm" in ways
         own = self.identity if shares_memory else replace(self.identity, features=0)
+        if crosses_hosts(address):  # its host is not known yet
+            own = own.told_to(UNKNOWN_HOST)
 
-        def admit(peer: Identity) -> Refusal | None:
+        def admit(peer: Identity, uid: bytes) -> Refusal | None:
             if isinstance(address, UnixAddress) and "unix" not in ways and not peer.can_share_memory:
                 raise unexpected(LinkError, f"a node that shares memory at {address}", "one that does not")
             with books.changing():
-                refusal = self._links.start_proving(peer.node_id)
+                if peer.node_id != node_id and self._links.peer(peer.node_id, uid) is not None:
+                    others.append(peer.node_id)
+                    return Refusal.DUPLICATE
+                refusal = self._links.start_proving(peer.node_id, uid)
                 if refusal is None:
                     proving.append(peer.node_id)
                 return refusal
@@ -152,70 +240,17 @@ class Neighbours:
                 lambda: Initiator(own, id_.uid, id_.key, admit=admit),
                 memory=self.memory if shares_memory else None,
                 timeout_s=timeout_s,
+                stall_s=self._home.limits.stall_s,
             )
             return self._add(connection)
+        except RefusedError:
+            if others:
+                raise AnotherNodeError(others[0]) from None
+            raise
         finally:
             with books.changing():
-                for node_id in proving:
-                    self._links.end_proving(node_id)
-
-    # -----------------------------------------------------------------------
-    # Other members of channels, which peers tell of: a few threads link to them
-
-    def meet(self, told: Iterable[Told]) -> None:
-        """Has other members linked to, by threads that may take their time."""
-        with books.changing():
-            for membership, node_id, addresses in told:
-                if self._is_to_be_met(membership, node_id):
-                    self._plan(membership, node_id, known_addresses(addresses))
-
-    def _is_to_be_met(self, membership: Membership, node_id: bytes) -> bool:
-        home, peer = self._home, self._links.peer(node_id)
-        if node_id == home.id or (node_id, membership.id.uid) in self._meeting or home.is_closed:
-            return False
-        is_shared = peer is not None and peer.shares(membership.id.uid)
-        return not is_shared and not membership.is_together_with(node_id)
-
-    def _plan(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
-        if len(self._to_meet) >= _MAX_ACQUAINTANCES:
-            log.warning("channel `%s`: too many members at once, not all are linked to", membership.name)
-            return
-        self._meeting.add((node_id, membership.id.uid))
-        self._to_meet.append((membership, node_id, addresses))
-        if self._meeting_threads < _MAX_MEETINGS:
-            self._start_meeting()
-
-    def _start_meeting(self) -> None:
-        """Without another thread, members wait for one that is there, or for the next one."""
-        try:
-            OwnThread(self._meet_all, f"echo-meet-{self._home.name}").start()
-            self._meeting_threads += 1
-        except RuntimeError as error:
-            log.error("node `%s`: no thread to link to members of channels: %s", self._home.name, error)
-
-    def _meet_all(self) -> None:
-        while True:
-            with books.changing():
-                if not self._to_meet or self._home.is_closed:
-                    self._meeting_threads -= 1
-                    return
-                membership, node_id, addresses = self._to_meet.popleft()
-            try:
-                self._meet(membership, node_id, addresses)
-            finally:
-                with books.changing():
-                    self._meeting.discard((node_id, membership.id.uid))
-
-    def _meet(self, membership: Membership, node_id: bytes, addresses: list[Address]) -> None:
-        home = self._home
-        try:
-            if home.memberships.get(membership.id.uid) is not membership:  # closed while this waited
-                return
-            self.join(membership, node_id, addresses, home.place.transports, home.limits.connect_s)
-        except Exception as error:  # noqa: BLE001 - a peer has told of it; the thread has others to link to
-            if not home.is_closed:
-                level = logging.INFO if has_gone(error) else logging.WARNING
-                log.log(level, "channel `%s`: another member cannot be reached: %s", membership.name, error)
+                for named in proving:
+                    self._links.end_proving(named, id_.uid)
 
     # -----------------------------------------------------------------------
     # Links that others start
@@ -226,7 +261,7 @@ class Neighbours:
         return Identity(
             node_id=home.id,
             process_id=os.getpid(),
-            host_id=sockets.host_id(),
+            host_id=home.host_id,
             max_payload=home.limits.payload_bytes,
             features=Feature.SHARED_MEMORY if home.place.shares_memory else 0,
             name=home.name,
@@ -245,9 +280,9 @@ class Neighbours:
         membership = self._home.memberships.get(uid)
         return None if membership is None else membership.id.key
 
-    def _admit(self, guest: Identity) -> Refusal | None:
+    def _admit(self, guest: Identity, uid: bytes) -> Refusal | None:
         with books.changing():
-            return self._links.admit(guest)
+            return self._links.admit(guest.node_id, uid)
 
     def _attend(self, door: Doorkeeper) -> None:
         """The main function of the door's thread: it goes on, whatever becomes of one happening."""
@@ -264,27 +299,31 @@ class Neighbours:
         elif isinstance(happening, TurnedAway):
             self._turn_away(happening)
         else:
-            self._tick()
+            if isinstance(happening, Tick):
+                self._tick()
+            self._meetings.begin()
 
     def _welcome(self, connection: Connection) -> None:
-        node_id = connection.established.peer.node_id
         try:
             with books.changing():
-                self._links.end_admission(node_id)
+                self._end_admission(connection.established)
                 self._add(connection)
         except Exception as error:  # noqa: BLE001 - a stranger's; the door stays open for others
-            self._turn_away(TurnedAway(connection.peer_name, error, node_id))
+            self._turn_away(TurnedAway(connection.peer_name, error, connection.established))
+
+    def _end_admission(self, established: Established) -> None:
+        self._links.end_admission(established.peer.node_id, established.uid)
 
     def _turn_away(self, guest: TurnedAway) -> None:
-        if guest.node_id is not None:
+        if guest.established is not None:
             with books.changing():
-                self._links.end_admission(guest.node_id)
+                self._end_admission(guest.established)
         is_ordinary = isinstance(guest.error, RefusedError) and guest.error.code in _ORDINARY_REFUSALS
         if is_ordinary or self._home.is_closed:
             return
         self.handshakes_failed += 1
         level = logging.INFO if has_gone(guest.error) else logging.WARNING
-        log.log(level, "%s was not let in: %s", guest.who, guest.error)
+        self._turned_away[_kind_of(guest.error)].say(level, "%s was not let in: %s", guest.who, guest.error)
 
     def _tick(self) -> None:
         """Tells components here what was lost on the way, and others what sinks here have dropped."""
@@ -293,6 +332,9 @@ class Neighbours:
                 peer.tick()
             for membership in self._home.memberships.values():
                 membership.tick()
+            self._meetings.tick()
+        for repeats in self._turned_away.values():
+            repeats.settle()
 
     # -----------------------------------------------------------------------
     # A link's life
@@ -310,9 +352,9 @@ class Neighbours:
                 self._links.add(peer)
             if connection.watched is not None and self._door is not None:
                 self._door.watch(connection.watched, peer.link.conclude)
-            thread = OwnThread(partial(self._read, peer), f"echo-link-{peer}")
-            thread.start()
-            peer.thread = thread
+            name = f"echo-link-{peer}"
+            standby.watch(peer.link, name, partial(self._read_by, peer, peer.link.take_over))
+            standby.begin(name, partial(self._read, peer))
         except BaseException as error:  # an interrupt too: nobody would read the link
             self._discard(peer, str(error) or type(error).__name__)
             if isinstance(error, RuntimeError):
@@ -324,17 +366,21 @@ class Neighbours:
     def _peer_at(self, connection: Connection) -> Peer:
         established = connection.established
         protocol = LinkProtocol(
-            role=established.role, secret=established.secret, declaration_of=self._declaration_of
+            role=established.role,
+            secret=established.secret,
+            declaration_of=self._declaration_of,
+            admit=lambda uid: self._links.admit_on(known(), uid),
         )
         described = f"{established.peer.name or 'a node'} ({connection.peer_name})"
 
         def control(kind: int, payload: bytes) -> None:
-            told = hear(self._home, peer, kind, payload)
-            if told:
-                self.meet(told)
+            hear(self._home, peer, kind, payload)
 
         link = self._make_link(connection, control)
-        peer = Peer(Conversation(described, protocol, link, established.peer.max_payload), connection)
+        bounds = self._home.limits
+        window = bounds.window_events, bounds.window_bytes
+        peer = Peer(Conversation(described, protocol, link, established.peer.max_payload, window), connection)
+        known = ref(peer)  # weak, as the peer has the protocol: both have to go without the garbage collector
         return peer
 
     def _declaration_of(self, uid: bytes) -> Declaration | None:
@@ -351,7 +397,7 @@ class Neighbours:
             connection.wire,
             control,
             max_payload=bounds.payload_bytes,
-            control_bytes=limits.MAX_LINK_METADATA_BYTES * 2,
+            control_bytes=limits.MAX_WAITING_CONTROL_BYTES,
             delay_ns=nanoseconds(bounds.delay_s),
             stall_ns=nanoseconds(bounds.stall_s),
             pool=connection.pool,
@@ -359,26 +405,36 @@ class Neighbours:
             mapping=connection.mapping,
         )
 
-    def _read(self, peer: Peer) -> None:
-        """The main function of a link's thread."""
-        if not peer.take_reading():
-            return
-        error = peer.run()
+    def _read(self, peer: Peer) -> bool:
+        """Unless another thread does, or has. False: another one reads on."""
+        return not peer.take_reading() or self._read_by(peer, peer.link.run)
+
+    def _read_by(self, peer: Peer, read: Callable[[], bool]) -> bool:
+        """Whoever reads last follows the end of the link. False: another thread reads on."""
+        if not peer.run(read):
+            return False
         try:
             peer.link.shut()
         except ClosedError:  # a handler has forked this process: the link is the parent's
-            return
-        with books.changing():
-            self._end(peer, error)
+            return True
+        try:
+            with books.changing():
+                self._end(peer)
+        finally:
+            peer.is_over.set()
+        return True
 
-    def _end(self, peer: Peer, error: EchoError | None) -> None:
-        news = peer.end(error)
+    def _end(self, peer: Peer) -> None:
+        standby.forget(peer.link)
+        news = peer.end()
         self._links.remove(peer)
         if news is not None and not self._home.is_closed:
             self.links_lost += 1
             log.warning("link to %s lost: %s", str(peer), news)  # a record may be kept; a peer should not
         for membership in self._home.memberships.values():
-            membership.remove_peer(peer, peer.conversation.farewell)
+            membership.remove_peer(
+                peer, peer.conversation.farewell, is_liar=isinstance(peer.failure, WireError)
+            )
         self._take_back(peer.connection)
 
     def _discard(self, peer: Peer, reason: str) -> None:
@@ -405,6 +461,16 @@ class Neighbours:
                 self._open_door()
             return self.addresses
 
+    def take_seat(self, id_: ChannelId) -> Seat:
+        """The node holds a channel on this host. RefusedError: another one does. Not with the books open."""
+        self.listen()
+        assert self._door is not None
+        return seats.take(id_, self.identity, self._door)
+
+    def holder_of(self, id_: ChannelId, timeout_s: float) -> Identity | None:
+        """The node that holds a channel on this host, if there is one."""
+        return seats.holder_of(id_, self.identity, timeout_s)
+
     def _open_door(self) -> None:
         """All listeners and who looks after them, or nothing, also where it is interrupted."""
         with contextlib.ExitStack() as unfinished:
@@ -412,7 +478,7 @@ class Neighbours:
             listeners = [
                 unfinished.enter_context(sockets.listen(address)) for address in self._wanted_addresses()
             ]
-            door = Doorkeeper(self._home.name, self._responder, self.memory)
+            door = self._new_door()
             unfinished.callback(door.close)
             self.addresses = tuple(
                 sockets.bound_address(listener, advertised_host=self._home.place.advertised_host)
@@ -420,6 +486,7 @@ class Neighbours:
             )
             self._home.addresses = tuple(map(str, self.addresses))
             self._door = door
+            self._home.wake = door.call
             try:
                 door.start(listeners, partial(self._attend, door))
             except RuntimeError as error:
@@ -427,8 +494,16 @@ class Neighbours:
                 raise LinkError(msg) from error
             unfinished.pop_all()  # from here on they are the doorkeeper's to close
 
+    def _new_door(self) -> Doorkeeper:
+        try:
+            home = self._home
+            return Doorkeeper(home.name, self._responder, self.memory, stall_s=home.limits.stall_s)
+        except OSError as error:
+            msg = f"Expected descriptors for the door of node `{self._home.name}`: {error.strerror}"
+            raise LinkError(msg) from error
+
     def _forget_door(self) -> None:
-        self._door = None
+        self._door, self._home.wake = None, int
         self.addresses = self._home.addresses = ()
 
     def _wanted_addresses(self) -> list[Address]:
@@ -456,9 +531,9 @@ class Neighbours:
         limit = time.monotonic() + linger_s
         for peer in peers:
             peer.close(limit)
-        limit = time.monotonic() + _JOIN_THREADS_S
+        limit = time.monotonic() + _ENDS_S
         for peer in peers:
-            peer.join_thread(limit)
+            peer.wait_until_over(limit)
         if self._door is not None:
             self._door.close()
         self._home.close_pool()
@@ -471,14 +546,11 @@ class Neighbours:
             self._door.abandon()
 
 
-def has_gone(error: BaseException) -> bool:
-    """Whether a node that was to be linked to has left the channel, or is nowhere: it has just closed.
-
-    Any other error is for somebody to look at: silence, another key.
-    """
-    if isinstance(error, RefusedError):
-        return error.code in _REFUSALS_OF_WHO_HAS_LEFT
-    return isinstance(error.__cause__ if isinstance(error, LinkError) else error, _ENDS)
+def _kind_of(error: Exception) -> str:
+    """Of why somebody was not let in: many lines of one kind hide none of another. Peers make no kinds."""
+    if isinstance(error, RefusedError) and error.code in map(word_of, Refusal):
+        return error.code
+    return type(error).__name__
 
 
 def _share(peer: Peer, membership: Membership, timeout_s: float, *, asked_s: float) -> None:

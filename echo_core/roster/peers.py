@@ -1,20 +1,24 @@
 """Another process: its link, the channels shared with it, and the sources here that it knows of.
 
-All but `run`, `close` and `join_thread` is called with the books open.
+All but `run`, `close` and `wait_until_over` is called with the books open.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
 from echo_core.streams.conversations import Conversation
+from echo_core.streams.flow import LOOK_S
 from echo_core.streams.origins import Origin
 from echo_core.streams.outgoing import OutgoingStream
+from echo_core.transports import limits
+from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol.link_state import ChannelOnLink, ChannelState
-from echo_core.transports.protocol.messages import Farewell, Refusal, word_of
+from echo_core.transports.protocol.messages import Farewell, Member, Refusal, word_of
 from echo_core.transports.threads import is_failure, log
 from echo_core.transports.wires.connecting import Connection
 from echo_core.values.backlog import nanoseconds
@@ -30,12 +34,24 @@ class Peer:
         self.conversation = conversation
         self.connection = connection
         self.link = conversation.link
-        self.node_id = connection.established.peer.node_id
-        self.addresses = connection.established.peer.addresses
-        self.thread: threading.Thread | None = None
+        self.member = _member_of(connection.established.peer)
+        self.node_id = self.member.node_id
+        self.host_id = self.member.host_id
+        self.is_back = False  # its node was linked before, and lost
+        self.uid = connection.established.uid  # of the channel that the handshake was about
+        self.role = connection.established.role
+        self.made_at = time.monotonic()
+        self.failure: EchoError | None = None  # why the link has ended, unless both sides wanted it
+        self.is_over = threading.Event()  # its end was followed
         self._channels: set[ChannelOnLink] = set()  # that are shared, or will be once the peer has answered
         self._outgoing: dict[ChannelOnLink, dict[Origin, OutgoingStream]] = {}
+        self._unused_since = self.made_at  # where it has no channel
+        self.unconfirmed: dict[Origin, int] = {}  # events that were under way when the link was lost
+        self._sent_frames, self._sent_at = 0, time.monotonic()  # when the link was last seen to send
         self._goodbye_at: float | None = None
+        self._dropped = 0  # on the link, at the last tick
+        self._look_until = 0.0  # at how its streams flow
+        self._reader: threading.Thread | None = None
         self._is_unread = threading.Lock()  # whoever takes it reads, and never gives it back
 
     def __str__(self) -> str:
@@ -78,14 +94,25 @@ class Peer:
         channel = self.conversation.protocol.channel(uid)
         return channel is not None and channel.is_shared
 
+    def has_proven(self, uid: bytes) -> bool:
+        """Whether the peer has shown that it knows the key of a channel: a node id alone says nothing."""
+        return uid == self.uid or self.shares(uid)
+
+    def is_asking_for(self, uid: bytes) -> bool:
+        """Whether a JOIN of this side waits for its answer."""
+        channel = self.conversation.protocol.channel(uid)
+        return channel is not None and channel.state is ChannelState.JOINING
+
     def add(self, channel: ChannelOnLink) -> None:
         """Both sides have joined it."""
         self._channels.add(channel)
 
     def forget(self, channel: ChannelOnLink) -> None:
-        """It is not shared, now or any more: of its events only those that are queued go to the peer."""
-        for stream in self._outgoing.pop(channel, {}).values():
-            stream.end()
+        """It is not shared, now or any more: of its events only those that may go still go to the peer."""
+        for origin, stream in self._outgoing.pop(channel, {}).items():
+            unconfirmed = stream.end()
+            if unconfirmed:
+                self.unconfirmed[origin] = unconfirmed
         self._channels.discard(channel)
         channel.owner = None
 
@@ -102,6 +129,12 @@ class Peer:
         if not self._channels:
             self.say_goodbye("no channel is left on the link", Farewell.UNUSED)
 
+    def tell_member(self, uid: bytes, member: Member) -> None:
+        """Tells of this node or another one on a channel."""
+        channel = self.conversation.protocol.channel(uid)
+        if channel is not None:
+            self.conversation.command(partial(self.conversation.protocol.tell_member, channel, member))
+
     # -----------------------------------------------------------------------
     # Sources here
 
@@ -112,7 +145,9 @@ class Peer:
         if channel is None:
             return
         try:
-            told = conversation.protocol.offer(channel, origin.format.metadata, origin.name)
+            told = conversation.protocol.offer(
+                channel, origin.format.metadata, origin.name, origin.id, origin.keep, times=origin.has_times
+            )
             told.owner = stream = OutgoingStream(origin, conversation, told)
         except ClosedError:
             return
@@ -139,33 +174,76 @@ class Peer:
     # -----------------------------------------------------------------------
     # The link
 
+    @property
+    def unused_s(self) -> float:
+        """For how long no channel is on the link; 0 where there is one."""
+        return 0.0 if self._channels else time.monotonic() - self._unused_since
+
+    def make_way(self) -> None:
+        """The link is not used, and others wait for its place."""
+        self.say_goodbye("no channel was joined on the link", Farewell.UNUSED)
+        self.link.shut()
+
     def tick(self) -> None:
-        """Wakes a reader that missed its call, reports drops, shuts a link that is too long in ending."""
+        """Wakes a reader that missed its call, reports drops, pings, logs streams that stand still, shuts a
+        link that is too long in ending.
+
+        Nor is there a link for ever on which nobody joins a channel, though its handshake was right.
+        """
         self.link.rouse()
         self.conversation.report_drops()
+        self._ping()
+        self._look_at_streams(time.monotonic())
+        if self._channels:
+            self._unused_since = time.monotonic()
+        elif self._goodbye_at is None and self.unused_s > limits.HANDSHAKE_TIMEOUT_S:
+            self.say_goodbye("no channel was joined on the link", Farewell.UNUSED)
         if self._goodbye_at is not None and time.monotonic() - self._goodbye_at > _FAREWELL_S:
             self.link.shut()  # a peer that was told goodbye, and does not close, is not waited for
 
-    def run(self) -> EchoError | None:
-        """Reads until the end of the link. Why it has ended; None: both sides wanted it."""
+    def _ping(self) -> None:
+        """Sends something on a link that has been quiet, as the other host may be gone."""
+        now, sent_frames = time.monotonic(), self.link.sent_frames
+        if sent_frames != self._sent_frames:
+            self._sent_frames, self._sent_at = sent_frames, now
+        elif now - self._sent_at >= self.connection.ping_s:
+            self._sent_at = now
+            self.conversation.command(self.conversation.protocol.ping)
+
+    def _look_at_streams(self, now: float) -> None:
+        """Nothing is to be seen of them where none has a backlog, nor had one in a while."""
+        dropped = self.link.dropped
+        if self.link.queued_events or dropped != self._dropped:
+            self._dropped, self._look_until = dropped, now + LOOK_S
+        if now < self._look_until:
+            for streams in self._outgoing.values():
+                for stream in streams.values():
+                    stream.look(now)
+
+    def run(self, read: Callable[[], bool]) -> bool:
+        """Reads until the end of the link, which `failure` explains. False: another thread reads on.
+
+        `read`: the link's `run`, or its `take_over`.
+        """
+        self._reader = threading.current_thread()
         try:
-            self.link.run()
+            return read()
         except EchoError as failure:
-            return _bare(failure)
+            self.failure = _bare(failure)
         except BaseException as failure:
             if not is_failure(failure):  # of a process that a handler has forked, say
                 raise
             log.exception("link to %s", str(self))
-            return LinkError(f"{type(failure).__name__}: {failure}")
-        return None
+            self.failure = LinkError(f"{type(failure).__name__}: {failure}")
+        return True
 
     def take_reading(self) -> bool:
         """Whether nobody reads the link, or has read it; then the caller is to `run`."""
         return self._is_unread.acquire(blocking=False)
 
-    def end(self, error: EchoError | None) -> EchoError | None:
+    def end(self) -> EchoError | None:
         """The link is over. Returns the error where it is to be reported."""
-        news = self.conversation.end(error)
+        news = self.conversation.end(self.failure)
         for channel in [*self._outgoing, *self._channels]:
             self.forget(channel)
         self.conversation.protocol.end()
@@ -183,12 +261,13 @@ class Peer:
         Otherwise what the other side still sends could make the system discard our last words.
         """
         self.link.drain(nanoseconds(max(0.0, limit - time.monotonic())))
-        self.join_thread(limit)
+        self.wait_until_over(limit)
         self.link.shut()
 
-    def join_thread(self, limit: float) -> None:
-        if self.thread is not None and self.thread is not threading.current_thread():
-            self.thread.join(max(0.0, limit - time.monotonic()))
+    def wait_until_over(self, limit: float) -> None:
+        """For the end of the link, unless this is the thread that reads it."""
+        if self._reader is not threading.current_thread():
+            self.is_over.wait(max(0.0, limit - time.monotonic()))
 
     def statistics(self) -> LinkStatistics:
         link = self.link
@@ -205,7 +284,15 @@ class Peer:
             queued_events=link.queued_events,
             queued_bytes=link.queued_bytes,
             dropped=link.dropped,
+            confirmed=link.confirmed,
+            unconfirmed=link.unconfirmed,
         )
+
+
+def _member_of(identity: Identity) -> Member:
+    """What a handshake tells of a node, before it has said anything of itself on a channel."""
+    host_id, addresses = identity.host_id, identity.addresses
+    return Member(0, identity.node_id, 0, 0, host_id, identity.name, addresses)
 
 
 def _is_joined(channel: ChannelOnLink) -> bool:

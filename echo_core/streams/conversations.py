@@ -5,27 +5,45 @@ It does not refer to the `Peer` that has it: shared memory has to be freed witho
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from echo_core._c import links
+from echo_core.codegen.machine.budgets import Budget
 from echo_core.errors import ClosedError, EchoError, LinkError
 from echo_core.formats.format import Format
+from echo_core.transports.limits import (
+    COMPILING_S,
+    COMPILING_SHARE,
+    HEARING_S,
+    HEARING_SHARE,
+    LONGEST_REST_S,
+)
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.threads import log
 
 
 class Conversation:
     """Called with the books open, which keeps the frames in the protocol's order."""
 
-    def __init__(self, name: str, protocol: LinkProtocol, link: links.Link, max_payload: int) -> None:
+    def __init__(
+        self, name: str, protocol: LinkProtocol, link: links.Link, max_payload: int, window: tuple[int, int]
+    ) -> None:
         self.name = name  # of the other process
         self.protocol = protocol
         self.link = link
         self.max_payload = max_payload  # bytes that the other process takes in one frame
+        self.window = window  # events and bytes of one of its streams that may be under way to here
         self.is_over = False
         self.is_lost = False  # it is over, and nobody had wanted to end it
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
         self.unanswered: set[int] = set()  # flushes that somebody waits for
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
+        self.confirmations: set[Callable[[], None]] = set()  # and what they have finished with
+        self.compiling = Budget(COMPILING_S, COMPILING_SHARE)  # for what is compiled for its formats
+        self.hearing = Budget(HEARING_S, HEARING_SHARE)  # for what it says
+        self._has_rested = False
+        self._parts = threading.Event()  # one of the two wants to end it
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
     def command(self, command: Callable[[], None], *, behind: links.OutgoingStream | None = None) -> None:
@@ -50,6 +68,22 @@ class Conversation:
         for report in self.reports:
             report()
 
+    def confirm(self) -> None:
+        """Tells the other process what sinks here have finished with by now."""
+        for confirmation in self.confirmations:
+            confirmation()
+
+    def rest(self) -> None:
+        """Waits while the other process has used more than its budget. Not with the books open."""
+        wait_s = self.hearing.wait_s()
+        if wait_s == 0.0 or self._parts.is_set():
+            return
+        if not self._has_rested:
+            self._has_rested = True
+            said = "link to %s: what it says of channels and formats took more than %.1f s of processor time"
+            log.warning(f"{said}, and is heard more slowly from now on", self.name, HEARING_S)
+        self._parts.wait(min(wait_s, LONGEST_REST_S))
+
     def format_of(self, metadata: bytes) -> Format:
         """One object for all channels and sources."""
         if metadata not in self._formats:
@@ -59,10 +93,12 @@ class Conversation:
     def part(self, reason: str) -> None:
         """One of the two wants to end it; whatever happens to the link from now on is not reported."""
         self.farewell = self.farewell or reason
+        self._parts.set()
 
     def end(self, error: EchoError | None) -> EchoError | None:
         """The link is over. Returns the error where it is to be reported."""
         self.is_over = True
+        self.compiling.end()
         self.is_lost = not self.farewell
         self.part(str(error or "") or "it has gone without a farewell")
         return error if self.is_lost else None

@@ -7,12 +7,17 @@ from functools import partial
 from typing import Self
 
 from echo_core._c import links
-from echo_core.formats.compare import Report
+from echo_core.codegen.machine.budgets import Budget
+from echo_core.errors import FormatError, WireError
+from echo_core.formats.comparing.compare import Report
 from echo_core.formats.format import Format
+from echo_core.formats.keys import KeyPlace, place_of_key
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Feed, Target
+from echo_core.transports.limits import MAX_KEPT_BYTES
 from echo_core.transports.protocol.link_state import PeerStream
+from echo_core.values.event_info import Describing
 
 
 class IncomingStream(links.IncomingStream, Feed):
@@ -21,26 +26,60 @@ class IncomingStream(links.IncomingStream, Feed):
     Its C half counts events and hands them to `deliveries`. `told` is what the link's protocol knows of it.
     """
 
-    __slots__ = ("_refusing", "_reported", "_taking", "_told_lost", "conversation", "format", "name", "told")
+    __slots__ = (
+        "_refusing",
+        "_reported",
+        "_starts_asked",
+        "_taking",
+        "_told_lost",
+        "_told_sinks",
+        "_waiting",
+        "conversation",
+        "describe",
+        "first",
+        "format",
+        "has_started",
+        "name",
+        "told",
+    )
 
     def __new__(cls, conversation: Conversation, told: PeerStream) -> Self:
         format_ = conversation.format_of(told.metadata)
-        return super().__new__(cls, record_size=format_.size_bytes if format_.is_fixed else 0)
+        events, size_bytes = conversation.window
+        return super().__new__(
+            cls,
+            record_size=format_.size_bytes if format_.is_fixed else 0,
+            window_events=events,
+            window_bytes=size_bytes,
+            keep_events=told.keep,
+            keep_bytes=MAX_KEPT_BYTES,
+            key=(*_key_of(format_, told.per), told.keys) if told.keys else None,
+            has_times=told.times,
+        )
 
     def __init__(self, conversation: Conversation, told: PeerStream) -> None:
         self.conversation = conversation
         self.told = told
         self.format: Format = conversation.format_of(told.metadata)
         self.name = told.name
+        self.describe = Describing(told.name, told.source_id, conversation.name)
         self._taking: dict[Target, links.Delivery] = {}
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
+        self.has_started = False
         self._told_lost = 0  # events lost, as components here have been told
-        conversation.link.bind(told.number, self)
+        self.first = 0  # the number from which on the sinks here want what is kept
+        self._waiting: set[Target] = set()  # for STARTED, or until they have got what is kept
+        self._told_sinks = self._starts_asked = 0  # as the source knows
+        conversation.confirmations.add(self.confirm)
 
     @property
     def link(self) -> links.Link:
         return self.conversation.link
+
+    @property
+    def budget(self) -> Budget:
+        return self.conversation.compiling
 
     @property
     def peer(self) -> str:
@@ -68,7 +107,8 @@ class IncomingStream(links.IncomingStream, Feed):
                 continue
             if isinstance(found, links.Delivery):
                 self._taking[target] = found
-            elif concerns(self.format, target.wanted):
+                self._have_wait(target, found)
+            elif found is not None and concerns(self.format, target.wanted):
                 target.refuse(self, found)
                 self._refusing.append(target)
                 problems.append(found)
@@ -90,6 +130,7 @@ class IncomingStream(links.IncomingStream, Feed):
             delivery.close()
         self.report_drops()
         self._taking.pop(target, None)
+        self._waiting.discard(target)
         if delivery is not None:
             self._reported -= delivery.dropped
             target.release(self)
@@ -110,13 +151,56 @@ class IncomingStream(links.IncomingStream, Feed):
         refusing, self._refusing = self._refusing, []
         return [target for target in refusing if not target.is_leaving]
 
+    def _have_wait(self, target: Target, delivery: links.Delivery) -> None:
+        """Where events are kept, it gets these first."""
+        if not self.told.keep:
+            return
+        self._waiting.add(target)
+        if self._told_sinks and not self._starts_asked:
+            join = partial(self._join, target, delivery)
+            target.catch_up(self, self, join, is_by_key=self.told.keys > 0)
+
+    def _join(self, target: Target, delivery: links.Delivery, sequence: int | None) -> int | None:
+        """From now on it takes part, if the next event has that number, or whichever it has."""
+        if self._taking.get(target) is not delivery:  # it is closed by now
+            return 0
+        number = self.add_delivery(delivery, sequence)
+        if number is not None:
+            self._waiting.discard(target)
+        return number
+
+    def _hand_on(self) -> None:
+        self.deliveries = tuple(
+            delivery for target, delivery in self._taking.items() if target not in self._waiting
+        )
+
     def _attach(self) -> None:
-        self.deliveries = tuple(self._taking.values())
+        self._hand_on()
+        if not self._taking:
+            self.confirm()
         if any(target.queue is not None for target in self._taking):
             self.conversation.reports.add(self.report_drops)
         else:
             self.conversation.reports.discard(self.report_drops)
-        self.conversation.command(partial(self.conversation.protocol.attach, self.told, len(self._taking)))
+        if self._taking and not self._told_sinks:
+            self._starts_asked += 1
+        elif not self._taking:
+            self.first = 0
+        self._told_sinks = len(self._taking)
+        protocol, granted = self.conversation.protocol, self.grant()
+        self.conversation.command(partial(protocol.attach, self.told, len(self._taking), granted, self.first))
+
+    def start(self, sequence: int, kept: int) -> None:
+        """Its events follow from that number on, first so many that were kept; before that none may come."""
+        self.describe.kept_until = sequence + kept
+        self.restart(sequence)
+        self.has_started = True
+        self._starts_asked -= self._starts_asked > 0
+        if not self._starts_asked:
+            self._waiting.clear()
+            self._hand_on()
+            self.first = 0  # for sinks that come when these have gone
+        self.link.bind(self.told.number, self)
 
     # -----------------------------------------------------------------------
     # Losses
@@ -143,6 +227,17 @@ class IncomingStream(links.IncomingStream, Feed):
         self._taking.clear()
         self._refusing.clear()
         self.deliveries = ()
+        self.confirm()
         self.conversation.reports.discard(self.report_drops)
-        self.conversation.link.unbind(self.told.number)
+        self.conversation.confirmations.discard(self.confirm)
+        self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
+        self.link.unbind(self.told.number)
         self.told.owner = None  # else the two would refer to each other, and keep the link
+
+
+def _key_of(format_: Format, per: str) -> KeyPlace:
+    """Of what a source keeps by key. WireError: no field of it can be that."""
+    try:
+        return place_of_key(format_, per)
+    except FormatError as error:
+        raise WireError(str(error)) from None

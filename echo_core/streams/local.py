@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from echo_core._c import links
@@ -10,17 +11,32 @@ from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
 from echo_core.streams.stages import Stages
 from echo_core.streams.targets import Feed, Target
+from echo_core.values.event_info import Describing
+from echo_core.values.keep import Keep
 
 
 class LocalStream(Feed):
     """The way of a source's events to the sinks of its process. Called with the books open."""
 
-    __slots__ = ("_deliveries", "_outlet", "_past_dropped", "_told_dropped", "format", "stages")
+    __slots__ = (
+        "_deliveries",
+        "_keep",
+        "_outlet",
+        "_past_dropped",
+        "_told_dropped",
+        "describe",
+        "format",
+        "stages",
+    )
 
-    def __init__(self, format_: Format, outlet: links.Outlet) -> None:
+    def __init__(
+        self, format_: Format, outlet: links.Outlet, describe: Describing, *, keep: Keep | None
+    ) -> None:
         self.format = format_
+        self.describe = describe
         self.stages: Stages = ()
         self._outlet = outlet
+        self._keep = keep
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone
         self._told_dropped = 0  # as components have been told
@@ -28,10 +44,20 @@ class LocalStream(Feed):
     def add(self, target: Target, delivery: links.Delivery, *, is_direct: bool) -> None:
         """`is_direct`: events are handed over by reference, not as records."""
         self._deliveries[target] = delivery
-        if is_direct:
-            self._outlet.direct += (delivery,)
-        else:
-            self._outlet.converting += (delivery,)
+        join = partial(self._join, target, delivery, is_direct)
+        if self._keep is None:
+            join(None)
+        elif join(0) is None:
+            is_by_key = self._keep.per is not None
+            target.catch_up(self, self._outlet, join, is_by_key=is_by_key, hold=self._outlet.hold)
+
+    def _join(
+        self, target: Target, delivery: links.Delivery, is_direct: bool, sequence: int | None
+    ) -> int | None:
+        """From now on it takes part, if the next event has that number, or whichever it has."""
+        if self._deliveries.get(target) is not delivery:  # it is closed by now
+            return 0
+        return self._outlet.add_delivery(delivery, sequence, is_direct)
 
     def remove(self, target: Target) -> None:
         """The sink is closed, also while a batch is handed to it."""

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from echo_core._c import links
-from echo_core.errors import ClosedError, FormatError, unexpected
+from echo_core.codegen.codecs import Adoption
+from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
+from echo_core.formats.keys import KeyPlace
 from echo_core.streams.local import LocalStream, without
+from echo_core.transports.limits import MAX_KEPT_BYTES, SOURCE_ID_BYTES
 from echo_core.values.backlog import Backlog
+from echo_core.values.event_info import Describing
+from echo_core.values.keep import Keep
+from echo_core.values.notices import HERE
 from echo_core.values.statistics import SourceStatistics
 
 _MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
 
 
 class Origin:
-    """The working part of a source. Called with the books open; events pass only `outlet`."""
+    """The working part of a source. Called with the books open; events pass only `outlet`.
+
+    `cls` is the class of its events; None: of any that `encode` takes. `key`: by which it keeps them.
+    """
 
     def __init__(
         self,
         cls: type[Any] | None,
         format_: Format,
-        encode: Callable[[Any], bytes] | None,
+        encode: Callable[[Any], bytes],
         *,
         name: str,
         backlog: Backlog,
         delay_ns: int,
         pool: links.Pool | None,
+        keep: Keep | None = None,
+        key: KeyPlace | None = None,
+        has_times: bool = False,
     ) -> None:
+        self.id = secrets.token_bytes(SOURCE_ID_BYTES)  # by which sinks know it again on another link
         self.cls = cls
         self.format = format_
         self.name = name
+        self.channel = ""  # what it is called, for the log
         self.backlog = backlog
         self.delay_ns = delay_ns
         self.is_closed = False
@@ -42,13 +57,22 @@ class Origin:
         self.dropped_elsewhere = 0  # events that sinks of other processes have dropped
         self.outlet = links.Outlet(
             cls,
-            encode or _no_events,
+            encode,
             record_size=format_.size_bytes if format_.is_fixed else 0,
             dtype=format_.dtype if format_.is_fixed else None,
+            adopt=None if cls is None else Adoption(cls),
+            keep_events=min(keep.last, backlog.events) if keep is not None else 0,
+            key=None if keep is None or key is None else (*key, keep.max_keys),
+            keep_bytes=min(MAX_KEPT_BYTES, backlog.size_bytes),
+            has_times=has_times,
         )
+        self.has_times = has_times  # its events go with the time of their submission
+        self.keep = keep
+        self.kept = 0  # events that were sent as such
         self.outlet.pool = pool
-        self.local = LocalStream(format_, self.outlet)
+        self.local = LocalStream(format_, self.outlet, Describing(name, self.id, HERE), keep=keep)
         self._has_refusals = False
+        self._has_told_forgetting = False
         self._sinks_by_stream: dict[links.OutgoingStream, int] = {}
         self._ending: list[links.OutgoingStream] = []  # no sink takes their events, but some are queued
 
@@ -105,6 +129,11 @@ class Origin:
         is_first, self._has_refusals = not self._has_refusals, True
         return is_first
 
+    def take_loss(self) -> str:
+        """Why a link was lost since this was last asked; empty: none was."""
+        loss, self.loss = self.loss, ""
+        return loss
+
     def forget_unreachable(self, who: object) -> None:
         """It is gone, or takes them now."""
         for answer in [answer for answer in self.unreachable if answer[0] is who]:
@@ -112,6 +141,13 @@ class Origin:
 
     # -----------------------------------------------------------------------
     # Its end
+
+    def take_forgetting(self) -> str:
+        """What is to be said, once, where it has begun to forget what it keeps by key; empty: nothing."""
+        if self._has_told_forgetting or self.keep is None or not self.outlet.forgotten_keys:
+            return ""
+        self._has_told_forgetting = True
+        return f"has begun to forget values of `{self.keep.per}`: it keeps {self.keep.max_keys} at most"
 
     def abandon(self) -> None:
         """In a forked child: the source is the parent's."""
@@ -126,12 +162,12 @@ class Origin:
             size_bytes=self.outlet.bytes,
             dropped=self.outlet.dropped,
             dropped_at_sinks=self.local.dropped + self.dropped_elsewhere,
+            kept=self.kept,
+            forgotten_keys=self.outlet.forgotten_keys,
+            confirmed=self.outlet.confirmed,
+            unconfirmed=self.outlet.unconfirmed,
             queued_events=sum(stream.queued_events for stream in streams),
             queued_bytes=sum(stream.queued_bytes for stream in streams),
             local_sinks=self.local.sinks,
             remote_sinks=self.remote_sinks,
         )
-
-
-def _no_events(event: object) -> bytes:
-    raise unexpected(FormatError, "records of a source without a class", f"`{type(event).__qualname__}`")

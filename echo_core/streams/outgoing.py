@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Self
 
 from echo_core._c import links
+from echo_core.errors import ClosedError
 from echo_core.streams.conversations import Conversation
+from echo_core.streams.flow import Counts, Flow
 from echo_core.streams.origins import Origin
 from echo_core.streams.stages import Stages
+from echo_core.transports.fields import shown
 from echo_core.transports.protocol.link_state import OwnStream
+from echo_core.transports.threads import log
 
 
 class OutgoingStream(links.OutgoingStream):
@@ -19,6 +24,7 @@ class OutgoingStream(links.OutgoingStream):
     """
 
     __slots__ = (
+        "_flow",
         "_flushed_at",
         "conversation",
         "has_ended",
@@ -53,34 +59,30 @@ class OutgoingStream(links.OutgoingStream):
         self.is_flowing = False
         self.has_ended = False
         self.was_cut = False  # it has ended with its link
+        self._flow = Flow()
         self._flushed_at = 0  # events of the source up to which all are known to have arrived by this stream
 
-    def attached(self, sinks: int) -> None:
-        """The peer has so many sinks for it now."""
+    def attached(self, sinks: int, first: int, limit_events: int, limit_bytes: int) -> None:
+        """The peer has so many sinks for it now, which take so much in all before more is granted.
+
+        `first`: the number from which on they want what is kept.
+        """
+        self.grant(limit_events, limit_bytes)
         self.origin.forget_unreachable(self.link)
         has_begun = self in self.origin.streams
         if sinks > 0 and not self.is_flowing:
-            self._begin()
+            self._begin(first)
         elif sinks == 0:
             self.origin.pause(self)
         self.is_flowing = sinks > 0
         if has_begun or sinks > 0:
             self.origin.set_remote_sinks(self, sinks)
 
-    def _begin(self) -> None:
-        """Events flow from here on. Others may submit meanwhile: the number that was told has to be right."""
-        outlet = self.origin.outlet
-        sequence = self._tell_start()
-        while not (outlet.add_outgoing(self, sequence) or self.origin.is_closed):
-            sequence = self._tell_start()
-        self._flushed_at = sequence
-
-    def _tell_start(self) -> int:
-        """The number of the next event, which goes behind all that is queued."""
-        sequence = self.origin.outlet.sequence
-        self.conversation.protocol.start(self.told, sequence)
-        self.conversation.send()
-        return sequence
+    def _begin(self, first: int) -> None:
+        """Events flow from here on, right behind those that are kept."""
+        with suppress(ClosedError):  # the source is closed by now
+            self._flushed_at, kept = self.origin.outlet.begin(self, first)
+            self.origin.kept += kept
 
     def ask_flush(self) -> int | None:
         """The number of a flush that the peer has been asked for; None: there is nothing to wait for."""
@@ -91,24 +93,45 @@ class OutgoingStream(links.OutgoingStream):
         self.conversation.send(behind=self)
         return number
 
+    def events_under_way(self, sequence: int) -> int:
+        """Of the events up to that number, how many are not known to have arrived."""
+        return max(0, sequence - self._flushed_at)
+
     def note_flushed(self, sequence: int) -> None:
         """The peer has handed over all events up to that number."""
         self._flushed_at = max(self._flushed_at, sequence)
+
+    def look(self, now: float) -> None:
+        """Logs where it drops events or stands still, and what has become of that."""
+        counts = Counts(self.queued_events, self.sent + self.confirmed, self.dropped)
+        for said in self._flow.look(now, counts):
+            self._warn(said)
+
+    def _warn(self, said: str) -> None:
+        words = shown(self.origin.channel), self.origin.name, self.conversation.name, said
+        log.warning("channel `%s`: source `%s` to %s %s", *words)
 
     def withdraw(self) -> None:
         """The source is closed: the peer hears so behind its last event."""
         self.close()  # first: the stream's number may be another's behind CLOSED
         self.conversation.command(partial(self.conversation.protocol.close, self.told), behind=self)
 
-    def end(self) -> None:
-        """No more events go this way but those that are queued: the channel is left, or the link is over."""
+    def end(self) -> int:
+        """No more events go this way but those that are queued: the channel is left, or the link is over.
+
+        Returns how many were under way when the link was lost.
+        """
         self.has_ended, self.was_cut = True, self.conversation.is_over
         self.told.owner = None  # else the two would refer to each other, and keep the link
         has_begun = self in self.origin.streams
         if self.conversation.is_lost and has_begun and self.origin.outlet.sequence > self._flushed_at:
             self.origin.loss = self.conversation.farewell
         self.close()
+        self.give_up()
+        if said := self._flow.finish(self.dropped):
+            self._warn(said)
         self.origin.remove(self)
         # The origin keeps the stream while events are queued. Nobody looks after that of a closed channel, so
         # that the two would refer to each other, and keep the link.
         del self.origin
+        return self.unconfirmed if self.conversation.is_lost else 0

@@ -2,26 +2,34 @@
 
 Handlers run on the thread that reads the sender's link; those of events from this process on the thread that
 submits. A sink with a thread of its own, or without a handler, has a queue. Whoever waits for the queue reads
-the link, where one link alone feeds it, and so runs the handlers of other sinks on it: Ctrl-C in one of these
-is raised by the wait.
+the link, where one link alone feeds it, and leaves handlers of other sinks on it to the link's own thread.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 from weakref import WeakSet
 
 from echo_core._c import links
+from echo_core.codegen.machine.budgets import Budget
 from echo_core.dispatch.handlers import Handler
+from echo_core.dispatch.slowness import Slow, Slowness
 from echo_core.errors import IncompatibleError, unexpected
-from echo_core.formats.compare import Report
+from echo_core.formats.comparing.compare import Report
+from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
-from echo_core.streams.receptions import Receptions, Wanted
+from echo_core.formats.types import holds_elements
+from echo_core.streams.catching_up import CatchingUp, Keeper
+from echo_core.streams.flow import Drops
+from echo_core.streams.receptions import Reception, Receptions, Wanted
 from echo_core.values.backlog import Backlog
+from echo_core.values.event_info import Describing, EventInfo
 from echo_core.values.statistics import SinkStatistics
 
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
@@ -34,6 +42,7 @@ class Feed:
     __slots__ = ()
 
     format: Format
+    describe: Describing  # where its event of a number is from
 
     @property
     def link(self) -> links.Link | None:
@@ -41,9 +50,19 @@ class Feed:
         return None
 
     @property
+    def peer(self) -> str | None:
+        """The process that they come from; None: this one."""
+        return None
+
+    @property
     def lost(self) -> int:
         """Events that the stream has dropped before they came here."""
         return 0
+
+    @property
+    def budget(self) -> Budget | None:
+        """Of the peer whose format it is, for what is compiled; None: it is our own."""
+        return None
 
 
 class Target:
@@ -63,6 +82,7 @@ class Target:
                 max_bytes=backlog.size_bytes,
                 policy=backlog.policy,
                 timeout_ns=backlog.timeout_ns,
+                with_info=handler.takes_info,
             )
         )
         self.thread: threading.Thread | None = None
@@ -70,6 +90,7 @@ class Target:
         self.is_closed = False
         self._receptions = receptions
         self._feeds: dict[Feed, tuple[links.Delivery, int]] = {}  # and what the feed had lost before
+        self._reception_by_feed: dict[Feed, Reception] = {}  # of those that feed it; it keeps them
         self._refusals: dict[Feed, Report] = {}
         self._past: Counter[str] = Counter()  # what was counted of feeds that are gone
         self._late: list[
@@ -77,22 +98,39 @@ class Target:
         ] = []  # still handing over a batch, of feeds that are gone
         self._feeds_by_link: Counter[links.Link | None] = Counter()
         self._led: links.Link | None = None
+        self._slowness = Slowness()
+        self._drops = Drops()  # of the queue
+        self._most = sys.maxsize if backlog is None else backlog.events  # that it can be handed at once
+        self._behind: deque[CatchingUp] = deque()  # what it has to be handed by whoever has made it
         if self.queue is not None:
             _queued.add(self)
 
     # -----------------------------------------------------------------------
     # Feeds
 
-    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | Report:
-        """The delivery of a feed's events, or why this sink cannot take them.
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | Report | None:
+        """The delivery of a feed's events, or why this sink cannot take them. None: it does not want them.
 
         `sends`: the class of a source in this process, whose events may be handed over by reference.
         """
-        found = self._receptions.of(self.wanted.where_sent(sends), feed.format)
+        if not self.wanted.knows(feed.format):
+            return None
+        found = self._receptions.of(self.wanted.where_sent(sends), feed.format, feed.budget)
         if isinstance(found, Report) and not self.takes(sends):
             return found
         reception = None if isinstance(found, Report) else found
-        delivery = links.Delivery(
+        delivery = self._delivery(feed, reception, feed.describe)
+        if reception is not None:
+            self._reception_by_feed[feed] = reception
+        self._feeds[feed] = delivery, feed.lost
+        self._feeds_by_link[feed.link] += 1
+        self._choose_link()
+        return delivery
+
+    def _delivery(
+        self, feed: Feed, reception: Reception | None, describe: Callable[..., EventInfo]
+    ) -> links.Delivery:
+        return links.Delivery(
             self.queue or self.handler.function,  # type: ignore[arg-type]
             reception.decode if reception else _no_records,
             partial(self.handler.failed, self),
@@ -101,23 +139,51 @@ class Target:
             dtype=reception.dtype if reception else None,
             convert=reception.convert if reception else None,
             on_refusal=partial(self.handler.refused, self, feed.format.name),
+            sink=self.handler,
+            describe=describe if self.handler.takes_info or self.handler.function is None else None,
         )
-        self._feeds[feed] = delivery, feed.lost
-        self._feeds_by_link[feed.link] += 1
-        self._choose_link()
-        return delivery
+
+    def catch_up(
+        self,
+        feed: Feed,
+        keeper: Keeper,
+        join: Callable[[int | None], int | None],
+        *,
+        is_by_key: bool,
+        hold: Callable[[bool], object] = bool,
+    ) -> None:
+        """Has what a feed keeps handed over before the sink takes part in what is new."""
+        reception, delivery = self._reception_by_feed.get(feed), None
+        if reception is not None:
+            delivery = self._delivery(feed, reception, feed.describe.kept)
+            self._late.append((delivery, 0))
+        most = self._most
+        self._behind.append(CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key, hold=hold))
 
     def takes(self, sends: type[Any] | None) -> bool:
-        """Whether events of a class can be handed over by reference."""
-        if sends is None or self.wanted.is_array:
+        """Whether events of a class can be handed over by reference.
+
+        Those with lists and arrays cannot: they may be written into once they are submitted, and be something
+        else than what other processes get.
+        """
+        if sends is None or self.wanted.is_array or holds_elements(format_of(sends).record):
             return False
         return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
+
+    def next_behind(self) -> CatchingUp | None:
+        """What it has to be handed yet by whoever has made it."""
+        return self._behind.popleft() if self._behind else None
+
+    def note_missed(self, events: int) -> None:
+        """It was too slow for them to be handed over before it took part."""
+        self._past["lost"] += events
 
     def release(self, feed: Feed) -> None:
         """The feed has ended. A source may be closed while a batch of its events is still handed over."""
         if feed not in self._feeds:
             return
         delivery, lost_before = self._feeds.pop(feed)
+        self._reception_by_feed.pop(feed, None)
         late, self._late = [*self._late, (delivery, feed.lost - lost_before)], []
         for delivery, lost in late:
             if delivery.is_busy:
@@ -159,8 +225,38 @@ class Target:
 
     @property
     def refusals(self) -> tuple[Report, ...]:
-        """Each report once: several sources may have the same format."""
-        return tuple({id(report): report for report in self._refusals.values()}.values())
+        return _each_once(self._refusals.values())
+
+    @property
+    def comparisons(self) -> tuple[Report, ...]:
+        """With the formats of all feeds."""
+        return _each_once(reception.report for reception in self._reception_by_feed.values())
+
+    def comparison_with(self, feed: Feed) -> Report | None:
+        reception = self._reception_by_feed.get(feed)
+        return None if reception is None else reception.report
+
+    def tick(self) -> list[Slow]:
+        """What there is to tell of its handler: whether it is slow, or has been."""
+        self.handler.settle()
+        own = [] if self.handler.own is None else [self.handler.own]
+        return self._slowness.look([*own, *(delivery for delivery, _ in self._feeds.values())])
+
+    def drops(self, now: float) -> str:
+        """What there is to say of what its queue drops; empty: nothing."""
+        return self._drops.look(now, self._dropped)
+
+    def drops_at_end(self) -> str:
+        return self._drops.finish(self._dropped)
+
+    @property
+    def _dropped(self) -> int:
+        return self.queue.dropped if self.queue is not None else 0
+
+    def peer_of(self, delivery: links.Delivery) -> str | None:
+        """The process that a delivery's events come from; None: this one, or any, by way of the queue."""
+        fed = (feed.peer for feed, (other, _) in self._feeds.items() if other is delivery)
+        return next(fed, None)
 
     # -----------------------------------------------------------------------
     # Its end
@@ -198,14 +294,20 @@ class Target:
             events=counted["events"],
             size_bytes=counted["bytes"],
             lost=counted["lost"],
-            dropped=counted["skipped"] + (queue.dropped if queue else 0),
+            dropped=counted["skipped"] + self._dropped,
             failures=counted["failures"] + self.handler.failures,
+            slow=self._slowness.told,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,
             sources=len(self._feeds),
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
         )
+
+
+def _each_once(reports: Iterable[Report]) -> tuple[Report, ...]:
+    """Several sources may have the same format."""
+    return tuple({id(report): report for report in reports}.values())
 
 
 def _counts_of(delivery: links.Delivery, lost: int) -> dict[str, int]:

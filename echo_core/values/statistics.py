@@ -10,12 +10,20 @@ class SourceStatistics:
     """`size_bytes` are those of the records that were made for sinks elsewhere and of other classes, or were
     submitted as arrays: an event that is only handed over by reference has none. `dropped` counts events once
     for every process that did not get them, `dropped_at_sinks` those that sinks, here and elsewhere, had no
-    room for."""
+    room for. `confirmed` are, once for every other process, those that its sinks have finished with: handled,
+    taken, or dropped themselves; `unconfirmed` those that were sent, and not confirmed when their link ended.
+    `kept` were sent again to other processes that came later; where they are kept by the values of a field,
+    nothing is kept any more of `forgotten_keys` values. For each other process confirmed, dropped and
+    unconfirmed are in the end all that was kept for it and submitted to it."""
 
     events: int
     size_bytes: int
+    kept: int
+    forgotten_keys: int
     dropped: int
     dropped_at_sinks: int
+    confirmed: int
+    unconfirmed: int
     queued_events: int
     queued_bytes: int
     local_sinks: int
@@ -27,15 +35,17 @@ class SinkStatistics:
     """`size_bytes` are those of records as they came; what varies in size and came by reference has none, but
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
     had dropped it. `dropped` came and found no room, or was left of an array when the sink was closed.
-    `queued_events` and `queued_bytes` wait in the sink's queue; events in an array count one by one. Of the
-    events that came as records, `compiled` were decoded by native code, `interpreted` by Python code: until
-    what is compiled is ready, and where only Python has the words."""
+    `slow` counts calls of the handler that took a second or more. `queued_events` and `queued_bytes` wait in
+    the sink's queue; events in an array count one by one. Of the events that came as records, `compiled` were
+    decoded by native code, `interpreted` by Python code: until what is compiled is ready, and where only
+    Python has the words."""
 
     events: int
     size_bytes: int
     lost: int
     dropped: int
     failures: int
+    slow: int
     queued_events: int
     queued_bytes: int
     sources: int
@@ -48,23 +58,31 @@ class ChannelStatistics:
     """Of the channel in this process and node. What is counted includes the sources and sinks here that are
     closed, once for each: an event that two sinks take is received twice.
 
+    `members` are the other nodes on the channel that are known, and `missing` those of them that should be
+    linked to this one and are not: who has sources has to be linked to who has sinks, and everybody to one
+    member that tells of the others.
+
     `peers`, `remote_sources` and `remote_sinks` are at the other ends of links, of which nodes of one
     process need none. A sink there counts once for each source here whose events it takes: a link does not
     tell which it is.
 
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
-    elsewhere. For sinks here, `lost` never came, and `dropped_here` came and was dropped. What is queued
-    waits at either."""
+    elsewhere; `confirmed` and `unconfirmed` are as of a source. For sinks here, `lost` never came, and
+    `dropped_here` came and was dropped. What is queued waits at either."""
 
     sources: int
     sinks: int
     peers: int
+    members: int
+    missing: int
     remote_sources: int
     remote_sinks: int
     submitted_events: int
     submitted_bytes: int
     dropped: int
     dropped_at_sinks: int
+    confirmed: int
+    unconfirmed: int
     received_events: int
     received_bytes: int
     lost: int
@@ -76,7 +94,8 @@ class ChannelStatistics:
 @dataclass(frozen=True, slots=True)
 class LinkStatistics:
     """Of the link to one process; `wire` is how its bytes go. Events are `dropped` or queued before it;
-    `queued_bytes` also counts what is about to be written."""
+    `queued_bytes` also counts what is about to be written. The process has finished with those that are
+    `confirmed`; `unconfirmed` were sent, by sources that have left the link since."""
 
     peer: str
     wire: str
@@ -90,13 +109,18 @@ class LinkStatistics:
     queued_events: int
     queued_bytes: int
     dropped: int
+    confirmed: int
+    unconfirmed: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatistics:
-    """Of a node: its links, and what has been refused or lost so far."""
+    """Of a node: its links, and what has been refused or lost so far. `members` and `missing` are the sums of
+    those of its channels."""
 
     channels: int
+    members: int
+    missing: int
     links: tuple[LinkStatistics, ...]
     links_lost: int
     handshakes_failed: int

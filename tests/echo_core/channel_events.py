@@ -16,7 +16,7 @@ class Reading1:
     temperature: echo.Float32
 
 
-@echo.event
+@echo.event(aliases=("Reading1",))
 class Reading2:
     """A superset, in another order."""
 
@@ -26,7 +26,7 @@ class Reading2:
     pressure: float = 1.0
 
 
-@echo.event
+@echo.event(aliases=("Reading2", "Reading1"))
 class Reading3:
     """Renamed and widened, with a field that no earlier one has."""
 
@@ -67,6 +67,21 @@ class Other:
     """Nothing that a reading could become."""
 
     id: str
+
+
+@echo.event(aliases=("Plain", "Reading1", "Story"))
+class Misfit:
+    """Called as others were, but nothing that they could become."""
+
+    id: str
+
+
+@echo.event(aliases=("Plain",))
+class Untitled:
+    """Another one, for another reason."""
+
+    id: int
+    title: str
 
 
 def reading(i: int) -> Reading1:

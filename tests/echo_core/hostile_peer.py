@@ -83,7 +83,15 @@ class HostilePeer:
 
     def shake_hands(self, own: Identity | None = None) -> None:
         """Errors of the other side's are raised, or end the connection."""
-        initiator = Initiator(own or identity(self.node_id), self.id.uid, self.id.key, admit=lambda _: None)
+        self.finish(self.initiator(own))
+
+    def initiator(self, own: Identity | None = None) -> Initiator:
+        """A handshake that has not begun."""
+        own = own or identity(self.node_id)
+        return Initiator(own, self.id.uid, self.id.key, admit=lambda _, __: None)
+
+    def finish(self, initiator: Initiator) -> None:
+        """The rest of a handshake."""
         while True:
             self.send(initiator.bytes_to_send())
             if self.is_cut:
@@ -107,8 +115,8 @@ class HostilePeer:
             self.join(),
             messages.Declared(0, "", ()),
             messages.Format(0, echo.format_of(cls).metadata),
-            messages.Source(stream, 0, 0, "hostile"),
-            messages.Started(stream, 0),
+            messages.Source(stream, 0, 0, 0, bytes(16), "hostile"),
+            messages.Started(stream, 0, 0),
         )
 
     def messages(self) -> Iterator[Message]:

@@ -37,9 +37,11 @@ def hear():
 class Actor:
     """A process that runs a script; the script can `say` words and `hear` lines."""
 
-    def __init__(self, script: str, *arguments: str, forks: bool = False) -> None:
+    def __init__(self, script: str, *arguments: str, forks: bool = False, namespace: str = "") -> None:
+        """`namespace`: a network namespace, which is another host to the library."""
+        entering = ["ip", "netns", "exec", namespace] if namespace else []
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PREFACE + script, *arguments],
+            [*entering, sys.executable, "-c", _PREFACE + script, *arguments],
             cwd=ROOT,
             env={
                 **os.environ,

@@ -7,7 +7,7 @@ import secrets
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 
 import pytest
 
@@ -26,9 +26,10 @@ from tests.echo_core.census import (
 )
 from tests.echo_core.channel_events import Other, Reading1
 from tests.echo_core.conftest import MakeNode
-from tests.echo_core.hostile_peer import STREAM, HostilePeer
+from tests.echo_core.hostile_peer import STREAM, HostilePeer, identity
 from tests.echo_core.victims import LIMIT_S, PAYLOAD_BYTES, Victim
 from tests.transports.frames import HEADER, write_frame
+from tests.transports.samples import member as told_of
 
 MEMORY_BYTES = 64 << 20
 
@@ -57,13 +58,35 @@ BROKEN_RULES = {
     "payload of at most": HEADER.pack(PAYLOAD_BYTES + 1, STREAM),
     "a frame, got one of stream 0": HEADER.pack(8, 0) + bytes(8),
     "a stream that was asked for": write_frame(STREAM + 9, bytes(16)),
+    "asked for and is under way, got 64": frame(messages.Closed(STREAM)) + write_frame(STREAM, bytes(16)),
+    "asked for and is under way, got 65": frame(
+        messages.Source(STREAM + 1, 0, 0, 0, bytes(16), "not started")
+    )
+    + write_frame(STREAM + 1, bytes(16)),
+    "asked for and is under way, got 66": HEADER.pack(PAYLOAD_BYTES, STREAM + 2),  # by its header
+    f"at most {limits.MAX_CONTROL_BYTES} bytes": HEADER.pack(limits.MAX_CONTROL_BYTES + 1, 9),  # likewise
+    "0 in front of a gap's events": write_frame(messages.Gap.kind, struct.pack("<IIQ", STREAM, 1, 1)),
+    "at most 0 events that were kept": frame(messages.Started(STREAM, 1, 1)),
+    "keeps at most 10000 events": frame(messages.Source(STREAM + 1, 0, 0, 10_001, bytes(16), "x")),
+    "at most 10000 events, got 10002": frame(
+        messages.Source(STREAM + 1, 0, 0, 3, bytes(16), "x", keys=3334, per="id")
+    ),
+    "a field of `Reading1`, got `nothing`": frame(
+        messages.Source(STREAM + 1, 0, 0, 1, bytes(16), "x", keys=1, per="nothing")
+    ),
     "a kind of control frame": write_frame(63, b""),
     "no memory is shared": write_frame(messages.Loan.kind, struct.pack("<IIQ", STREAM, 0, 16)),
     "records of 16 bytes": write_frame(STREAM, bytes(15)),
-    "the number of a format": frame(messages.Source(STREAM + 1, 0, 7, "x")),
-    "which is in use": frame(messages.Source(STREAM, 0, 0, "again")),
-    "a stream from 64": frame(messages.Source(1 << 20, 0, 0, "far")),
+    "the number of a format": frame(messages.Source(STREAM + 1, 0, 7, 0, bytes(16), "x")),
+    "which is in use": frame(messages.Source(STREAM, 0, 0, 0, bytes(16), "again")),
+    "a stream from 64": frame(messages.Source(1 << 20, 0, 0, 0, bytes(16), "far")),
     "a flush that is under way": frame(messages.Flushed(3)),
+    "STARTED once for each ATTACH": frame(messages.Started(STREAM, 0, 0)),
+    "0 or 1, got 2": write_frame(
+        messages.Source.kind,
+        messages.encode(messages.Source(STREAM + 1, 0, 0, 0, bytes(16), "x"))[:-12]
+        + struct.pack("<III", 2, 0, 0),
+    ),
     "an alias of 2 or more": frame(messages.Join(0, bytes(16), bytes(32))),
 }
 
@@ -81,6 +104,37 @@ def test_breaking_a_rule_ends_the_link_with_a_named_error(
     lost = [line for line in caplog.messages if "lost" in line]
     assert len(lost) == 1
     assert rule.lower() in lost[0].lower()
+    assert victim.events == []
+
+
+TIMED = STREAM + 1
+BROKEN_TIMES = {
+    "a time of 8 bytes before the records, got 7": write_frame(TIMED, bytes(7)),
+    "from 1 to 2**63 - 1 ns, got 0": write_frame(TIMED, bytes(24)),
+    "from 1 to 2**63 - 1 ns, got 9223372036854775808": write_frame(
+        TIMED, struct.pack("<Q", 1 << 63) + bytes(16)
+    ),
+    "records of 16 bytes": write_frame(TIMED, struct.pack("<Q", 1) + bytes(15)),
+    "records of 16 bytes each, got 0": write_frame(TIMED, struct.pack("<Q", 1)),
+    "records of 16 bytes each, got 24": write_frame(STREAM, struct.pack("<Q", 1) + bytes(16)),  # has no times
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN_TIMES)
+def test_times_that_cannot_be_end_the_link_with_a_named_error(
+    victim: Victim, transport: str, rule: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where a source says that it has times, and sends none, or the other way round."""
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.join_and_offer(Reading1)
+        peer.say(
+            messages.Source(TIMED, 0, 0, 0, bytes(16), "timed", times=True), messages.Started(TIMED, 0, 0)
+        )
+        peer.send(BROKEN_TIMES[rule])
+        peer.expect_end()
+    victim.demand_only_the_good_link()
+    assert [rule in line for line in caplog.messages if "lost" in line] == [True]
     assert victim.events == []
 
 
@@ -142,7 +196,9 @@ def test_sources_that_no_sink_can_take_are_kept_in_bounds(victim: Victim, transp
     (target,) = targets_of(victim.channel)
 
     def refused(i: int) -> bytes:
-        offered = frame(messages.Source(STREAM + 1, 0, 1, "other")) + frame(messages.Closed(STREAM + 1))
+        offered = frame(messages.Source(STREAM + 1, 0, 1, 0, bytes(16), "other")) + frame(
+            messages.Closed(STREAM + 1)
+        )
         return other + offered if i == 0 else offered
 
     flood(victim, transport, refused, 2000)
@@ -156,8 +212,8 @@ def test_members_that_nobody_is_cost_a_few_threads(victim: Victim, transport: st
         nonlocal most
         most = max(most, sum(thread.name.startswith("echo-meet-") for thread in threading.enumerate()))
         id_ = secrets.token_bytes(16)
-        told = messages.Member(0, id_, ("unix:@echo-nobody", "tcp://127.0.0.1:1"))
-        return frame(told) + frame(messages.Member(0, id_, ()))
+        told = told_of(id_, "unix:@echo-nobody", "tcp://127.0.0.1:1")
+        return frame(told) + frame(replace(told, standing=messages.Standing.LEFT))
 
     flood(victim, transport, member, 500)
     assert most <= 16
@@ -165,7 +221,7 @@ def test_members_that_nobody_is_cost_a_few_threads(victim: Victim, transport: st
 
 def test_streams_up_to_the_limit_take_no_time_that_others_notice(victim: Victim) -> None:
     victim.channel.sink(Reading1)
-    flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), 10_000)
+    flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, 0, bytes(16), "")), 10_000)
     assert victim.node.statistics().links_lost == 0
 
 
@@ -174,7 +230,13 @@ def test_every_stream_that_there_can_be_is_borne(victim: Victim, monkeypatch: py
     monkeypatch.setattr(limits, "MAX_STREAMS", 8192)
     victim.channel.sink(Reading1)
     offered = limits.MAX_STREAMS + 1
-    flood(victim, "unix", lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, "")), offered, 32 << 20)
+    flood(
+        victim,
+        "unix",
+        lambda i: frame(messages.Source(STREAM + 1 + i, 0, 0, 0, bytes(16), "")),
+        offered,
+        32 << 20,
+    )
     assert victim.node.statistics().links_lost == 1
 
 
@@ -206,7 +268,7 @@ def test_a_sink_that_never_reads_loses_its_link(impatient_victim: Victim, transp
         peer.connection.settimeout(LIMIT_S)
         peer.say(peer.join(), messages.Declared(0, "", ()))
         offered = next(told for told in peer.messages() if isinstance(told, messages.Source))
-        peer.say(messages.Attach(offered.stream, 1))
+        peer.say(messages.Attach(offered.stream, 1, 0, 1 << 62, 1 << 62))
         source.wait_matched(2)  # and the victim's own
         submitting = threading.Thread(target=_submit_until, args=(source, lambda: source.sinks < 2))
         submitting.start()
@@ -235,3 +297,34 @@ def test_a_hundred_links_leave_nothing(victim: Victim, transport: str) -> None:
     assert before is not None
     assert left_behind(before) == ""
     until(lambda: victim.channel.statistics().peers == 0)
+
+
+ESCAPES = "\x1b[2J\nWARNING forged\r\u202e\u2028"
+
+
+def test_what_a_peer_says_of_itself_is_escaped_where_people_read_it(
+    victim: Victim, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Names, farewells and reports: in the log and in notices."""
+    notices: list[echo.Notice] = []
+    victim.channel.watch(notices.append)
+    told = victim.channel.source(Reading1)
+    with HostilePeer.connected(victim.id, transport) as peer:
+        peer.shake_hands(replace(identity(), name=ESCAPES))
+        peer.say(
+            peer.join(),
+            messages.Declared(0, ESCAPES, ()),
+            messages.Format(0, echo.format_of(Other).metadata),
+            messages.Source(STREAM, 0, 0, 0, bytes(16), ESCAPES),
+            messages.Unreachable(STREAM, ESCAPES),
+            messages.Bye(7, ESCAPES),
+        )
+        peer.expect_end()
+    until(lambda: any(isinstance(notice, echo.PeerLeft) for notice in list(notices)))
+    seen = [repr(notice) for notice in notices] + [str(notice.peer) for notice in notices] + caplog.messages
+    seen += [notice.name for notice in notices if isinstance(notice, echo.SourceOpened)]
+    assert any("forged" in text for text in seen)
+    for text in seen:
+        assert not set(ESCAPES) & set(text) - set("[2JWARNING forged\n"), text
+        assert "\nWARNING" not in text  # the lines of a report are indented
+    told.close()

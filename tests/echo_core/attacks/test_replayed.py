@@ -74,11 +74,11 @@ def session(uid: str, transport: str, change: Change) -> int:
             peer.send(write_frame(STREAM, echo.encoder(Reading1)(Reading1(1, 1.0)) * 3))
             peer.say(
                 messages.Gap(STREAM, 3),
-                messages.Attach(STREAM, 1),
+                messages.Attach(STREAM, 1, 0, 65536, 1 << 24),
                 messages.Dropped(STREAM, 1),
                 messages.Unreachable(STREAM, "no"),
                 messages.Flush(7),
-                messages.Attach(STREAM, 0),
+                messages.Attach(STREAM, 0, 0, 65536, 1 << 24),
                 messages.Closed(STREAM),
                 messages.Leave(0),
                 messages.Bye(messages.Farewell.CLOSING, "over"),

@@ -102,6 +102,16 @@ def test_threads_open_and_close_channels_of_their_own(make_node: MakeNode, trans
     assert len(node.statistics().links) <= 1
 
 
+def demand_one_link(nodes: list[echo.Node]) -> None:
+    """One, with both channels on it."""
+    until(lambda: [channels_on_links(node) for node in nodes] == [2, 2], "both sides to have heard of it")
+    assert [len(node.statistics().links) for node in nodes] == [1, 1]
+
+
+def channels_on_links(node: echo.Node) -> int:
+    return sum(link.channels for link in node.statistics().links)
+
+
 def meet(make_node: MakeNode, transport: str) -> None:
     """Both open a channel of the other's, at one moment."""
     nodes = [echo.Node(transports=[transport]), echo.Node(transports=[transport])]  # type: ignore[list-item]
@@ -113,7 +123,7 @@ def meet(make_node: MakeNode, transport: str) -> None:
 
     try:
         at_once(lambda: open_other(0), lambda: open_other(1))
-        assert [len(node.statistics().links) for node in nodes] == [1, 1]
+        demand_one_link(nodes)
         for i in (0, 1):
             sink = channels[1 - i].sink(Plain)
             source = opened[i].source(Plain)

@@ -127,7 +127,7 @@ class Channels(RuleBasedStateMachine):
     def _creator_is_there(self, channel: int) -> bool:
         from echo_core.roster.ids import ChannelId
 
-        creator = ChannelId.parse(self.ids[channel]).node
+        creator = ChannelId.parse(self.ids[channel]).members[0].node
         return any(on == channel and self.nodes[node].id == creator for on, node in self.handles)
 
     @precondition(lambda self: self.handles and len(self.sources) < 4)

@@ -19,7 +19,7 @@ import pytest
 import echo_core as echo
 from echo_core.roster.ids import ChannelId
 from tests.echo_core.census import left_behind, settled_census, target_of, until
-from tests.echo_core.channel_events import Other, Plain
+from tests.echo_core.channel_events import Misfit, Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S
 from tests.echo_core.processes import Actor
@@ -265,7 +265,7 @@ def test_a_refused_channel_leaves_no_link_to_the_collector() -> None:
 
 
 @pytest.mark.usefixtures("without_collector")
-@pytest.mark.parametrize("type_", [Plain, Other], ids=["taken", "refused"])
+@pytest.mark.parametrize("type_", [Plain, Misfit], ids=["taken", "refused"])
 def test_a_closed_source_that_is_kept_keeps_no_link(type_: type[Any]) -> None:
     before = settled_census()
     here, there = _pair_in_memory()
@@ -283,7 +283,7 @@ def test_a_closed_source_that_is_kept_keeps_no_link(type_: type[Any]) -> None:
 
 
 @pytest.mark.usefixtures("without_collector")
-@pytest.mark.parametrize("type_", [Plain, Other], ids=["taken", "refused"])
+@pytest.mark.parametrize("type_", [Plain, Misfit], ids=["taken", "refused"])
 def test_a_closed_sink_that_is_dropped_keeps_no_link(type_: type[Any]) -> None:
     """Nor what is queued there."""
     before = settled_census()
@@ -305,7 +305,7 @@ def test_a_closed_sink_that_is_dropped_keeps_no_link(type_: type[Any]) -> None:
 
 @pytest.mark.usefixtures("without_collector")
 def test_a_source_that_was_closed_with_events_queued_keeps_no_link(stuck: _Stuck) -> None:
-    """Its link is over before they could be sent."""
+    """They are dropped, as its link is over before they could be sent."""
     before = settled_census()
     here, there = _pair_in_memory()
     channel = here.create_channel("x", Plain)
@@ -313,8 +313,8 @@ def test_a_source_that_was_closed_with_events_queued_keeps_no_link(stuck: _Stuck
     source = channel.source(backlog=echo.Backlog(when_full="drop_newest"))
     source.wait_matched()
     _fill(source)
-    channel.close(0.0)
     assert source.statistics().queued_events
+    channel.close(0.0)
     here.close(0.0)
     stuck.may_end.set()
     there.close()
@@ -362,12 +362,9 @@ def test_no_handler_is_called_once_its_sink_is_closed(
     assert sink.statistics() == counted
 
 
-def test_what_is_left_of_an_array_that_waits_for_room_is_dropped_with_its_sink(
-    pair: tuple[echo.Node, echo.Node],
-) -> None:
+def test_what_is_left_of_an_array_that_waits_for_room_is_dropped_with_its_sink(make_node: MakeNode) -> None:
     """But for the one event that waits, each is counted on both sides."""
-    channel = pair[0].create_channel("x", Plain)
-    there = pair[1].open_channel(channel.id)
+    channel = there = make_node().create_channel("x", Plain)
     sink = there.sink(Plain, backlog=echo.Backlog(events=10, timeout_s=LIMIT_S))
     source = channel.source()
     source.wait_matched()

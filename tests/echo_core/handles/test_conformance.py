@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +16,7 @@ import echo_core as echo
 from echo_core.values.backlog import WhenFull
 from tests.echo_core.census import joins_in_process
 from tests.echo_core.channel_events import (
+    Misfit,
     Other,
     Plain,
     Reading1,
@@ -242,7 +245,7 @@ def test_a_sink_that_cannot_be_reached_is_told(pair: Pair) -> None:
     notices = Collector()
     there.watch(notices)
     source = here.source(Reading1)
-    sink = there.sink(Other)
+    sink = there.sink(Misfit)
     with pytest.raises(echo.IncompatibleError, match="id"):
         sink.wait_matched(1, LIMIT_S)
     with pytest.raises(echo.IncompatibleError, match="id"):
@@ -265,7 +268,7 @@ def test_a_wrong_key_is_refused(pair: Pair) -> None:
 
     created = pair[0].create_channel("secret")
     real = ChannelId.parse(created.id)
-    wrong = ChannelId(real.uid, bytes(16), real.node, real.addresses)
+    wrong = ChannelId(real.uid, bytes(16), real.members)
     with pytest.raises(echo.RefusedError, match="key") as caught:
         pair[1].open_channel(str(wrong))
     assert caught.value.code == "wrong_key"
@@ -501,7 +504,72 @@ def test_the_oldest_are_dropped_where_that_is_the_policy(pair: Pair) -> None:
     assert sink.statistics().dropped == 20
 
 
-@pytest.mark.parametrize("when_full", ["block", "drop_oldest", "drop_newest"])
+@pytest.mark.parametrize("when_full", ["pace", "block"])
+def test_a_sink_that_reads_paces_its_source_and_loses_nothing(pair: Pair, when_full: WhenFull) -> None:
+    """However small its queue is; what is read is in order."""
+    here, there = opened(pair, Plain)
+    sink = there.sink(Plain, backlog=echo.Backlog(events=10, when_full=when_full, timeout_s=LIMIT_S))
+    source = here.source(Plain, backlog=echo.Backlog(events=100, when_full=when_full, timeout_s=LIMIT_S))
+    source.wait_matched()
+
+    def submit_all() -> None:
+        for i in range(5000):
+            source.submit(Plain(i, 0.0))
+
+    with ThreadPoolExecutor(1) as pool:
+        submitting = pool.submit(submit_all)
+        assert [sink.get(LIMIT_S).id for _ in range(5000)] == list(range(5000))
+        submitting.result(LIMIT_S)
+    source.flush(LIMIT_S)
+    told = source.statistics()
+    assert (told.dropped, told.dropped_at_sinks, told.unconfirmed) == (0, 0, 0)
+    assert told.confirmed == (5000 if told.remote_sinks else 0)
+
+
+def test_a_sink_that_does_not_read_delays_its_source_once(pair: Pair) -> None:
+    """By default for a tenth of a second; then the oldest are dropped, and counted."""
+    here, there = opened(pair, Plain)
+    few = echo.Backlog(events=10)
+    sink = there.sink(Plain, backlog=few)
+    source = here.source(Plain, backlog=few)
+    source.wait_matched()
+    waited: list[float] = []
+    for i in range(1000):
+        begun = time.monotonic()
+        source.submit(Plain(i, 0.0))
+        waited.append(time.monotonic() - begun)
+    assert 0.1 <= max(waited) < 5
+    assert sum(waited) - max(waited) < max(waited) + 2  # the others did not wait
+    told = source.statistics()
+    assert told.dropped + told.dropped_at_sinks == 1000 - sink.statistics().queued_events - told.queued_events
+    got = [sink.get(LIMIT_S).id for _ in range(10)]
+    while got[-1] != 999:
+        got.append(sink.get(LIMIT_S).id)
+    assert got == sorted(got)
+
+
+def test_a_sink_that_does_not_read_holds_up_neither_other_sinks_nor_other_channels(pair: Pair) -> None:
+    """Between the same two nodes; and what it does not read waits at its source."""
+    here, there = opened(pair, Plain)
+    stopped = there.sink(Plain, backlog=echo.Backlog(events=10))
+    handled: list[int] = []
+    there.sink(Plain, lambda event: handled.append(event.id))
+    stopping = pair[0].create_channel("stop", Plain)
+    stops = pair[1].open_channel(stopping.id).sink(Plain)
+    stop = stopping.source(Plain)
+    stop.wait_matched()
+    source = here.source(Plain, backlog=echo.Backlog(events=10))
+    source.wait_matched(2)
+    for i in range(1000):
+        source.submit(Plain(i, 0.0))
+        if i % 100 == 50:
+            stop.submit(Plain(i, 1.0))
+            assert stops.get(LIMIT_S).id == i
+    assert stopped.statistics().queued_events <= 10
+    assert [stopped.get(LIMIT_S).id for _ in range(10)]
+
+
+@pytest.mark.parametrize("when_full", ["drop_oldest", "drop_newest"])
 def test_every_event_of_an_array_is_got_or_counted(pair: Pair, when_full: WhenFull) -> None:
     """A sink of arrays drops arrays; what is bounded and counted are their events."""
     here, there = opened(pair, Reading1)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import joins_in_process, origin_of
-from tests.echo_core.channel_events import Other, Plain, Story
+from tests.echo_core.census import joins_in_process, origin_of, until
+from tests.echo_core.channel_events import Misfit, Plain, Untitled
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Collector, opened
 
@@ -43,7 +43,7 @@ def test_a_closed_sink_is_not_waited_for(make_node: MakeNode) -> None:
 def test_a_sink_forgets_sources_that_are_gone(pair: Pair) -> None:
     """They kept it from waiting for one that it can be reached from."""
     here, there = opened(pair)
-    sink = there.sink(Other)
+    sink = there.sink(Misfit)
     first, second = here.source(Plain), here.source(Plain)
     _refused(sink)
     notices = Collector()
@@ -56,14 +56,14 @@ def test_a_sink_forgets_sources_that_are_gone(pair: Pair) -> None:
     assert not sink.refusals
     with pytest.raises(echo.TimedOutError):
         sink.wait_matched(1, 0.0)
-    here.source(Other)
+    here.source(Misfit)
     sink.wait_matched(1, LIMIT_S)
 
 
 def test_a_source_forgets_sinks_of_who_has_left(pair: Pair) -> None:
     here, there = opened(pair)
     source = here.source(Plain)
-    there.sink(Other)
+    there.sink(Misfit)
     with pytest.raises(echo.IncompatibleError):
         source.wait_matched(1, LIMIT_S)
     notices = Collector()
@@ -79,7 +79,7 @@ def test_a_source_forgets_sinks_of_who_has_left(pair: Pair) -> None:
 def test_a_source_forgets_sinks_elsewhere_that_are_gone(pair: Pair) -> None:
     here, there = opened(pair)
     source = here.source(Plain)
-    refusing = there.sink(Other)
+    refusing = there.sink(Misfit)
     with pytest.raises(echo.IncompatibleError):
         source.wait_matched(1, LIMIT_S)
     refusing.close()
@@ -92,7 +92,7 @@ def test_a_source_remembers_the_refusal_of_a_sink_that_stays(pair: Pair) -> None
     """Another one that refused it, too, is gone."""
     here, there = opened(pair)
     source = here.source(Plain)
-    leaving, staying = there.sink(Other), there.sink(Other)
+    leaving, staying = there.sink(Misfit), there.sink(Misfit)
     with pytest.raises(echo.IncompatibleError):
         source.wait_matched(1, LIMIT_S)
     leaving.close()
@@ -109,21 +109,21 @@ def test_a_source_is_told_the_reasons_of_sinks_that_stay(pair: Pair) -> None:
     """Not of one that is gone."""
     here, there = opened(pair)
     source = here.source(Plain)
-    leaving, staying = there.sink(Other), there.sink(Story)
+    leaving, staying = there.sink(Misfit), there.sink(Untitled)
     _refused(leaving)
     _refused(staying)
     leaving.close()
     _hear_all(pair)
-    with pytest.raises(echo.IncompatibleError, match=r"Story\.title"):
+    with pytest.raises(echo.IncompatibleError, match=r"Untitled\.title"):
         source.wait_matched(1, 0.0)
-    assert not [text for _, text in origin_of(source).unreachable if "Other" in text]
+    assert not [text for _, text in origin_of(source).unreachable if "Misfit" in text]
 
 
 def test_a_source_learns_who_refuses_it_when_the_last_one_that_took_it_is_gone(pair: Pair) -> None:
     here, there = opened(pair)
     source = here.source(Plain)
     taking = there.sink(Plain)
-    there.sink(Other)
+    there.sink(Misfit)
     source.wait_matched(1, LIMIT_S)
     taking.close()
     _hear_all(pair)
@@ -134,11 +134,10 @@ def test_a_source_learns_who_refuses_it_when_the_last_one_that_took_it_is_gone(p
 def test_sinks_that_are_closed_together_refuse_nothing_on_the_way(pair: Pair) -> None:
     """Each takes what the other one cannot, and one is the last to go."""
     here, there = opened(pair)
-    sources: list[echo.Source[Any]] = [here.source(Plain), here.source(Other)]
+    sources: list[echo.Source[Any]] = [here.source(Plain), here.source(Misfit)]
     there.sink(Plain)
-    there.sink(Other)
-    for source in sources:
-        source.wait_matched(1, LIMIT_S)
+    there.sink(Misfit)
+    until(lambda: all(source.sinks for source in sources), "both to be matched")  # one is refused first
     _hear_all(pair)
     notices = Collector()
     here.watch(notices)
@@ -149,7 +148,7 @@ def test_sinks_that_are_closed_together_refuse_nothing_on_the_way(pair: Pair) ->
 
 def test_a_source_forgets_what_a_sink_of_this_process_has_answered(make_node: MakeNode) -> None:
     channel = make_node().create_channel("x")
-    source, sink = channel.source(Plain), channel.sink(Other)
+    source, sink = channel.source(Plain), channel.sink(Misfit)
     with pytest.raises(echo.IncompatibleError):
         source.wait_matched()
     sink.close()

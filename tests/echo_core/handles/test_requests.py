@@ -19,7 +19,14 @@ LONG = "x" * 256
 Pair = tuple[echo.Node, echo.Node]
 
 
-@pytest.mark.parametrize("cls", [Plain, None])
+@echo.event(name="Story")
+class Headline:
+    """What arrays can be made of, of stories that have a number alone."""
+
+    id: int
+
+
+@pytest.mark.parametrize("cls", [Headline, None])
 def test_arrays_of_records_that_vary_in_size_are_refused_with_a_report(pair: Pair, cls: Any) -> None:
     """Whoever comes first; the link stays."""
     channel = pair[0].create_channel("x")

@@ -10,7 +10,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster.bookkeeping import books
-from tests.echo_core.census import joins_in_process
+from tests.echo_core.census import joins_in_process, until
 from tests.echo_core.channel_events import Other, Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 
@@ -39,7 +39,7 @@ def test_types_of_a_channel_do_not_refuse_each_other(pair: Pair, caplog: pytest.
 
 
 def test_a_declared_channel_reports_the_type_that_comes_nearest(make_node: MakeNode) -> None:
-    @echo.event
+    @echo.event(aliases=("Reading1",))
     class Almost:
         id: str
         unit: str
@@ -53,7 +53,7 @@ def test_the_comparison_stands_last_where_a_declared_channel_refuses_a_type(make
     """Nothing is written behind its last row, which is of another field than the one that is named."""
     channel = make_node().create_channel("test", Reading1)
 
-    @echo.event
+    @echo.event(aliases=("Reading1",))
     class Otherwise:
         id: str
         temperature: echo.Float32
@@ -189,12 +189,12 @@ def test_losses_are_told_before_the_end_of_their_source(make_node: MakeNode) -> 
     source.wait_matched(1, LIMIT_S)
     while source.statistics().dropped < 1000:
         source.submit(Plain(1, 0.0))
-    dropped = source.statistics().dropped
     source.close(0.0)
     may_go_on.set()
     assert is_over.wait(LIMIT_S)
     assert isinstance(told[-1], echo.SourceClosed)
-    assert sum(notice.events for notice in told if isinstance(notice, echo.EventsLost)) == dropped
+    lost = sum(notice.events for notice in told if isinstance(notice, echo.EventsLost))
+    assert lost == source.statistics().dropped
 
 
 def _opened(told: list[echo.Notice]) -> list[str]:
@@ -210,15 +210,16 @@ def test_who_starts_to_watch_is_told_who_is_there(pair: Pair) -> None:
     here.sink(Plain).wait_matched(2, LIMIT_S)
     before: list[echo.Notice] = []
     here.watch(before.append)
+    until(lambda: _opened(before) == ["ours", "theirs"], "all to be told")
     told = list(before)
     after: list[echo.Notice] = []
     here.watch(after.append)
-    assert before == told == after
+    until(lambda: before == told == after, "all to be told")  # by whatever thread is telling already
     is_linked = not joins_in_process(pair[0])
     assert [isinstance(notice, echo.PeerJoined) for notice in told] == [False, *[True] * is_linked, False]
     assert _opened(told) == ["ours", "theirs"]
     here.source(Plain, name="third")
-    assert _opened(after)[-1] == "third"
+    until(lambda: _opened(after)[-1] == "third", "the third to be told of")
 
 
 def test_who_is_gone_is_not_told_to_who_starts_to_watch(pair: Pair) -> None:

@@ -20,6 +20,7 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import HostilePeer, identity
+from tests.transports.samples import member
 
 LIMIT_S = 30.0
 
@@ -54,7 +55,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def know_nothing(connection: socket.socket) -> None:
-    responder = Responder(identity(), lambda _: None, admit=lambda _: None)
+    responder = Responder(identity(), lambda _: None, admit=lambda _, __: None)
     with contextlib.suppress(echo.RefusedError):
         while True:
             responder.receive(connection.recv(responder.wanted_bytes))
@@ -68,8 +69,10 @@ def speak_otherwise(connection: socket.socket) -> None:
 
 def tells_of(node: echo.Node, *addresses: str) -> HostilePeer:
     """A member of one of the node's channels that says where another one is."""
-    peer = HostilePeer.linked(node.create_channel("company", Plain).id, "tcp")
-    peer.say(peer.join(), messages.Declared(0, "", ()), messages.Member(0, bytes(16), addresses))
+    channel = node.create_channel("company", Plain)
+    channel.sink(Plain)
+    peer = HostilePeer.linked(channel.id, "tcp")
+    peer.say(peer.join(), messages.Declared(0, "", ()), member(bytes(16), *addresses))
     return peer
 
 
@@ -143,6 +146,7 @@ def test_a_guest_that_goes_again_is_no_warning(
     node: echo.Node, caplog: pytest.LogCaptureFixture, *, is_abrupt: bool
 ) -> None:
     with HostilePeer.connected(node.create_channel("x").id, "tcp") as peer:
+        peer.send(b"E")  # who says nothing is not even handed over
         if is_abrupt:
             reset(peer.connection)
     assert level_of("was not let in", caplog) == logging.INFO

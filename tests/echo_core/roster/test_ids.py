@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import replace
 from typing import cast
 
@@ -12,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_core.errors import ChannelError
-from echo_core.roster.ids import ChannelId
+from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
 from echo_core.transports.addresses import TcpAddress, UnixAddress
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.processes import ROOT
 
 ADDRESSES = (UnixAddress("echo-1"), TcpAddress("127.0.0.1", 4711), TcpAddress("::1", 1))
-ID = ChannelId(bytes(range(16)), bytes(range(16, 32)), bytes(range(32, 48)), ADDRESSES)
+MEMBER = Member(bytes(range(32, 48)), ADDRESSES, bytes(range(48, 64)))
+ID = ChannelId(bytes(range(16)), bytes(range(16, 32)), (MEMBER,))
 
 
 def test_text_is_one_printable_line_that_comes_back() -> None:
@@ -30,10 +33,11 @@ def test_text_is_one_printable_line_that_comes_back() -> None:
 
 
 def test_text_stays_the_same_in_every_version() -> None:
-    """Ids are kept in files and passed between versions."""
+    """Ids are kept in files and passed between versions; the page on links has this one as its example."""
+    assert str(ID) in re.sub(r"\s+", "", (ROOT / "docs" / "link-protocol.md").read_text())
     assert str(ID) == (
-        "echo1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vdW5peDpAZWNoby0xCnRjc"
-        "DovLzEyNy4wLjAuMTo0NzExCnRjcDovL1s6OjFdOjF72sdh"
+        "echo1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0-P"
+        "y8AdW5peDpAZWNoby0xCnRjcDovLzEyNy4wLjAuMTo0NzExCnRjcDovL1s6OjFdOjFdYyJy"
     )
 
 
@@ -43,7 +47,7 @@ def test_the_key_is_not_shown_where_ids_are_printed_for_people() -> None:
 
 
 def test_ids_of_two_channels_differ_in_name_and_key() -> None:
-    first, second = (ChannelId.new(bytes(16), ADDRESSES) for _ in range(2))
+    first, second = (ChannelId.new(MEMBER) for _ in range(2))
     assert first.uid != second.uid
     assert first.key != second.key
 
@@ -91,13 +95,64 @@ def test_an_id_of_a_later_version_is_told_from_one_that_is_none() -> None:
 
 
 def test_a_text_of_any_length_costs_little() -> None:
-    with pytest.raises(ChannelError, match="at most 4096 characters"):
+    with pytest.raises(ChannelError, match="at most 12288 characters"):
         ChannelId.parse("echo1:" + "A" * 10_000_000)
 
 
 def test_addresses_of_a_later_kind_are_passed_over() -> None:
     """So an id of a later version leads where this one can go."""
-    later = ID.uid + ID.key + ID.node + "\n".join(["tls://host:1", *map(str, ADDRESSES)]).encode()
-    check = hashlib.blake2b(later, digest_size=4, person=b"echo-channel-1").digest()
-    text = "echo1:" + base64.urlsafe_b64encode(later + check).rstrip(b"=").decode()
-    assert ChannelId.parse(text) == ID
+    lines = "\n".join(["tls://host:1", *map(str, ADDRESSES)]).encode()
+    later = MEMBER.node + MEMBER.host + len(lines).to_bytes(2, "little") + lines
+    assert ChannelId.parse(text_of(later)) == ID
+
+
+def text_of(members: bytes) -> str:
+    """An id of these bytes, with the right check."""
+    said = ID.uid + ID.key + members
+    check = hashlib.blake2b(said, digest_size=4, person=b"echo-channel-1").digest()
+    return "echo1:" + base64.urlsafe_b64encode(said + check).rstrip(b"=").decode()
+
+
+@pytest.mark.parametrize("members", range(MAX_MEMBERS + 1))
+def test_an_id_names_up_to_four_members(members: int) -> None:
+    many = replace(ID, members=tuple(Member(bytes([i] * 16), ADDRESSES[i % 4 :]) for i in range(members)))
+    assert ChannelId.parse(str(many)) == many
+
+
+def test_members_beyond_the_fourth_are_passed_over() -> None:
+    many = replace(ID, members=(MEMBER,) * (MAX_MEMBERS + 1))
+    assert ChannelId.parse(str(many)).members == (MEMBER,) * MAX_MEMBERS
+
+
+def test_of_an_id_from_another_host_only_addresses_are_used_that_lead_there() -> None:
+    """Where its host is not known, all are."""
+    far = TcpAddress("10.0.0.1", 4711)
+    member = Member(MEMBER.node, (*ADDRESSES, far), MEMBER.host)
+    assert member.seen_from(MEMBER.host) == member
+    assert member.seen_from(b"i" * 16).addresses == (far,)
+    unknown = Member(MEMBER.node, ADDRESSES)
+    assert unknown.seen_from(b"i" * 16) == unknown
+
+
+def test_the_longest_id_comes_back() -> None:
+    """Of nodes that have as many addresses as they may, each as long as it may be."""
+    longest = tuple(TcpAddress(f"{i}" * 200, 65535) for i in range(8))
+    many = replace(ID, members=(Member(bytes(16), longest),) * MAX_MEMBERS)
+    assert ChannelId.parse(str(many)) == many
+
+
+@pytest.mark.parametrize("members", [b"x", bytes(33), bytes(32) + b"\x02\x00\xff\xff"])
+def test_members_that_are_none_are_refused(members: bytes) -> None:
+    with pytest.raises(ChannelError, match="Expected a channel id with members"):
+        ChannelId.parse(text_of(members))
+
+
+def test_an_identity_is_the_id_without_members() -> None:
+    assert ID.identity == ChannelId(ID.uid, ID.key)
+    assert ChannelId.parse(str(ID.identity)) == ID.identity
+
+
+def test_a_seat_follows_from_the_id_and_does_not_tell_it() -> None:
+    assert ID.seat == ID.identity.seat == replace(ID, key=bytes(16)).seat
+    assert ID.seat != replace(ID, uid=bytes(16)).seat
+    assert ID.uid.hex() not in ID.seat.name

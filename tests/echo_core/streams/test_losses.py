@@ -115,11 +115,11 @@ def test_what_a_peer_that_is_gone_did_not_take_counts_as_dropped(make_node: Make
     channel = make_node(transports=("unix",)).create_channel("slow", Reading1)
     source = channel.source(Reading1, backlog=echo.Backlog(events=100, when_full="drop_newest"))
     with HostilePeer.linked(channel.id, "unix") as peer:
-        peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1))
+        peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1, 0, 65536, 1 << 24))
         source.wait_matched()
         while source.statistics().dropped == 0:
             source.submit(Reading1(0, 0.0))
-        peer.say(messages.Attach(STREAM, 0))
+        peer.say(messages.Attach(STREAM, 0, 0, 65536, 1 << 24))
         until(lambda: source.sinks == 0)
         before = source.statistics()
         assert (before.queued_events, before.dropped) == (100, 1)
@@ -142,7 +142,7 @@ def test_what_a_submit_that_waited_has_not_sent_counts_as_dropped(ends: str, mak
 
     with HostilePeer.linked(channel.id, "unix") as slow, HostilePeer.linked(channel.id, "unix") as lost:
         for sinks, peer in enumerate((slow, lost), 1):
-            peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1))
+            peer.say(peer.join(), messages.Declared(0, "", ()), messages.Attach(STREAM, 1, 0, 65536, 1 << 24))
             source.wait_matched(sinks)
         with ThreadPoolExecutor(2) as pool:
             reading, submitting = pool.submit(lost.expect_end), pool.submit(submit)
@@ -258,3 +258,36 @@ def test_what_a_sink_drops_is_told_of_the_source_whose_it_was(pair: tuple[echo.N
         source.flush(LIMIT_S)
     until(lambda: old.statistics().dropped_at_sinks == 10, "the source to be told")
     assert (sink.statistics().dropped, new.statistics().dropped_at_sinks) == (10, 0)
+
+
+def test_what_is_lost_across_a_reconnection_is_counted_at_the_sink(make_node: MakeNode) -> None:
+    """A source is known again on another link, and its numbers go on."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    received: list[int] = []
+    opened = there.open_channel(channel.id)
+    notices, at_source = Collector(), Collector()
+    opened.watch(notices)
+    channel.watch(at_source)
+    sink = opened.sink(Plain, lambda event: received.append(event.id))
+    source = channel.source()
+    source.wait_matched(1, LIMIT_S)
+    for i in range(5):
+        source.submit(Plain(i, 0.0))
+    source.flush(LIMIT_S)
+    for peer in peers_of(there):
+        peer.link.shut()
+    until(lambda: any(isinstance(it, echo.PeerLeft) for it in notices.events), "the loss to be noticed")
+    for i in range(5, 12):
+        source.submit(Plain(i, 0.0))
+    there.open_channel(channel.id)
+    until(
+        lambda: any(isinstance(it, echo.PeerLeft) for it in at_source.events), "the source to notice it too"
+    )
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(12, 0.0))
+    until(lambda: received[-1] == 12, "the last to arrive")
+    assert received[:5] == list(range(5))
+    lost = sink.statistics().lost
+    assert lost == 13 - len(received)
+    until(lambda: sum(it.events for it in notices.events if isinstance(it, echo.EventsLost)) == lost)

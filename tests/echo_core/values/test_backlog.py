@@ -63,6 +63,7 @@ def fill(link: links.Link, backlog: echo.Backlog, events: int) -> links.Outgoing
         policy=backlog.policy,
         timeout_ns=backlog.timeout_ns,
     )
+    outgoing.grant(1 << 62, 1 << 62)
     outlet = links.Outlet(None, bytes, record_size=1000)
     outlet.outgoing = (outgoing,)
     for _ in range(events):

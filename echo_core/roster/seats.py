@@ -1,0 +1,106 @@
+"""Seats: where the one node listens that holds a channel on this host, whoever that is by now.
+
+A channel's seat is an abstract Unix address that follows from its id. Binding it is the claim: the system
+gives an address to one socket alone, and takes it back when its process ends, in whatever way. So a channel
+has at most one holder in a network namespace, whose place nobody has to be told of, and another one can take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import time
+
+from echo_core.errors import EchoError, LinkError, RefusedError
+from echo_core.roster.ids import ChannelId
+from echo_core.transports.addresses import UnixAddress
+from echo_core.transports.handshake.exchange import Initiator
+from echo_core.transports.handshake.words import Identity
+from echo_core.transports.protocol.messages import Refusal
+from echo_core.transports.wires import sockets
+from echo_core.transports.wires.connecting import connect
+from echo_core.transports.wires.doorkeeper import Doorkeeper
+
+HELD = "held"  # the code of the refusal of a second holder
+
+_ASK_S = 2.0  # for who sits there to say so
+_PAUSE_S = 0.005  # where who sat there has just left
+
+
+class Seat:
+    """Taken until `leave`."""
+
+    def __init__(self, listener: socket.socket, door: Doorkeeper) -> None:
+        self._listener = listener
+        self._door = door
+        door.listen_at(listener)
+
+    def leave(self) -> None:
+        """When this returns, another one can take it. A second time it does nothing."""
+        self._door.stop_listening(self._listener)
+
+    def abandon(self) -> None:
+        """In a forked child: the seat is the parent's."""
+        self._listener.close()
+
+
+def take(id_: ChannelId, own: Identity, door: Doorkeeper) -> Seat:
+    """RefusedError says who else sits there."""
+    limit = time.monotonic() + _ASK_S
+    while True:
+        try:
+            return Seat(sockets.listen(id_.seat), door)
+        except LinkError as error:
+            if not is_taken(error):
+                raise
+        who = _who_holds(id_, own)
+        if who or time.monotonic() > limit:
+            msg = f"Expected nobody to hold the channel {id_.identity!r}, {who or 'somebody'} does"
+            raise RefusedError(msg, code=HELD, hint="close it there, or open the channel instead")
+        time.sleep(_PAUSE_S)  # nothing tells when a socket of another process lets go of its address
+
+
+def is_taken(error: LinkError) -> bool:
+    """Whether a socket could not listen because another one does."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+
+
+def holder_of(id_: ChannelId, own: Identity, timeout_s: float) -> Identity | None:
+    """Who sits there, and has proven the channel's key; None: nobody.
+
+    LinkError, RefusedError or WireError: somebody who has not.
+    """
+    found: list[Identity] = []
+
+    def admit(holder: Identity, *_: object) -> Refusal:
+        found.append(holder)
+        return Refusal.DUPLICATE
+
+    try:
+        connect(
+            id_.seat, lambda: Initiator(own, id_.uid, id_.key, admit=admit), memory=None, timeout_s=timeout_s
+        )
+    except RefusedError:
+        if not found:
+            raise
+    except LinkError as error:
+        if not isinstance(error.__cause__, ConnectionError | EOFError):
+            raise
+    return found[0] if found else None
+
+
+def _who_holds(id_: ChannelId, own: Identity) -> str:
+    """In words; nothing where nobody does any more."""
+    try:
+        holder = holder_of(id_, own, _ASK_S)
+    except EchoError as error:
+        return f"{_process_at(id_.seat)} ({error})"
+    return "" if holder is None else f"node `{holder.name}` (process {holder.process_id})"
+
+
+def _process_at(seat: UnixAddress) -> str:
+    """Also one that does not answer, as it is stopped: the system knows it."""
+    with contextlib.suppress(LinkError, OSError), sockets.connect(seat, _ASK_S) as connection:
+        return sockets.peer_name(connection)
+    return "somebody"

@@ -1,0 +1,96 @@
+"""What the log has of a channel's life, at its usual levels."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+import echo_core as echo
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.processes import LIMIT_S, Actor
+
+
+@pytest.fixture(autouse=True)
+def everything_that_is_usual(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "echo_core")
+
+
+def test_joins_and_leaves_are_logged_with_names_and_addresses(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At both ends."""
+    here, there = make_node(name="here", transports=["tcp"]), make_node(name="there", transports=["tcp"])
+    with here.create_channel("plain", Plain) as channel:
+        opened = there.open_channel(channel.id, timeout_s=LIMIT_S)
+        opened.close()
+        until(lambda: len(_lines(caplog)) == 4, "both ends to have left")
+    address = r"\(127\.0\.0\.1:\d+\)"
+    _demand_one(caplog, rf"INFO channel `plain`: joined by `there {address}`")
+    _demand_one(
+        caplog, rf"INFO channel `[0-9a-f]{{8}}`: joined by `here {address}`"
+    )  # before it knew the name
+    _demand_one(caplog, rf"INFO channel `plain`: left by `there {address}`: it said goodbye")
+    _demand_one(caplog, rf"INFO channel `plain`: left by `here {address}`: it said goodbye")
+
+
+def _demand_one(caplog: pytest.LogCaptureFixture, line: str) -> None:
+    assert sum(re.fullmatch(line, said) is not None for said in _lines(caplog)) == 1, _lines(caplog)
+
+
+def test_a_process_that_was_killed_leaves_with_a_reason(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel = make_node(transports=["unix"]).create_channel("plain", Plain)
+    script = (
+        "channel = echo.Node('other', transports=['unix']).open_channel(sys.argv[1])\nsay('there')\nhear()\n"
+    )
+    with Actor(script, channel.id) as other:
+        assert other.hear() == "there"
+        until(lambda: len(_lines(caplog)) == 1, "the join to be logged")
+        other.kill()
+        until(lambda: len(_lines(caplog)) == 2, "the leave to be logged")
+    assert re.match(r"INFO channel `plain`: left by `other \(.*\)`: .+", _lines(caplog)[-1])
+    assert "goodbye" not in _lines(caplog)[-1]
+
+
+def test_a_name_that_would_break_the_line_is_quoted(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A peer chooses its name, and that of its channels."""
+    here, there = make_node(transports=["unix"]), make_node(name="a\n\x1b[2J", transports=["unix"])
+    with here.create_channel("x\ny", Plain) as channel:
+        there.open_channel(channel.id, timeout_s=LIMIT_S).close()
+        until(lambda: len(_lines(caplog)) == 4, "both ends to have left")
+    assert all(line.isprintable() for line in _lines(caplog))
+
+
+def test_a_type_that_is_refused_is_logged_once_at_each_end(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    @echo.event
+    class Plain:
+        id: str
+
+    channel = make_node(transports=["unix"]).create_channel("x")
+    opened = make_node(transports=["unix"]).open_channel(channel.id, timeout_s=LIMIT_S)
+    source, sink = channel.source(_plain()), opened.sink(Plain)
+    with pytest.raises(echo.IncompatibleError):
+        source.wait_matched(timeout_s=LIMIT_S)
+    with pytest.raises(echo.IncompatibleError):
+        sink.wait_matched(timeout_s=LIMIT_S)
+    refused = [record for record in caplog.records if "cannot take events of" in record.getMessage()]
+    assert [record.levelname for record in refused] == ["WARNING"] * 2
+
+
+def _plain() -> type[Plain]:
+    return Plain
+
+
+def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Of joins and leaves."""
+    said = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    return [line for line in said if "joined by" in line or "left by" in line]

@@ -1,0 +1,147 @@
+"""Opening a channel: by any member that its id names, again and again until time is up."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+import echo_core as echo
+from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
+from echo_core.roster.places import Transport
+from echo_core.transports.addresses import TcpAddress
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Plain
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.processes import LIMIT_S, Actor
+
+CREATOR = """
+channel = echo.Node(transports=[sys.argv[1]]).create_channel("test", Plain)
+say(channel.id)
+hear()
+"""
+
+
+def nobody_at() -> TcpAddress:
+    """Where nobody listens; the port was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return TcpAddress("127.0.0.1", listener.getsockname()[1])
+
+
+def demand_delivery(here: echo.Channel[Plain], there: echo.Channel[Plain]) -> None:
+    sink, source = there.sink(Plain), here.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 2.0))
+    assert sink.get(LIMIT_S) == Plain(1, 2.0)
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_the_id_of_a_member_lets_others_in_when_the_creator_was_killed(
+    make_node: MakeNode, transport: Transport
+) -> None:
+    member, newcomer = (make_node(transports=[transport]) for _ in range(2))
+    with Actor(CREATOR, transport) as creator:
+        channel = member.open_channel(creator.hear())
+        creator.kill()
+    until(lambda: channel.statistics().peers == 0, "the creator to be gone")
+    demand_delivery(channel, newcomer.open_channel(channel.id, timeout_s=LIMIT_S))
+
+
+def test_an_id_that_a_member_gave_works_when_the_creator_was_killed(make_node: MakeNode) -> None:
+    """It names both, and the creator first."""
+    member, newcomer = (make_node(transports=["tcp"]) for _ in range(2))
+    with Actor(CREATOR, "tcp") as creator:
+        channel = member.open_channel(creator.hear())
+        id_ = channel.id
+        creator.kill()
+    assert len(ChannelId.parse(id_).members) == 2
+    demand_delivery(channel, newcomer.open_channel(id_, timeout_s=LIMIT_S))
+
+
+def test_an_id_names_the_creator_then_who_gave_it_then_others(make_node: MakeNode) -> None:
+    creator, *others = (make_node(transports=["tcp"]) for _ in range(6))
+    created = creator.create_channel("test", Plain)
+    channels = [node.open_channel(created.id) for node in others]
+    until(lambda: all(channel.statistics().members == 5 for channel in channels), "all to be known")
+    for node, channel in zip(others, channels, strict=True):
+        named = [member.node for member in ChannelId.parse(channel.id).members]
+        assert named[:2] == [creator.id, node.id]
+        assert len(set(named)) == MAX_MEMBERS
+    assert ChannelId.parse(created.id).members[0].node == creator.id
+
+
+def test_who_is_gone_is_named_last(make_node: MakeNode) -> None:
+    creator, member = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = member.open_channel(creator.create_channel("test", Plain).id)
+    creator.close()
+    until(lambda: channel.statistics().peers == 0, "the creator to be gone")
+    assert [member.node for member in ChannelId.parse(channel.id).members] == [member.id, creator.id]
+
+
+def test_all_members_that_an_id_names_are_tried(make_node: MakeNode) -> None:
+    channel = make_node(transports=["tcp"]).create_channel("test", Plain)
+    id_ = ChannelId.parse(channel.id)
+    gone = [Member(bytes([i] * 16), (nobody_at(),)) for i in range(3)]
+    opened = make_node(transports=["tcp"]).open_channel(str(replace(id_, members=(*gone, *id_.members))))
+    demand_delivery(channel, opened)
+
+
+def test_a_stranger_at_the_address_of_a_member_keeps_nobody_from_the_others(make_node: MakeNode) -> None:
+    """Another program has got the port meanwhile; or another node, which does not know the channel."""
+    channel = make_node(transports=["tcp"]).create_channel("test", Plain)
+    other = make_node(transports=["tcp"])
+    other.create_channel("other")
+    id_ = ChannelId.parse(channel.id)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        threading.Thread(target=_say_something_else, args=(stranger,), daemon=True).start()
+        places = (
+            TcpAddress(*stranger.getsockname()),
+            *ChannelId.parse(other.create_channel("x").id).addresses,
+        )
+        gone = [Member(bytes([i] * 16), (place,)) for i, place in enumerate(places)]
+        opened = make_node(transports=["tcp"]).open_channel(str(replace(id_, members=(*gone, *id_.members))))
+    demand_delivery(channel, opened)
+
+
+def _say_something_else(listener: socket.socket) -> None:
+    with listener.accept()[0] as connection:
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n")
+
+
+def test_who_cannot_be_reached_is_tried_again_until_time_is_up(make_node: MakeNode) -> None:
+    id_ = str(ChannelId.new(Member(bytes(16), (nobody_at(),))))
+    began = time.monotonic()
+    with pytest.raises(echo.LinkError, match=r"tcp://.*refused.*; tried [2-9]\d* times in 0\.\d s"):
+        make_node(transports=["tcp"]).open_channel(id_, timeout_s=0.4)
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_wrong_key_is_told_at_once(make_node: MakeNode) -> None:
+    id_ = ChannelId.parse(make_node(transports=["tcp"]).create_channel("test", Plain).id)
+    gone = Member(bytes(16), (nobody_at(),))
+    wrong = replace(id_, key=bytes(16), members=(gone, *id_.members))
+    with pytest.raises(echo.RefusedError) as caught:
+        make_node(transports=["tcp"]).open_channel(str(wrong), timeout_s=None, wait=True)
+    assert caught.value.code == "wrong_key"
+
+
+def test_closing_the_node_ends_the_wait(make_node: MakeNode) -> None:
+    node = make_node(transports=["tcp"])
+    id_ = str(ChannelId.new(Member(bytes(16), (nobody_at(),))))
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            node.open_channel(id_, wait=True)
+        except echo.EchoError as error:
+            caught.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    until(lambda: bool(node.addresses), "the wait to begin")
+    node.close()
+    waiting.join(LIMIT_S)
+    assert [type(error) for error in caught] == [echo.ClosedError]
