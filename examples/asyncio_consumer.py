@@ -6,6 +6,7 @@ Another process sends: this file again, with the ids of the channels.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
 import echo_core as echo
@@ -44,7 +45,8 @@ async def main() -> None:
         echo.create_channel("outdoors", Reading) as outdoors,
     ):
         ticking = asyncio.create_task(tick())
-        sender = await asyncio.create_subprocess_exec(sys.executable, __file__, indoors.id, outdoors.id)
+        environment = {**os.environ, "READINGS": f"{indoors.id} {outdoors.id}"}
+        sender = await asyncio.create_subprocess_exec(sys.executable, __file__, env=environment)
         async with asyncio.timeout(30.0):
             await asyncio.gather(consume("indoors", indoors, 100), consume("outdoors", outdoors, 200))
             await sender.wait()
@@ -62,4 +64,4 @@ def send(*channel_ids: str) -> None:
 
 
 if __name__ == "__main__":
-    send(*sys.argv[1:]) if len(sys.argv) > 1 else asyncio.run(main())
+    send(*os.environ["READINGS"].split()) if "READINGS" in os.environ else asyncio.run(main())

@@ -16,7 +16,7 @@ class Reading1:
     temp: echo.Float32
 
 
-@echo.event
+@echo.event(aliases=("Reading1",))
 class Reading2:
     """What is sent today: a field was added in the middle."""
 
@@ -25,7 +25,7 @@ class Reading2:
     temp: echo.Float32
 
 
-@echo.event
+@echo.event(aliases=("Reading2", "Reading1"))
 class Reading3:
     """What somebody expects already: one field renamed and widened, one that nobody sends yet."""
 
@@ -34,9 +34,9 @@ class Reading3:
     valid: bool = True
 
 
-@echo.event
+@echo.event(aliases=("Reading1",))
 class Report:
-    """Nothing that a reading could become."""
+    """Called as a reading was, but nothing that one could become."""
 
     title: str
 

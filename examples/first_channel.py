@@ -1,7 +1,11 @@
-"""Two processes and one channel: this one creates it and sends, another opens it by its id and receives."""
+"""Two processes and one channel: this one creates it and sends, another opens it by its id and receives.
+
+The id travels in the environment: it is a secret, and what stands on a command line can be read by everybody.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -19,7 +23,8 @@ class Particle:
 def send() -> None:
     """Creates a channel, starts the receiver with its id, and sends ten events when that one is ready."""
     with echo.create_channel("particles", Particle) as channel:
-        receiver = subprocess.Popen([sys.executable, __file__, channel.id])
+        environment = {**os.environ, "PARTICLES": channel.id}
+        receiver = subprocess.Popen([sys.executable, __file__], env=environment)
         with channel.source() as source:
             source.wait_matched()
             for i in range(10):
@@ -36,4 +41,4 @@ def receive(channel_id: str) -> None:
 
 
 if __name__ == "__main__":
-    receive(sys.argv[1]) if len(sys.argv) > 1 else send()
+    receive(os.environ["PARTICLES"]) if "PARTICLES" in os.environ else send()

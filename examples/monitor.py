@@ -1,7 +1,7 @@
 """A monitor that knows no class: who comes and goes on a channel, what flows, how much.
 
-By itself it shows a channel of its own. To watch another, until Ctrl-C:
-`python examples/monitor.py CHANNEL_ID`.
+By itself it shows a channel of its own. To watch another, until Ctrl-C, it takes a name, for `echo.channel`:
+`python examples/monitor.py NAME`.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def show_one() -> None:
     print(dict(monitor.counts))
 
 
-def watch(channel_id: str) -> None:
+def watch(name: str) -> None:
     """Until Ctrl-C."""
     monitor = Monitor()
-    with echo.open_channel(channel_id) as channel:
+    with echo.channel(name) as channel:
         monitor.attach(channel)
         try:
             threading.Event().wait()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,16 @@ def write_programs(page: Path, folder: Path) -> Path:
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    """In a run-time directory of its own: others that run it at the same time have other channels by name."""
+    with tempfile.TemporaryDirectory() as run_time_directory:
+        return subprocess.run(
+            [sys.executable, "-W", "error", *arguments],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": run_time_directory},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
 
 
 @pytest.mark.parametrize(

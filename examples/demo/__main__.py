@@ -7,6 +7,7 @@ on a simulated big-endian machine; each is a file beside this one, and declares 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import threading
@@ -38,9 +39,16 @@ class Particle:
 
 @contextmanager
 def started(*components: tuple[str, ...]) -> Generator[None]:
-    """Other processes; they end when the simulation does, and are ended if it fails."""
+    """Other processes; they end when the simulation does, and are ended if it fails.
+
+    Ids are secrets: they go by the environment, since everybody can read command lines.
+    """
     processes = [
-        subprocess.Popen([sys.executable, "-m", f"examples.demo.{name}", *arguments], cwd=ROOT)
+        subprocess.Popen(
+            [sys.executable, "-m", f"examples.demo.{name}"],
+            cwd=ROOT,
+            env={**os.environ, stages.ARGUMENTS: " ".join(arguments)},
+        )
         for name, *arguments in components
     ]
     try:
@@ -59,7 +67,7 @@ class Simulation:
     def __init__(self, channel: echo.Channel[Particle], snapshots: echo.Channel[Particle]) -> None:
         self.mainframe_has_gone = threading.Event()
         stages.when_closed(channel, "mainframe", self.mainframe_has_gone.set)
-        self.particles = channel.source(backlog=echo.Backlog(events=10_000))
+        self.particles = channel.source(Particle, backlog=echo.Backlog(events=10_000))
         self.snapshots = snapshots.source()
         self.stages = channel.source(Stage)
 

@@ -5,7 +5,6 @@ Run by the demo; by hand: `python -m examples.demo.mainframe CHANNEL_ID TRANSPOR
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -43,4 +42,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    stages.run(main, *sys.argv[1:])
+    stages.run(main)

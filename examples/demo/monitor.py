@@ -5,7 +5,6 @@ Run by the demo; by hand: `python -m examples.demo.monitor CHANNEL_ID TRANSPORT`
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Any
 
@@ -50,4 +49,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    stages.run(main, *sys.argv[1:])
+    stages.run(main)

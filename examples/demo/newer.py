@@ -5,7 +5,6 @@ Run by the demo; by hand: `python -m examples.demo.newer CHANNEL_ID TRANSPORT SN
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -69,4 +68,4 @@ def main(channel_id: str, transport: Any, snapshots_id: str) -> None:
 
 
 if __name__ == "__main__":
-    stages.run(main, *sys.argv[1:])
+    stages.run(main)

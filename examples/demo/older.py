@@ -5,7 +5,6 @@ Run by the demo; by hand: `python -m examples.demo.older CHANNEL_ID TRANSPORT`.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import echo_core as echo
@@ -52,4 +51,4 @@ def main(channel_id: str, transport: Any) -> None:
 
 
 if __name__ == "__main__":
-    stages.run(main, *sys.argv[1:])
+    stages.run(main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ MAINFRAME = "a big-endian machine joins"
 SNAPSHOTS = "snapshots: arrays of 100,000 particles"
 END = "what the simulation has sent"
 BETWEEN = ""
+ARGUMENTS = "DEMO_ARGUMENTS"  # the variable that says what a component is to open, and how
 
 # Order is kept for each source, not among them: the mainframe may be heard before its stage is.
 QUIET = {BETWEEN, MAINFRAME}
@@ -89,9 +91,9 @@ def wait_until_closed(channel: echo.Channel[Any], source: str) -> None:
     gone.wait()
 
 
-def run(main: Callable[..., None], *arguments: str) -> None:
+def run(main: Callable[..., None]) -> None:
     """Ctrl-C reaches all processes of a terminal; each closes what it has, and says nothing."""
     try:
-        main(*arguments)
+        main(*os.environ.get(ARGUMENTS, "").split())
     except KeyboardInterrupt:
         sys.exit(130)
