@@ -18,7 +18,9 @@ SUITES = {
     "compile": "bench.compiling",
     "convert": "bench.convert.suite",
     "formats": "bench.formats",
+    "joining": "bench.joining",
     "memory": "bench.memory",
+    "takeover": "bench.takeover",
 }
 TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "throughput")
 """They have options of their own: `python -m bench latency --help`."""

@@ -47,23 +47,31 @@ class Counted:
     events: int
 
 
+def _counted(run: str, events: int) -> Counted:
+    return Counted(f"bench.against.workloads.counted:{run}", events)
+
+
 # What `bench against` counts.
 RUNS: Mapping[str, Counted] = {
-    "submit in process, dataclass": Counted(f"{_COUNTED}:submit_dataclass_in_process", 3000),
-    "submit in process, record": Counted(f"{_COUNTED}:submit_record_in_process", 3000),
-    "submit to a Unix socket, dataclass": Counted(f"{_COUNTED}:submit_dataclass_to_unix_socket", 2000),
-    "submit to a Unix socket, record": Counted(f"{_COUNTED}:submit_record_to_unix_socket", 2000),
-    "submit to shared memory, record": Counted(f"{_COUNTED}:submit_record_to_shared_memory", 2000),
-    "hand over dataclasses that wait": Counted(f"{_COUNTED}:hand_over_dataclasses", 5000),
-    "hand over records that wait": Counted(f"{_COUNTED}:hand_over_records", 5000),
-    "hand over and submit, Unix socket, dataclass": Counted(
-        f"{_COUNTED}:trip_of_dataclass_over_unix_socket", 1000
-    ),
-    "hand over and submit, Unix socket, record": Counted(f"{_COUNTED}:trip_of_record_over_unix_socket", 1000),
-    "hand over and submit, shared memory, record": Counted(
-        f"{_COUNTED}:trip_of_record_over_shared_memory", 1000
-    ),
-    "submit and get, Unix socket, record": Counted(f"{_COUNTED}:submit_and_get", 1000),
+    "submit in process, dataclass": _counted("submit_dataclass_in_process", 3000),
+    "submit in process, record": _counted("submit_record_in_process", 3000),
+    "submit in process, record, 20 handlers": _counted("submit_record_to_20_handlers", 1000),
+    "submit and get in process, record": _counted("submit_and_get_in_process", 3000),
+    "submit to a Unix socket, dataclass": _counted("submit_dataclass_to_unix_socket", 2000),
+    "submit to a Unix socket, record": _counted("submit_record_to_unix_socket", 2000),
+    "submit to TCP, record": _counted("submit_record_to_tcp", 2000),
+    "submit to shared memory, record": _counted("submit_record_to_shared_memory", 2000),
+    "submit to 4 Unix sockets, record": _counted("submit_record_to_4_unix_sockets", 2000),
+    "hand over dataclasses that wait": _counted("hand_over_dataclasses", 5000),
+    "hand over records that wait": _counted("hand_over_records", 5000),
+    "hand over and submit, Unix socket, dataclass": _counted("trip_of_dataclass_over_unix_socket", 1000),
+    "hand over and submit, Unix socket, record": _counted("trip_of_record_over_unix_socket", 1000),
+    "hand over and submit, TCP, record": _counted("trip_of_record_over_tcp", 1000),
+    "hand over and submit, shared memory, record": _counted("trip_of_record_over_shared_memory", 1000),
+    "hand over and submit, TCP, array of 1000": _counted("trip_of_array_over_tcp", 500),
+    "hand over and submit, TCP, batch of 1000": _counted("trip_of_batch_over_tcp", 500),
+    "hand over and submit, shared memory, array of 1000": _counted("trip_of_array_over_shared_memory", 500),
+    "submit and get, Unix socket, record": _counted("submit_and_get", 1000),
 }
 
 

@@ -17,7 +17,7 @@ import itertools
 import queue
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import echo_core as echo
@@ -34,7 +34,6 @@ _CLASSES = {"dataclass": Slots, "record": Particle}
 _WAIT_S = 100.0
 _REPEATS = 5
 _LOOK_S = 0.3
-_OTHER = Role(Part.PONG, 1, 1)
 
 
 def submitting(submit: Callable[[Any], object], event: Any) -> Run:
@@ -48,27 +47,49 @@ def submitting(submit: Callable[[Any], object], event: Any) -> Run:
 
 
 @contextlib.contextmanager
-def _submit_in_process(form: str) -> Generator[Run]:
-    """To one handler, which is C's as well."""
+def _submit_in_process(form: str, *, handlers: int = 1) -> Generator[Run]:
+    """To handlers that are C's as well."""
     cls = _CLASSES[form]
     event = cls(*values(particle(7)))
-    handled: collections.deque[Any] = collections.deque(maxlen=1)
+    handled: collections.deque[Any] = collections.deque(maxlen=handlers)
     with echo.Node() as node:
         channel = node.create_channel("in process", cls)
-        channel.sink(cls, handled.append)
+        for _ in range(handlers):
+            channel.sink(cls, handled.append)
         yield submitting(channel.source(cls).submit, event)
-    assert handled[0] is event
+    assert all(it is event for it in handled)
 
 
 @contextlib.contextmanager
-def _submit_to_process(name: str) -> Generator[Run]:
-    """What the submitting thread does for a sink in another process."""
-    end = new_end(name, 0, Role(Part.PING, 0, 1))
+def _submit_and_get_in_process(form: str) -> Generator[Run]:
+    """By a queue that one thread puts into, and takes from."""
+    cls = _CLASSES[form]
+    event = cls(*values(particle(7)))
+    with echo.Node() as node:
+        channel = node.create_channel("in process", cls)
+        sink = channel.sink(cls)
+        yield _submitting_and_getting(channel.source(cls).submit, sink.get, event)
+
+
+def _submitting_and_getting(submit: Callable[[Any], object], get: Callable[[], object], event: Any) -> Run:
+    def run(count: int, mark: Callable[[], None]) -> None:
+        for _ in itertools.repeat(None, count):
+            submit(event)
+            get()
+        mark()
+
+    return run
+
+
+@contextlib.contextmanager
+def _submit_to_processes(name: str, *, receivers: int = 1) -> Generator[Run]:
+    """What the submitting thread does for sinks in other processes."""
+    end = new_end(name, 0, Role(Part.PING, 0, receivers))
     end.handle = _ignore
-    with _met(end, name, answers=False) as partner:
+    with _met(end, name, answers=False) as partners:
         yield submitting(end.send, end.form.message)
         end.flush()
-        assert partner.ask("latest") == values(end.form.message)
+        assert all(partner.ask("latest") == values(end.form.message) for partner in partners)
 
 
 def _ignore(_: object) -> None:
@@ -80,7 +101,7 @@ def _nothing() -> None:
 
 
 @contextlib.contextmanager
-def _hand_over(name: str, *, answers: bool) -> Generator[Run]:
+def _hand_over(name: str, *, answers: bool, n: int = 0) -> Generator[Run]:
     """What the link's thread does for a handler.
 
     Either of many events that wait together, or of lone ones: the handler sends each back, and the next one
@@ -98,9 +119,9 @@ def _hand_over(name: str, *, answers: bool) -> Generator[Run]:
         elif answers:
             end.send(event)
 
-    end = new_end(name, 0, Role(Part.PING, 0, 1))
+    end = new_end(name, n, Role(Part.PING, 0, 1))
     end.handle = handle
-    with _met(end, name, answers=answers) as partner:
+    with _met(end, name, n, answers=answers) as (partner,):
 
         def run(count: int, mark: Callable[[], None]) -> None:
             nonlocal left, at_last
@@ -119,33 +140,35 @@ def _submit_and_get(name: str) -> Generator[Run]:
     """Round trips of a thread that waits for each answer, and reads the link meanwhile."""
     end = new_end(name, 0, Role(Part.PING, 0, 1))
     with _met(end, name, answers=True):
-
-        def run(count: int, mark: Callable[[], None]) -> None:
-            send, get, event = end.send, end.receive, end.form.message
-            for _ in itertools.repeat(None, count):
-                send(event)
-                get()
-            mark()
-
-        yield run
+        yield _submitting_and_getting(end.send, end.receive, end.form.message)
 
 
 @contextlib.contextmanager
-def _met(end: End, name: str, *, answers: bool) -> Generator[Child]:
-    with links.met(end, name, 0, Placement.ANYWHERE, [_OTHER], answers=answers) as partners:
-        yield partners[0]
+def _met(end: End, name: str, n: int = 0, *, answers: bool) -> Generator[Sequence[Child]]:
+    """With as many partners as the end has receivers."""
+    others = [Role(Part.PONG, index, 1) for index in range(1, end.role.receivers + 1)]
+    with links.met(end, name, n, Placement.ANYWHERE, others, answers=answers) as partners:
+        yield partners
 
 
 submit_dataclass_in_process = functools.partial(_submit_in_process, "dataclass")
 submit_record_in_process = functools.partial(_submit_in_process, "record")
-submit_dataclass_to_unix_socket = functools.partial(_submit_to_process, "echo-unix/dataclass")
-submit_record_to_unix_socket = functools.partial(_submit_to_process, "echo-unix/record")
-submit_record_to_shared_memory = functools.partial(_submit_to_process, "echo-shm/record")
+submit_record_to_20_handlers = functools.partial(_submit_in_process, "record", handlers=20)
+submit_and_get_in_process = functools.partial(_submit_and_get_in_process, "record")
+submit_dataclass_to_unix_socket = functools.partial(_submit_to_processes, "echo-unix/dataclass")
+submit_record_to_unix_socket = functools.partial(_submit_to_processes, "echo-unix/record")
+submit_record_to_tcp = functools.partial(_submit_to_processes, "echo-tcp/record")
+submit_record_to_shared_memory = functools.partial(_submit_to_processes, "echo-shm/record")
+submit_record_to_4_unix_sockets = functools.partial(_submit_to_processes, "echo-unix/record", receivers=4)
 hand_over_dataclasses = functools.partial(_hand_over, "echo-unix/dataclass", answers=False)
 hand_over_records = functools.partial(_hand_over, "echo-unix/record", answers=False)
 trip_of_dataclass_over_unix_socket = functools.partial(_hand_over, "echo-unix/dataclass", answers=True)
 trip_of_record_over_unix_socket = functools.partial(_hand_over, "echo-unix/record", answers=True)
+trip_of_record_over_tcp = functools.partial(_hand_over, "echo-tcp/record", answers=True)
 trip_of_record_over_shared_memory = functools.partial(_hand_over, "echo-shm/record", answers=True)
+trip_of_array_over_tcp = functools.partial(_hand_over, "echo-tcp/array", answers=True, n=1000)
+trip_of_batch_over_tcp = functools.partial(_hand_over, "echo-tcp/batch", answers=True, n=1000)
+trip_of_array_over_shared_memory = functools.partial(_hand_over, "echo-shm/array", answers=True, n=1000)
 submit_and_get = functools.partial(_submit_and_get, "echo-unix-waiting/record")
 
 
