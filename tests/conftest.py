@@ -1,4 +1,5 @@
-"""What every test shares: a cache of compiled code of the run's own, so that nobody's home is touched.
+"""What every test shares: a cache of compiled code and a run-time directory of the run's own, so that nothing
+of the user's is touched.
 
 And Ctrl-C, which shells have background processes ignore, and they those that they start. And all the time
 that a machine takes: hypothesis would have an example of 200 ms fail, whatever else the machine did then."""
@@ -27,19 +28,26 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any machine")
 
+_RUN_TIME = "echo-run-time-"
+_MET_IN = pytest.StashKey[str]()  # where channels by name are kept
 _OWNED = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The first process makes the folder; those that it starts inherit its name."""
+    """The first process makes the folders; those that it starts inherit their names."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if _RUN_TIME not in os.environ.get("XDG_RUNTIME_DIR", ""):
+        os.environ["XDG_RUNTIME_DIR"] = config.stash[_MET_IN] = tempfile.mkdtemp(prefix=_RUN_TIME)
     if "ECHO_CACHE" not in os.environ:
         os.environ["ECHO_CACHE"] = config.stash[_OWNED] = tempfile.mkdtemp(prefix="echo-cache-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """And removes it."""
+    if _MET_IN in config.stash:
+        shutil.rmtree(config.stash[_MET_IN], ignore_errors=True)
+        del os.environ["XDG_RUNTIME_DIR"]
     if _OWNED in config.stash:
         shutil.rmtree(config.stash[_OWNED], ignore_errors=True)
         del os.environ["ECHO_CACHE"]

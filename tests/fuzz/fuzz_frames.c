@@ -33,7 +33,7 @@ static struct scan scan_copy(const uint8_t *bytes, size_t available, uint32_t li
     int64_t size;
 
     memcpy(copy, bytes, available);
-    while ((size = echo_frame_next(copy + scan.end, available - scan.end, limit, &frame, &need)) > 0) {
+    while ((size = frame_first(copy + scan.end, available - scan.end, limit, &frame, &need)) > 0) {
         require((size_t)size <= available - scan.end && size % FRAME_ALIGNMENT == 0);
         require(frame.payload + frame.size <= copy + scan.end + size && frame.size <= limit &&
                 frame.stream > 0);

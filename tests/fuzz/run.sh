@@ -36,7 +36,7 @@ CODE
 
 build() {
     case $1 in
-    frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c native/core/frames.c -o fuzz_frames ;;
+    frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c -o fuzz_frames ;;
     ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/wires/signals.c -o fuzz_ring ;;
     intake)
         CC=$CLANG LDSHARED="$CLANG -shared" ECHO_SANITIZE=fuzzer \
