@@ -257,7 +257,8 @@ class Delivery:
     def close(self) -> None:
         """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
     def look(self) -> int:
-        """How many ns ago the call of the handler that is longest at work was first seen; -1: none is."""
+        """How many ns ago the call of the handler that is longest at work was first seen; -1: none is,
+        -2: nor has one been since the last look."""
     @property
     def events(self) -> int:
         """How many have come to this sink, failures included."""

@@ -11,7 +11,7 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -47,6 +47,7 @@ from echo_core.values.backlog import nanoseconds
 from echo_core.values.notices import (
     HERE,
     EventsLost,
+    HandlerSlow,
     Notice,
     PeerJoined,
     SourceClosed,
@@ -102,6 +103,8 @@ class Home:
         if pool is not None:
             pool.close()
 
+
+_MOST_NAMED = 3  # handlers, in one line of the log
 
 _memberships_by_uid: dict[bytes, list[Membership]] = {}
 _epochs = itertools.count(
@@ -208,7 +211,7 @@ class Membership:
                 books.tell_later(self.seat.leave)
                 self.seat = None
             self.stand()
-        self.announcements.tell_held_twice(self._shown, own, rival, gives_way=gives_way)
+        self.announcements.tell_held_twice(self.shown, own, rival, gives_way=gives_way)
 
     def converse(self) -> None:
         """Says what is to be said of members, to whom it is to be said."""
@@ -234,7 +237,7 @@ class Membership:
     # Sources and sinks here
 
     def add_origin(self, origin: Origin) -> None:
-        origin.channel = self._shown
+        origin.channel = self.shown
         self._origins.append(origin)
         for other in self._together():
             for target in other._targets:
@@ -439,11 +442,11 @@ class Membership:
             log.info("link to %s is back", str(peer))
         for origin in self._origins:
             self._offer(peer, origin)
-        self.announcements.tell_joined(self._shown, str(peer))
+        self.announcements.tell_joined(self.shown, str(peer))
         self.converse()
 
     @property
-    def _shown(self) -> str:
+    def shown(self) -> str:
         """Its name; who has just joined has not heard that yet, and has a part of the id instead."""
         return self.name or self.id.uid.hex()[:8]
 
@@ -470,7 +473,7 @@ class Membership:
             if reason and stream.has_started:
                 self._resuming.remember(stream)
             self.remove_incoming(stream)
-        self.announcements.tell_left(self._shown, str(peer), reason)
+        self.announcements.tell_left(self.shown, str(peer), reason)
         self.converse()
 
     def note_start(self, stream: IncomingStream) -> None:
@@ -497,7 +500,7 @@ class Membership:
         self.name = self.name or name
         self.types = self.types or types
         for origin in self._origins:
-            origin.channel = self._shown
+            origin.channel = self.shown
 
     @property
     def peers(self) -> tuple[Peer, ...]:
@@ -539,7 +542,7 @@ class Membership:
         for origin in self._origins:
             self.announcements.tell_drops_of(origin)
             if said := origin.take_forgetting():
-                log.warning("channel `%s`: source `%s` %s", self._shown, origin.name, said)
+                log.warning("channel `%s`: source `%s` %s", self.shown, origin.name, said)
         for stream in self._incoming:
             self.announcements.tell_losses_of(stream)
         now = time.monotonic()
@@ -548,6 +551,10 @@ class Membership:
                 self.announcements.tell_slow(self.name, target, slow)
             self.announcements.tell_drops_at(self.name, target, target.drops(now))
         self._counts.settle()
+
+    def served(self) -> list[tuple[Membership, Target, str]]:
+        """Sinks whose handlers were called between the last two ticks, and with whose events."""
+        return [(self, target, peer) for target in self._targets for peer in target.peers_served]
 
     def dropped_elsewhere(self, peer: Peer, origin: Origin, events: int) -> None:
         """A sink elsewhere has dropped events of a source here."""
@@ -650,6 +657,24 @@ class Membership:
             target.abandon()
         for origin in self._origins:
             origin.abandon()
+
+
+def tell_held(held_s: float, memberships: Iterable[Membership]) -> None:
+    """One call has kept the interpreter's lock for so long: a handler's that ran meanwhile, or other code's.
+
+    Where no other handler ran, the sink is told to be slow, as it would be if its handler were still at work.
+    """
+    suspects = [each for membership in memberships for each in membership.served()]
+    if not suspects:
+        return
+    named = [f"handler `{target.handler.name}` of channel `{own.shown}`" for own, target, _ in suspects]
+    more = [f"{len(named) - _MOST_NAMED} others"] if len(named) > _MOST_NAMED else []
+    told = "one call has kept the interpreter's lock for %.1f s: in %s, or in other code of this process"
+    log.warning(told, held_s, ", ".join(named[:_MOST_NAMED] + more))
+    if len(suspects) == 1:
+        [(membership, target, peer)] = suspects
+        target.note_slow()
+        membership.announcements.tell(HandlerSlow(peer, target.handler.name, held_s))
 
 
 def _named(member: messages.Member) -> Member:

@@ -16,6 +16,7 @@ from functools import partial
 from weakref import ref
 
 from echo_core._c import links
+from echo_core.dispatch.slowness import Grip
 from echo_core.errors import (
     ClosedError,
     LinkError,
@@ -31,7 +32,7 @@ from echo_core.roster.hearing import hear
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.link_table import LinkTable
 from echo_core.roster.meetings import Meetings, has_gone, is_end
-from echo_core.roster.memberships import Home, Membership
+from echo_core.roster.memberships import Home, Membership, tell_held
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Transport, reachable
 from echo_core.roster.seats import Seat
@@ -84,6 +85,7 @@ class Neighbours:
         self._door: Doorkeeper | None = None
         self._turned_away: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the kind of error
         self._meetings = Meetings(home, self._attempt)
+        self._grip = Grip()
 
     # -----------------------------------------------------------------------
     # Links that this node starts
@@ -300,7 +302,7 @@ class Neighbours:
             self._turn_away(happening)
         else:
             if isinstance(happening, Tick):
-                self._tick()
+                self._tick(happening.late_s)
             self._meetings.begin()
 
     def _welcome(self, connection: Connection) -> None:
@@ -325,13 +327,16 @@ class Neighbours:
         level = logging.INFO if has_gone(guest.error) else logging.WARNING
         self._turned_away[_kind_of(guest.error)].say(level, "%s was not let in: %s", guest.who, guest.error)
 
-    def _tick(self) -> None:
+    def _tick(self, late_s: float) -> None:
         """Tells components here what was lost on the way, and others what sinks here have dropped."""
+        held_s = self._grip.held_s(late_s)
         with books.changing():
             for peer in self._links.peers():
                 peer.tick()
             for membership in self._home.memberships.values():
                 membership.tick()
+            if held_s:
+                tell_held(held_s, self._home.memberships.values())
             self._meetings.tick()
         for repeats in self._turned_away.values():
             repeats.settle()

@@ -30,6 +30,7 @@ from echo_core.streams.flow import Drops
 from echo_core.streams.receptions import Reception, Receptions, Wanted
 from echo_core.values.backlog import Backlog
 from echo_core.values.event_info import Describing, EventInfo
+from echo_core.values.notices import HERE
 from echo_core.values.statistics import SinkStatistics
 
 _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
@@ -241,6 +242,15 @@ class Target:
         self.handler.settle()
         own = [] if self.handler.own is None else [self.handler.own]
         return self._slowness.look([*own, *(delivery for delivery, _ in self._feeds.values())])
+
+    @property
+    def peers_served(self) -> list[str]:
+        """Whose events its handler was called with between the last two ticks, once for each stream."""
+        return [self.peer_of(delivery) or HERE for delivery in self._slowness.worked]
+
+    def note_slow(self) -> None:
+        """Its handler was slow in a call that no tick has seen."""
+        self._slowness.told += 1
 
     def drops(self, now: float) -> str:
         """What there is to say of what its queue drops; empty: nothing."""

@@ -166,17 +166,17 @@ static int64_t oldest_of(struct call *call, int64_t oldest_ns, int64_t now_ns)
 int64_t echo_delivery_look(PyObject *self)
 {
     struct delivery *delivery = (struct delivery *)self;
-    int64_t now_ns = monotonic_ns(), oldest_ns = INT64_MAX;
+    int64_t now_ns = monotonic_ns(), oldest_ns;
+    int has_worked = delivery->seen_works != delivery->works;
 
     forget_inherited(delivery);
-    if (delivery->works % 2 == 1) {
-        if (delivery->seen_works != delivery->works)
-            delivery->seen_ns = now_ns;
-        delivery->seen_works = delivery->works;
-        oldest_ns = delivery->seen_ns;
-    }
-    oldest_ns = oldest_of(delivery->calls, oldest_ns, now_ns);
-    return oldest_ns != INT64_MAX ? now_ns - oldest_ns : -1;
+    if (has_worked)
+        delivery->seen_ns = now_ns;
+    delivery->seen_works = delivery->works;
+    oldest_ns = oldest_of(delivery->calls, delivery->works % 2 == 1 ? delivery->seen_ns : INT64_MAX, now_ns);
+    if (oldest_ns != INT64_MAX)
+        return now_ns - oldest_ns;
+    return has_worked ? -1 : -2;
 }
 
 /* --- one event --- */

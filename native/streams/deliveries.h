@@ -52,8 +52,8 @@ struct delivery {
     unsigned forks;      /* echo_forks when the first of them began: a child has no stacks but its own thread's */
     uint64_t works;      /* odd: a call of the handler is under way; one more at each beginning and end */
     struct call *calls;  /* on stacks; those that began meanwhile */
-    uint64_t seen_works; /* `works` at the last look; 0: never at work then */
-    int64_t seen_ns;     /* when that was first seen */
+    uint64_t seen_works; /* `works` at the last look */
+    int64_t seen_ns;     /* when that was first seen, if it is odd */
     PyObject *counting[COUNTS];               /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
     unsigned long long decoded;               /* events that came as records, also where that failed */
@@ -89,8 +89,9 @@ void echo_delivery_close(PyObject *delivery);
  * known, which it has to be for one that is queued. As above. */
 int echo_delivery_hand_event(PyObject *delivery, PyObject *event, const struct record *record, uint64_t number);
 
-/* How long ago that call of the handler was first looked at which is longest at work; -1: none is. So a handler that is
- * slow can be told of, and one that is not pays for no clock. GIL; runs no Python code. */
+/* How long ago that call of the handler was first looked at which is longest at work; -1: none is, -2: nor has one been
+ * since the last look. So a handler that is slow can be told of, and one that is not pays for no clock. GIL; runs no
+ * Python code. */
 int64_t echo_delivery_look(PyObject *delivery);
 
 /* --- spans.c --- */

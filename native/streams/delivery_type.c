@@ -151,7 +151,7 @@ static PyMethodDef delivery_methods[] = {
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
     {"look", delivery_look, METH_NOARGS,
      PyDoc_STR("look($self, /)\n--\n\nHow many ns ago that call of the handler was first looked at which is longest at "
-               "work; -1: none is.")},
+               "work; -1: none is, -2: nor has one been since the last look.")},
     {"close", delivery_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNothing more is handed on; what is left of a batch is dropped.")},
     {NULL, NULL, 0, NULL}};

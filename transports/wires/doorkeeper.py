@@ -42,7 +42,9 @@ class TurnedAway:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: about four times a second."""
+    """Time has passed: about four times a second. `late_s`: by how much this comes later than it should."""
+
+    late_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +165,13 @@ class Doorkeeper:
             for key, _ in self._selector.select(max(0.0, next_tick - time.monotonic())):
                 self._attempt(key.data)
                 yield from self._take_happened()
-            if time.monotonic() >= next_tick:  # not after every message
+            late_s = time.monotonic() - next_tick
+            if late_s >= 0.0:  # not after every message
                 next_tick = time.monotonic() + _TICK_S
                 for duty in (self._listen_again, self._turn_late_guests_away):
                     self._attempt(duty)
                 yield from self._take_happened()
-                yield Tick()
+                yield Tick(late_s)
         self._clear()
 
     def _take_happened(self) -> Iterator[Happening]:

@@ -84,6 +84,34 @@ def test_a_stop_passes_a_slow_handler_within_milliseconds(make_node: MakeNode, t
     working.flush(LIMIT_S)
 
 
+@pytest.mark.parametrize("transport", ["process", "unix"])
+def test_a_handler_that_keeps_the_lock_in_one_call_is_told_of(
+    make_node: MakeNode, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No other thread runs meanwhile, so it is told of when it has returned."""
+    here, there = make_node(transports=[transport]), make_node(transports=[transport])
+    channel, told = here.create_channel("x", Plain), Collector()
+
+    begin = time.thread_time()
+    sum(range(2_000_000))
+    numbers = range(int(2_000_000 * 1.6 / (time.thread_time() - begin)))
+
+    def greedy(event: Plain) -> None:
+        sum(numbers)
+
+    opened = there.open_channel(channel.id)
+    opened.watch(told)
+    sink = opened.sink(Plain, greedy)
+    source = channel.source()
+    source.wait_matched()
+    source.submit(Plain(0, 0.0))
+    [slow] = told.wait_for(echo.HandlerSlow)
+    assert "greedy" in slow.handler
+    assert slow.seconds > 0.9
+    assert sink.statistics().slow == 1
+    assert "kept the interpreter's lock" in caplog.text
+
+
 def test_a_get_is_not_held_up_by_a_slow_handler_of_the_same_link(make_node: MakeNode) -> None:
     here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
     channel = here.create_channel("x", Plain)
