@@ -12,8 +12,10 @@ import pytest
 
 import echo_core as echo
 from tests.echo_core.census import peers_of, until
+from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Pair, opened
+from tests.echo_core.processes import Actor
 
 
 class State(enum.Enum):
@@ -187,6 +189,39 @@ def test_a_field_that_is_not_there_is_named(make_node: MakeNode) -> None:
             channel.source(keep=echo.Keep(per=per))
         assert words in str(caught.value), caught.value
         assert f"`{per}`" in str(caught.value)
+
+
+# Says what it gets until it is killed. The positions of three, and then what is new.
+DASHBOARD = """
+node = echo.Node(transports=[sys.argv[1]])
+sink = node.open_channel(sys.argv[2]).sink(Plain)
+for _ in range(4):
+    event, info = sink.get_with_info(LIMIT_S)
+    say(event.id, event.x, info.number, info.is_kept)
+hear()
+"""
+
+
+@pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
+def test_each_dashboard_that_is_started_after_another_was_killed_gets_the_last_of_each(
+    make_node: MakeNode, transport: str
+) -> None:
+    channel = make_node(transports=[transport]).create_channel("positions", Plain)
+    source = channel.source(keep=echo.Keep(per="id"))
+    for i in range(100):
+        source.submit(Plain(i % 3, i / 2))
+    submitted = 100
+    last = [97, 98, 99]
+    for _ in range(3):
+        with Actor(DASHBOARD, transport, channel.id) as dashboard:
+            said = [dashboard.hear() for _ in last]
+            assert said == [f"{number % 3} {number / 2} {number} True" for number in last]
+            source.submit(Plain(submitted % 3, submitted / 2))
+            assert dashboard.hear() == f"{submitted % 3} {submitted / 2} {submitted} False"
+            last = [*last[1:], submitted]
+            submitted += 1
+            dashboard.kill()
+        until(lambda: source.sinks == 0)
 
 
 @pytest.mark.parametrize(
