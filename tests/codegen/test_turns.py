@@ -198,11 +198,14 @@ def test_a_list_that_another_thread_changes_between_turns_is_no_crash() -> None:
     """It is encoded as it was, or refused."""
     codec = echo.codec(Point, tier="compiled" if not cpython.problem() else "auto")
     events = [Point(0.5, i) for i in range(300_000)]
+    more = events[100_000:]
     ends = threading.Event()
 
     def change() -> None:
         while not ends.is_set():
             events.pop()
+            if len(events) == 100_000:  # it shall not run out of them
+                events.extend(more)
 
     thread = threading.Thread(target=change)
     thread.start()

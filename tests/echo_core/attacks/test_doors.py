@@ -166,7 +166,7 @@ def test_a_node_that_fails_at_its_door_lets_others_in_all_the_same(
     """Here with each tick; the failure is logged."""
     ticks = 0
 
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         nonlocal ticks
         ticks += 1
         raise trouble
