@@ -203,8 +203,8 @@ class IncomingStream:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
-    def confirm(self) -> None:
-        """Tells the source what is done with by now, if it does not know."""
+    def confirm(self) -> bool:
+        """Tells the source what is done with by now, if it does not know. Whether that is all that has come."""
     def restart(self, sequence: int, /) -> None:
         """The next event has that number; nothing is kept."""
     def kept_since(

@@ -24,6 +24,7 @@ from echo_core.transports.wires.connecting import Connection
 from echo_core.values.backlog import nanoseconds
 from echo_core.values.statistics import LinkStatistics
 
+_SELDOM_S = 0.95  # between two looks at streams without a backlog
 _FAREWELL_S = 2.0  # for the other side to close, once it was told goodbye
 
 
@@ -50,7 +51,8 @@ class Peer:
         self._sent_frames, self._sent_at = 0, time.monotonic()  # when the link was last seen to send
         self._goodbye_at: float | None = None
         self._dropped = 0  # on the link, at the last tick
-        self._look_until = 0.0  # at how its streams flow
+        self._look_until = self._look_next = 0.0  # at how its streams flow
+        self._looked_at = 0  # how many frames had been sent when all that they carried was confirmed
         self._reader: threading.Thread | None = None
         self._is_unread = threading.Lock()  # whoever takes it reads, and never gives it back
 
@@ -192,6 +194,7 @@ class Peer:
         """
         self.link.rouse()
         self.conversation.report_drops()
+        self.conversation.confirm()  # a source that hears nothing for long takes its sinks for stuck
         self._ping()
         self._look_at_streams(time.monotonic())
         if self._channels:
@@ -211,14 +214,16 @@ class Peer:
             self.conversation.command(self.conversation.protocol.ping)
 
     def _look_at_streams(self, now: float) -> None:
-        """Nothing is to be seen of them where none has a backlog, nor had one in a while."""
-        dropped = self.link.dropped
+        """Seldom, where none has a backlog, nor had one in a while; not at all where all is confirmed."""
+        dropped, sent = self.link.dropped, self.link.sent_frames
         if self.link.queued_events or dropped != self._dropped:
             self._dropped, self._look_until = dropped, now + LOOK_S
-        if now < self._look_until:
-            for streams in self._outgoing.values():
-                for stream in streams.values():
-                    stream.look(now)
+        elif now >= self._look_until:
+            if sent == self._looked_at or now < self._look_next:
+                return
+            self._look_next = now + _SELDOM_S
+        are_done = [stream.look(now) for streams in self._outgoing.values() for stream in streams.values()]
+        self._looked_at = sent if all(are_done) else -1
 
     def run(self, read: Callable[[], bool]) -> bool:
         """Reads until the end of the link, which `failure` explains. False: another thread reads on.

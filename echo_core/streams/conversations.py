@@ -39,7 +39,8 @@ class Conversation:
         self.farewell = ""  # why one of the two wants to end it, or why it has ended
         self.unanswered: set[int] = set()  # flushes that somebody waits for
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
-        self.confirmations: set[Callable[[], None]] = set()  # and what they have finished with
+        self.confirmations: set[Callable[[], bool]] = set()  # and what they have finished with; if all of it
+        self._confirmed_at = 0  # how many frames had come when all that had come by them was confirmed
         self.compiling = Budget(COMPILING_S, COMPILING_SHARE)  # for what is compiled for its formats
         self.hearing = Budget(HEARING_S, HEARING_SHARE)  # for what it says
         self._has_rested = False
@@ -70,8 +71,9 @@ class Conversation:
 
     def confirm(self) -> None:
         """Tells the other process what sinks here have finished with by now."""
-        for confirmation in self.confirmations:
-            confirmation()
+        received = self.link.received_frames
+        if received != self._confirmed_at and all([confirm() for confirm in self.confirmations]):
+            self._confirmed_at = received
 
     def rest(self) -> None:
         """Waits while the other process has used more than its budget. Not with the books open."""

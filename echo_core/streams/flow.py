@@ -1,8 +1,8 @@
 """How streams flow: what there is to log where events are dropped, or stand still.
 
 Counts and times come in, words go out: whoever has a tick looks, and an event pays for nothing. What is over
-is said with its sum. What begins again within ten seconds is counted, and said when these have passed, so a
-stream that is always in trouble fills no disk.
+is said with its sum. What begins again within ten seconds is counted, and said when these have passed; a stream that
+stands still again and again is told of ever more seldom. So one that is always in trouble fills no disk.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import NamedTuple
 from echo_core.transports.repeats import PERIOD_S
 
 STALL_S = 0.95  # a second, less what a tick may come too early
+SILENCE_S = 2.0  # of a receiver that has what was sent: it says four times a second what it has finished with
+SELDOM_S = 600.0  # the longest time for which a stream that stands still again is not told of
 CALM_S = 1.0  # without a drop, and they are over
 LOOK_S = PERIOD_S + 2 * CALM_S  # after the last trouble there is nothing left to say
 
@@ -60,35 +62,43 @@ class Drops:
 class Counts(NamedTuple):
     """Of a stream, in events."""
 
-    waiting: int
+    waiting: int  # here, in the backlog
+    sent: int  # and not confirmed
     moved: int  # sent, and confirmed: what changes with either
     dropped: int
 
 
 class Flow:
-    """Of one outgoing stream. It stands still where events wait for a second, and none moves."""
+    """Of one outgoing stream. It stands still where events wait for a second, and none moves.
 
-    __slots__ = ("_drops", "_is_stalled", "_moved", "_quiet_until", "_since")
+    So it does where what was sent is not confirmed for two: its process may be stopped, or its sink reads nothing.
+    """
+
+    __slots__ = ("_drops", "_is_stalled", "_moved", "_quiet_s", "_quiet_until", "_since")
 
     def __init__(self) -> None:
         self._drops = Drops()
         self._moved = -1
         self._since = 0.0  # when something had moved, or nothing waited
         self._is_stalled = False
+        self._quiet_s = PERIOD_S
         self._quiet_until = float("-inf")
 
     def look(self, now: float, counts: Counts) -> list[str]:
         """What is to be said of it now."""
-        is_still = counts.waiting > 0 and counts.moved == self._moved
+        is_still = counts.waiting + counts.sent > 0 and counts.moved == self._moved
         said = self._stand(now, counts) if is_still else self._go_on(now, counts)
         return [line for line in (self._drops.look(now, counts.dropped), said) if line]
 
     def _stand(self, now: float, counts: Counts) -> str:
         still_s = now - self._since
-        if self._is_stalled or still_s < STALL_S or now < self._quiet_until:
+        is_long = still_s >= (STALL_S if counts.waiting else SILENCE_S)
+        if self._is_stalled or not is_long or now < self._quiet_until:
             return ""
-        self._is_stalled, self._quiet_until = True, now + PERIOD_S
-        return f"has stood still for {still_s:.1f} s: {counts.waiting} events wait"
+        is_again = now - self._quiet_until < self._quiet_s
+        self._quiet_s = min(2 * self._quiet_s, SELDOM_S) if is_again else PERIOD_S
+        self._is_stalled, self._quiet_until = True, now + self._quiet_s
+        return f"has stood still for {still_s:.1f} s: {counts.waiting + counts.sent} events wait"
 
     def _go_on(self, now: float, counts: Counts) -> str:
         was_stalled, still_s = self._is_stalled, now - self._since

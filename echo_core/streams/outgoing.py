@@ -101,11 +101,12 @@ class OutgoingStream(links.OutgoingStream):
         """The peer has handed over all events up to that number."""
         self._flushed_at = max(self._flushed_at, sequence)
 
-    def look(self, now: float) -> None:
-        """Logs where it drops events or stands still, and what has become of that."""
-        counts = Counts(self.queued_events, self.sent + self.confirmed, self.dropped)
-        for said in self._flow.look(now, counts):
+    def look(self, now: float) -> bool:
+        """Logs where it drops events or stands still, and what has become of that. False: look again."""
+        sent, confirmed, queued = self.sent, self.confirmed, self.queued_events
+        for said in self._flow.look(now, Counts(queued, sent - confirmed, sent + confirmed, self.dropped)):
             self._warn(said)
+        return queued == 0 and sent == confirmed
 
     def _warn(self, said: str) -> None:
         words = shown(self.origin.channel), self.origin.name, self.conversation.name, said

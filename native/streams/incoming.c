@@ -341,8 +341,10 @@ static PyObject *incoming_grant(PyObject *self, PyObject *Py_UNUSED(unused))
 
 static PyObject *incoming_confirm(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    echo_incoming_confirm((struct incoming_stream *)self);
-    Py_RETURN_NONE;
+    struct incoming_stream *incoming = (struct incoming_stream *)self;
+
+    echo_incoming_confirm(incoming);
+    return PyBool_FromLong(incoming->told_done.events == incoming->taken.events);
 }
 
 /* count_lost(events): a count that began anew would be no source's. */
@@ -373,7 +375,7 @@ static PyMethodDef incoming_methods[] = {
     {"grant", incoming_grant, METH_NOARGS,
      PyDoc_STR("grant($self, /)\n--\n\nThe limits of events and bytes that the source is told of now.")},
     {"confirm", incoming_confirm, METH_NOARGS,
-     PyDoc_STR("confirm($self, /)\n--\n\nTells the source what is done with by now.")},
+     PyDoc_STR("confirm($self, /)\n--\n\nTells the source what is done with by now. True: that is all that has come.")},
     {"count_lost", incoming_count_lost, METH_O,
      PyDoc_STR("count_lost($self, events, /)\n--\n\nSo many events more never came.")},
     {NULL, NULL, 0, NULL}};

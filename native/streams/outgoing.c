@@ -128,11 +128,13 @@ static void look_for_progress(struct put *put, int64_t now_ns)
 {
     const struct outgoing *outgoing = put->outgoing;
     uint64_t progress = outgoing_progress(outgoing);
+    int64_t patience_ns;
 
     if (!put->is_waiting || (outgoing->policy == POLICY_PACE && put->progress != progress)) {
         put->is_waiting = 1;
         put->progress = progress;
-        put->until_ns = outgoing->timeout_ns < 0 ? -1 : now_ns + outgoing->timeout_ns;
+        patience_ns = sink_patience(outgoing->policy, &outgoing->pace, outgoing->timeout_ns);
+        put->until_ns = patience_ns < 0 ? -1 : now_ns + patience_ns;
     } else if (put->until_ns >= 0) {
         put->until_ns = pace_deadline(outgoing->policy, put->until_ns, put->due_ns, now_ns);
     }

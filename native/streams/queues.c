@@ -206,18 +206,26 @@ static int waits_for_itself(const struct queue *queue)
     return queue->leader == self || (queue->looper == self && !queue->has_others);
 }
 
+/* For how long to wait from now on; something was taken just now, or since somebody had waited in vain. */
+static int64_t patience_now(struct queue *queue)
+{
+    sink_pace_note(&queue->pace, monotonic_ns(), 1);
+    return sink_patience(queue->policy, &queue->pace, queue->timeout_ns);
+}
+
 /* Until there is room: 1. 0: nothing was taken for so long as the policy says, or else for that long in all; or the
  * queue is over. -1 with an exception. */
 static int await_room(struct queue *queue, const struct item *item)
 {
-    int64_t left, due, deadline = deadline_after(queue->timeout_ns);
+    int64_t left, due, deadline;
     uint64_t takes = queue->takes;
 
     if (queue->vain_at == takes || waits_for_itself(queue))
         return 0;
+    deadline = deadline_after(patience_now(queue));
     while (!is_over(queue) && !has_room(queue, item)) {
         if (queue->policy == POLICY_PACE && queue->takes != takes)
-            deadline = deadline_after(queue->timeout_ns);
+            deadline = deadline_after(patience_now(queue));
         takes = queue->takes;
         left = time_left(deadline);
         if (left == 0) {
@@ -230,6 +238,8 @@ static int await_room(struct queue *queue, const struct item *item)
             return -1;
         deadline = pace_deadline(queue->policy, deadline, due, monotonic_ns());
     }
+    if (queue->takes != takes)
+        sink_pace_note(&queue->pace, monotonic_ns(), 0);
     return !is_over(queue);
 }
 

@@ -37,9 +37,10 @@ struct queue {
     Py_ssize_t max_events, max_bytes; /* of all items, unless there is only one */
     int64_t timeout_ns;               /* of a policy that waits; negative: for ever */
     enum policy policy;
-    char is_closed;   /* 1: nothing more is taken */
-    int has_failed;   /* 1: full under POLICY_ERROR; likewise, and for ever */
-    uint64_t takes;   /* items that were got */
+    char is_closed;        /* 1: nothing more is taken */
+    int has_failed;        /* 1: full under POLICY_ERROR; likewise, and for ever */
+    uint64_t takes;        /* items that were got */
+    struct sink_pace pace; /* in which they are, as who waits for room sees it */
     uint64_t vain_at; /* `takes` when a put had last waited in vain: until then no other waits. UINT64_MAX: none has */
     uint64_t dropped; /* events */
     unsigned feeds;   /* streams of other processes that it is fed by */

@@ -105,6 +105,7 @@ const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credi
     echo_outgoing_grant(outgoing, credit->limit);
     echo_outbox_tell_waiting(outbox);
     echo_outbox_pump(outbox, 1);
+    sink_pace_note(&outgoing->pace, monotonic_ns(), outgoing->circle != NULL);
     return NULL;
 }
 

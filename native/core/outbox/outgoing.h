@@ -56,6 +56,7 @@ struct outgoing {
     uint64_t unconfirmed;     /* events that were sent, and not confirmed when it ended */
     uint64_t vain_at;         /* its progress when a put had last waited in vain; UINT64_MAX: none has */
     uint64_t credit_vain_at;  /* likewise for credit, of one with large records */
+    struct sink_pace pace;    /* of its sinks, as their credit shows it */
     struct tally *tally;      /* a user of it; counts what this counts too. NULL: there is none. Never changes */
     int is_closed;            /* 1: takes no more events. Set in the host too, so either lock suffices to read it */
     int is_ending;            /* 1: what would have to wait for credit is dropped */

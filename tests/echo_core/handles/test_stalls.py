@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+import threading
 import time
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_a_sink_that_never_gets_is_told_of_and_summed_up_when_it_ends(
         producer.source.wait_matched()
         producer.submit_until_logged(STANDS_STILL)
         producer.submit_until_logged(DROPS)
-        assert producer.logged(STANDS_STILL) == [1000]
+        assert producer.logged(STANDS_STILL) == [1000 + echo.Limits().window_events]  # here, and there
         reader.kill()
     until(lambda: bool(producer.logged(HAS_ENDED)), "the end to be logged")
     assert producer.logged(HAS_ENDED) == [producer.dropped]
@@ -108,6 +109,83 @@ def test_a_process_that_is_stopped_is_told_of_and_so_is_its_recovery(
         assert producer.logged(GOES_ON) == [dropped]
         assert [len(producer.logged(words)) for words in (DROPS, STANDS_STILL)] == [1, 1]
         assert producer.longest_s < LONGEST_S
+
+
+@pytest.mark.parametrize("taking", ["never", "stopped"])
+def test_few_events_that_nobody_takes_are_told_of_too(
+    producer: Producer, transport: str, taking: str
+) -> None:
+    """They have left their source, which hears no more of them, and waits for nothing."""
+    with Actor(READER, transport, producer.channel.id, "never" if taking == "never" else "always") as reader:
+        assert reader.hear() == "there"
+        producer.source.wait_matched()
+        if taking == "stopped":
+            reader.signal(signal.SIGSTOP)
+        for number in range(7):
+            producer.source.submit(Plain(number, 0.5))
+        until(lambda: bool(producer.logged(STANDS_STILL)), "the standstill to be logged")
+        assert producer.logged(STANDS_STILL) == [7]
+        if taking == "stopped":
+            reader.signal(signal.SIGCONT)
+            until(lambda: bool(producer.logged(GOES_ON)), "the recovery to be logged")
+            assert producer.logged(GOES_ON) == [0]
+            assert producer.source.statistics().confirmed == 7
+
+
+SLOW = """
+node = echo.Node(transports=[sys.argv[1]], limits=echo.Limits(window_events=4))
+sink = node.open_channel(sys.argv[2]).sink(Plain, backlog=echo.Backlog(events=4))
+sink.wait_matched()
+say("there")
+taken = []
+while len(taken) < 40:
+    taken.append(sink.get(LIMIT_S).id)
+    threading.Event().wait(0.15)
+say(taken == list(range(40)), sink.statistics().lost)
+hear()
+"""
+
+
+def test_a_sink_that_takes_an_event_every_150_ms_loses_none(make_node: MakeNode, transport: str) -> None:
+    """Longer than the patience with one that has stopped: its source has seen by then that it takes so long."""
+    channel = make_node(transports=[transport]).create_channel("test", Plain)
+    source = channel.source(backlog=echo.Backlog(events=8))
+    with Actor(SLOW, transport, channel.id) as slow:
+        assert slow.hear() == "there"
+        source.wait_matched()
+        for number in range(40):
+            source.submit(Plain(number, 0.5))
+            if number == 9:
+                until(lambda: source.statistics().confirmed >= 3, "its pace to show")
+        source.flush(LIMIT_S)
+        assert slow.hear() == "True 0"
+        assert source.statistics().dropped == 0
+
+
+def test_a_slow_thread_of_the_same_process_loses_nothing_once_it_is_known(make_node: MakeNode) -> None:
+    """How long it takes shows when its source has waited in vain for the first time."""
+    channel = make_node().create_channel("test", Plain)
+    sink = channel.sink(Plain, backlog=echo.Backlog(events=4))
+    taken: list[int] = []
+
+    def take() -> None:
+        for event in sink:
+            taken.append(event.id)
+            threading.Event().wait(0.15)
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    source = channel.source()
+    for number in range(6):
+        source.submit(Plain(number, 0.5))
+    known = len(taken)
+    until(lambda: len(taken) > known, "it to take one more")
+    dropped = sink.statistics().dropped
+    for number in range(20):
+        source.submit(Plain(number, 0.5))
+    assert sink.statistics().dropped == dropped > 0
+    sink.close()
+    taker.join(LIMIT_S)
 
 
 def test_a_sink_that_drops_what_its_own_process_submits_is_told_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core.streams.flow import LOOK_S, Counts, Drops, Flow
+from echo_core.streams.flow import LOOK_S, SELDOM_S, Counts, Drops, Flow
 from echo_core.transports.repeats import PERIOD_S
 
 TICK_S = 0.25
@@ -19,11 +19,11 @@ class Watch:
         self.flow = Flow()
         self.said: list[str] = []
 
-    def for_(self, seconds: float, waiting: int, moved: int, dropped: int) -> list[str]:
+    def for_(self, seconds: float, waiting: int, moved: int, dropped: int, *, sent: int = 0) -> list[str]:
         """All stays like that; what is said meanwhile."""
         said: list[str] = []
         for _ in range(round(seconds / TICK_S)):
-            said += self.flow.look(self.now, Counts(waiting, moved, dropped))
+            said += self.flow.look(self.now, Counts(waiting, sent, moved, dropped))
             self.now += TICK_S
         self.said += said
         return said
@@ -43,6 +43,25 @@ def test_a_stream_that_stands_still_for_a_second_is_told_of_once_and_when_it_goe
     assert watch.for_(30, 7, 10, 0) == ["has stood still for 1.0 s: 7 events wait"]
     assert watch.for_(TICK_S, 7, 11, 0) == ["goes on after 31.0 s: 0 events were dropped"]
     assert watch.for_(60, 0, 12, 0) == []
+
+
+def test_a_stream_of_which_nothing_is_confirmed_for_two_seconds_stands_still() -> None:
+    """Its process is stopped, or its sink reads nothing."""
+    watch = Watch()
+    assert watch.for_(2.0, 0, 10, 0, sent=7) == []
+    assert watch.for_(30, 0, 10, 0, sent=7) == ["has stood still for 2.0 s: 7 events wait"]
+    assert watch.for_(TICK_S, 0, 17, 0) == ["goes on after 32.0 s: 0 events were dropped"]
+
+
+def test_a_stream_that_stands_still_again_and_again_is_told_of_ever_more_seldom() -> None:
+    """And at once when it has been well for long."""
+    watch = Watch()
+    for moved in range(1000):
+        watch.for_(3.0, 0, moved, 0, sent=1)
+    assert 10 < len(watch.said) < 30
+    watch.for_(SELDOM_S, 0, 1000, 0)
+    watch.for_(SELDOM_S, 0, 1000, 0)
+    assert watch.for_(3.0, 0, 1001, 0, sent=1) == ["has stood still for 2.0 s: 1 events wait"]
 
 
 def test_what_is_dropped_while_it_stands_still_is_summed_when_it_goes_on() -> None:
