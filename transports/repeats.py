@@ -20,7 +20,7 @@ class Repeats:
     Without a lock, which a fork could leave taken: what two threads say in one instant may be counted once.
     """
 
-    __slots__ = ("_clock", "_held", "_level", "_period_s", "_quiet_until", "_text")
+    __slots__ = ("_clock", "_held", "_level", "_period_s", "_quiet_until", "_text", "was_logged")
 
     def __init__(self, *, period_s: float = PERIOD_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._period_s = period_s
@@ -29,11 +29,13 @@ class Repeats:
         self._held = 0  # lines since the last one that was logged
         self._level = 0
         self._text = ""
+        self.was_logged = False  # what was said last
 
     def say(self, level: int, said: str, *words: object, exc_info: BaseException | None = None) -> None:
         """Logs a line, or counts it where one was logged less than a period ago."""
         now = self._clock()
-        if now < self._quiet_until:
+        self.was_logged = now >= self._quiet_until
+        if not self.was_logged:
             self._held += 1
             return
         held, self._held = self._held, 0

@@ -204,7 +204,7 @@ class IncomingStream:
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
     def confirm(self) -> bool:
-        """Tells the source what is done with by now, if it does not know. Whether that is all that has come."""
+        """Tells the source what is done with by now, if it does not know. Whether that is all that came."""
     def restart(self, sequence: int, /) -> None:
         """The next event has that number; nothing is kept."""
     def kept_since(

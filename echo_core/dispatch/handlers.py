@@ -21,6 +21,8 @@ if sys.version_info >= (3, 14):  # annotations may name what is not there at run
 else:
     _signature = inspect.signature
 
+SLOW_PERIOD_S = 60.0
+
 FailureHook = Callable[[Any, BaseException], object]
 
 
@@ -41,6 +43,7 @@ class Handler:
         "_refusing",
         "function",
         "own",
+        "slow_calls",
         "takes_info",
     )
 
@@ -61,6 +64,7 @@ class Handler:
         self._on_failure = on_failure
         self._failures = 0
         self._failing, self._refusing = Repeats(), Repeats()
+        self.slow_calls = Repeats(period_s=SLOW_PERIOD_S)  # one that is always slow is told of now and then
 
     @property
     def failures(self) -> int:
@@ -114,7 +118,7 @@ class Handler:
 
     def settle(self, *, at_end: bool = False) -> None:
         """Logs how many failures were not logged one by one; for whoever has a tick, and at the end."""
-        for repeats in (self._failing, self._refusing):
+        for repeats in (self._failing, self._refusing, self.slow_calls):
             repeats.settle(at_end=at_end)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from echo_core._c import links
 
 _SLOW_S = 0.95  # a second, less what a tick may come too early
+_UNSEEN_S = 0.25  # of a call before the first look at it and behind the last one, as a rule
 _NS_PER_S = 1_000_000_000
 _IDLE = -2  # what a look at a delivery gives whose handler was not called since the last one
 _COMPUTING = 0.8  # the least share of a delay in which a process that had the lock has used a processor
@@ -49,14 +50,17 @@ class Slowness:
             if seen != _IDLE and seconds < _SLOW_S:
                 self.worked.append(delivery)
             if last and seconds < last:
-                news.append(Slow(delivery, last, has_returned=True))
+                news.append(Slow(delivery, last + _UNSEEN_S, has_returned=True))
                 last = 0.0
             if seconds >= _SLOW_S:
                 self._slow[delivery] = seconds
             if seconds >= _SLOW_S and not last:
                 self.told += 1
                 news.append(Slow(delivery, seconds, has_returned=False))
-        return news + [Slow(delivery, seconds, has_returned=True) for delivery, seconds in before.items()]
+        gone = [
+            Slow(delivery, seconds + _UNSEEN_S, has_returned=True) for delivery, seconds in before.items()
+        ]
+        return news + gone
 
 
 class Grip:

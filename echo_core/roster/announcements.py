@@ -99,11 +99,14 @@ class Announcements:
     def tell_slow(self, channel: str, target: Target, slow: Slow) -> None:
         """A handler has been at work for long, or has returned at last."""
         peer, name = target.peer_of(slow.delivery) or HERE, target.handler.name
+        repeats = target.handler.slow_calls
         if slow.has_returned:
-            log.warning("channel `%s`: handler `%s` has returned after %.1f s", channel, name, slow.seconds)
+            if repeats.was_logged:
+                said = "channel `%s`: handler `%s` has returned after about %.1f s"
+                log.warning(said, channel, name, slow.seconds)
             return
         said = "channel `%s`: handler `%s` has been at work for %.1f s on an event of %s"
-        log.warning(said, channel, name, slow.seconds, peer)
+        repeats.say(logging.WARNING, said, channel, name, slow.seconds, peer)
         self.tell(HandlerSlow(peer, name, slow.seconds))
 
     def tell_held_twice(self, channel: str, own: Member, rival: Member, *, gives_way: bool) -> None:

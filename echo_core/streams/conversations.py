@@ -72,7 +72,10 @@ class Conversation:
     def confirm(self) -> None:
         """Tells the other process what sinks here have finished with by now."""
         received = self.link.received_frames
-        if received != self._confirmed_at and all([confirm() for confirm in self.confirmations]):
+        if received == self._confirmed_at:
+            return
+        are_done = [confirm() for confirm in self.confirmations]  # each of them
+        if all(are_done):
             self._confirmed_at = received
 
     def rest(self) -> None:

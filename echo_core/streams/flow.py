@@ -1,8 +1,9 @@
 """How streams flow: what there is to log where events are dropped, or stand still.
 
 Counts and times come in, words go out: whoever has a tick looks, and an event pays for nothing. What is over
-is said with its sum. What begins again within ten seconds is counted, and said when these have passed; a stream that
-stands still again and again is told of ever more seldom. So one that is always in trouble fills no disk.
+is said with its sum. What begins again within ten seconds is counted, and said when these have passed; a
+stream that stands still again and again is told of ever more seldom: one that is always in trouble fills no
+disk.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Counts(NamedTuple):
 class Flow:
     """Of one outgoing stream. It stands still where events wait for a second, and none moves.
 
-    So it does where what was sent is not confirmed for two: its process may be stopped, or its sink reads nothing.
+    So it does where what was sent is not confirmed for two: a process is stopped, or a sink reads nothing.
     """
 
     __slots__ = ("_drops", "_is_stalled", "_moved", "_quiet_s", "_quiet_until", "_since")

@@ -159,6 +159,30 @@ def test_a_handler_that_has_run_for_a_second_is_told_of(
     assert len(told.of(echo.HandlerSlow)) == sink.statistics().slow == 1
 
 
+def test_a_handler_that_is_always_slow_is_logged_once_a_minute(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And told of each time."""
+    channel, told, taken = make_node().create_channel("x", Plain), Collector(), threading.Event()
+    channel.watch(told)
+    calls: list[float] = []
+
+    def slow(event: Plain) -> None:
+        taken.wait(1.5)
+        calls.append(event.x)
+
+    sink = channel.sink(Plain, slow, own_thread=True)
+    source = channel.source()
+    for number in range(3):
+        source.submit(Plain(number, 0.0))
+    until(lambda: len(calls) == 3)
+    until(lambda: sink.statistics().slow == 3)
+    assert len(told.of(echo.HandlerSlow)) == 3
+    assert caplog.text.count("has been at work for") == caplog.text.count("has returned after about") == 1
+    sink.close()
+    assert "2 more within" in caplog.text
+
+
 def test_a_handler_that_computes_is_told_of_once_and_a_stop_passes_it(
     make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -147,7 +147,7 @@ hear()
 
 
 def test_a_sink_that_takes_an_event_every_150_ms_loses_none(make_node: MakeNode, transport: str) -> None:
-    """Longer than the patience with one that has stopped: its source has seen by then that it takes so long."""
+    """Longer than the patience with one that has stopped: its source has seen by then how long it takes."""
     channel = make_node(transports=[transport]).create_channel("test", Plain)
     source = channel.source(backlog=echo.Backlog(events=8))
     with Actor(SLOW, transport, channel.id) as slow:
