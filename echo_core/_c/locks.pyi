@@ -1,12 +1,13 @@
 # What the compiled module offers, for type checkers. The truth is native/locks/locks.c.
 
 from collections.abc import Callable
-from threading import RLock
 from typing import Protocol, final
 
 class Lockable(Protocol):
-    def acquire(self) -> bool: ...
-    def release(self) -> None: ...
+    @property
+    def acquire(self) -> Callable[[], object]: ...
+    @property
+    def release(self) -> Callable[[], object]: ...
 
 @final
 class Held:
@@ -24,6 +25,6 @@ class Changing:
     """
 
     def __new__(
-        cls, lock: RLock, asleep: set[Callable[[], None]], ended: Callable[[], None], /
+        cls, lock: Lockable, asleep: set[Callable[[], None]], ended: Callable[[], None], /
     ) -> Changing: ...
     def __call__(self) -> Held: ...

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
+from typing import NamedTuple
 
 from echo_core._c import links, locks
 from echo_core.dispatch.asynchronous import Bell
@@ -23,6 +24,17 @@ from echo_core.values.waits import Wait, Waits
 
 MAX_TO_TELL = 10_000  # peers cause notices too
 _Told = Callable[[], object]
+
+
+class _Free(NamedTuple):
+    """What is entered as if it were a lock, but shuts nobody out."""
+
+    acquire: Callable[[], object]
+    release: Callable[[], object]
+
+
+def _enter() -> None:
+    """There is nothing to wait for."""
 
 
 class Bookkeeping:
@@ -46,6 +58,13 @@ class Bookkeeping:
         Ctrl-C keeps no waiter from that; what is not told because of it is told after the next change.
         """
         return self._changing()
+
+    def freeing(self, free: Callable[[], object]) -> locks.Held:
+        """For `with`: when it ends, in whatever way, `free` is called, of C, and waiters look again.
+
+        No interrupt comes between. Not with the books open.
+        """
+        return locks.Changing(_Free(_enter, free), self._asleep, self._tell)()
 
     def tell_later(self, *told: _Told) -> None:
         """What is said at once is told whole or not at all, as all that is there to who starts to watch."""
@@ -121,11 +140,9 @@ class Bookkeeping:
     def _is_met(self, is_met: Callable[[], bool], sleep: threading.Lock) -> bool:
         """If not, the next change ends the sleep; what is in `_asleep` is locked."""
         with locks.Held(self._lock):
-            if is_met():
-                return True
             sleep.acquire(blocking=False)  # it is locked already, unless a change came when time was up
-            self._asleep.add(sleep.release)
-            return False
+            self._asleep.add(sleep.release)  # before the look: what `freeing` frees is free at any moment
+            return is_met()
 
     def wait_for_all(self, waits: Waits, timeout_s: float | None) -> None:
         """Blocks until each of them is met, in turn; there is one limit of time for all."""
@@ -156,10 +173,8 @@ class Bookkeeping:
 
     def _rings_if_not_met(self, is_met: Callable[[], bool], bell: Bell) -> bool:
         with locks.Held(self._lock):
-            if is_met():
-                return True
             self._asleep.add(bell.ring)
-            return False
+            return is_met()
 
 
 def _late(what: Callable[[], str], timeout_s: float | None) -> TimedOutError:

@@ -11,9 +11,11 @@ an impostor may have that link.
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Collection, Container
 
+from echo_core._c import locks
 from echo_core.errors import ClosedError, RefusedError
+from echo_core.roster.claims import Claims
 from echo_core.roster.memberships import Home
 from echo_core.roster.peers import Peer
 from echo_core.transports.handshake.exchange import duplicate
@@ -33,7 +35,7 @@ class LinkTable:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._peers: dict[bytes, list[Peer]] = {}  # by the node id that they go by
-        self._proving: set[_Claim] = set()  # to whom an attempt of ours has sent its proof
+        self._proving = Claims[_Claim]()  # to whom attempts of ours have sent their proofs
         self._admitted: set[_Claim] = set()  # who was let in, and whose link is not there yet
         self._put_off: dict[_Claim, float] = {}  # since when, as a link for another channel is being made
 
@@ -72,17 +74,18 @@ class LinkTable:
     def _is_linked(self, claim: _Claim) -> bool:
         return claim in self._admitted or self.peer(*claim) is not None
 
-    def start_proving(self, node_id: bytes, uid: bytes) -> Refusal | None:
-        """Before an attempt of ours sends its proof; without a refusal `end_proving` is to follow."""
-        claim = node_id, uid
-        is_meeting = self._is_meeting(node_id, self._proving | self._admitted, *Role)
-        if self._is_linked(claim) or claim in self._proving or (is_meeting and self._puts_off(claim)):
-            return Refusal.DUPLICATE
-        self._proving.add(claim)
-        return None
+    def proving(self, attempt: object) -> locks.Held:
+        """For `with`: an attempt of ours, which is over then. Not with the books open."""
+        return self._proving.until_end_of(attempt)
 
-    def end_proving(self, node_id: bytes, uid: bytes) -> None:
-        self._proving.discard((node_id, uid))
+    def start_proving(self, attempt: object, node_id: bytes, uid: bytes) -> Refusal | None:
+        """Before an attempt of ours sends its proof, within `proving`."""
+        claim = node_id, uid
+        is_meeting = self._is_meeting(node_id, {*self._proving.all(), *self._admitted}, *Role)
+        if self._is_linked(claim) or claim in self._proving.all() or (is_meeting and self._puts_off(claim)):
+            return Refusal.DUPLICATE
+        self._proving.add(attempt, claim)
+        return None
 
     def admit(self, node_id: bytes, uid: bytes) -> Refusal | None:
         """A node that has started a link to here; without a refusal `end_admission` is to follow."""
@@ -91,17 +94,17 @@ class LinkTable:
         if len(self) >= self._home.limits.links:
             return Refusal.BUSY
         claim = node_id, uid
-        is_linked, is_proving = self._is_linked(claim), claim in self._proving
+        is_linked, is_proving = self._is_linked(claim), claim in self._proving.all()
         refusal = duplicate(self._home.id, node_id, is_linked=is_linked, is_proving=is_proving)
         if refusal is None and self._home.id < node_id:
-            is_calling = self._is_meeting(node_id, self._proving, Role.INITIATOR)
+            is_calling = self._is_meeting(node_id, self._proving.all(), Role.INITIATOR)
             refusal = Refusal.DUPLICATE if is_calling and self._puts_off(claim) else None
         if refusal is None:
             self._admitted.add(claim)
             self._make_room()
         return refusal
 
-    def _is_meeting(self, node_id: bytes, claims: set[_Claim], *roles: Role) -> bool:
+    def _is_meeting(self, node_id: bytes, claims: Collection[_Claim], *roles: Role) -> bool:
         """Whether a link to that node is being made, or has just been, by this node in one of these roles."""
         now = time.monotonic()
         return any(named == node_id for named, _ in claims) or any(

@@ -217,8 +217,7 @@ class Neighbours:
     def _connect_to(
         self, address: Address, id_: ChannelId, node_id: bytes, ways: Sequence[Transport], timeout_s: float
     ) -> Peer:
-        proving: list[bytes] = []
-        others: list[bytes] = []
+        attempt, others = object(), list[bytes]()
         shares_memory = self._home.place.shares_memory and "shm" in ways
         own = self.identity if shares_memory else replace(self.identity, features=0)
         if crosses_hosts(address):  # its host is not known yet
@@ -231,28 +230,22 @@ class Neighbours:
                 if peer.node_id != node_id and self._links.peer(peer.node_id, uid) is not None:
                     others.append(peer.node_id)
                     return Refusal.DUPLICATE
-                refusal = self._links.start_proving(peer.node_id, uid)
-                if refusal is None:
-                    proving.append(peer.node_id)
-                return refusal
+                return self._links.start_proving(attempt, peer.node_id, uid)
 
         try:
-            connection = connect(
-                address,
-                lambda: Initiator(own, id_.uid, id_.key, admit=admit),
-                memory=self.memory if shares_memory else None,
-                timeout_s=timeout_s,
-                stall_s=self._home.limits.stall_s,
-            )
-            return self._add(connection)
+            with self._links.proving(attempt):
+                connection = connect(
+                    address,
+                    lambda: Initiator(own, id_.uid, id_.key, admit=admit),
+                    memory=self.memory if shares_memory else None,
+                    timeout_s=timeout_s,
+                    stall_s=self._home.limits.stall_s,
+                )
+                return self._add(connection)
         except RefusedError:
             if others:
                 raise AnotherNodeError(others[0]) from None
             raise
-        finally:
-            with books.changing():
-                for named in proving:
-                    self._links.end_proving(named, id_.uid)
 
     # -----------------------------------------------------------------------
     # Links that others start
@@ -559,9 +552,9 @@ def _kind_of(error: Exception) -> str:
 
 
 def _share(peer: Peer, membership: Membership, timeout_s: float, *, asked_s: float) -> None:
-    with books.changing():
-        channel = peer.join(membership.id.uid)
     try:
+        with books.changing():
+            channel = peer.join(membership.id.uid)
         answered = partial(peer.has_answered, channel)
         books.wait_for(answered, timeout_s, lambda: f"an answer from {peer}", asked_s=asked_s)
     except BaseException:

@@ -15,6 +15,7 @@ from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError
 from echo_core.formats.format import Format
 from echo_core.roster.announcements import in_words
 from echo_core.roster.bookkeeping import books
+from echo_core.roster.claims import Claims
 from echo_core.roster.ids import ChannelId, Member
 from echo_core.roster.meetings import has_gone
 from echo_core.roster.memberships import Home, Membership, here
@@ -39,7 +40,7 @@ class Opening:
     def __init__(self, home: Home, neighbours: Neighbours) -> None:
         self._home = home
         self._neighbours = neighbours
-        self._joining: dict[object, bytes] = {}  # the channel that each call of `open` is joining
+        self._joining = Claims[bytes]()  # the channel that each call of `open` is joining
 
     def create(self, name: str, types: tuple[Format, ...]) -> Membership:
         """A new channel."""
@@ -55,7 +56,7 @@ class Opening:
         Where it is open here, or in another node of this process, it keeps what was declared of it.
         """
         call = object()
-        try:
+        with self._joining.until_end_of(call):
             known = self._find_or_claim(id_.uid, DEFAULT_WAIT_S, call, partial(self._find_known, id_))
             membership = known or self._make_again(name, types, id_)
             had_seat = membership.seat is not None
@@ -74,8 +75,6 @@ class Opening:
                 membership.gather()
                 membership.stand()
             return membership
-        finally:
-            self._disclaim(call)
 
     def create_or_open(
         self, name: str, types: tuple[Format, ...], id_: ChannelId, timeout_s: float
@@ -201,11 +200,9 @@ class Opening:
     ) -> Membership:
         """`name`: of the channel, where that is known before anybody has told it."""
         call = object()
-        try:
+        with self._joining.until_end_of(call):
             found = self._find_or_claim(id_.uid, timeout_s, call, partial(self._find, id_, ways))
             return found or self._join(id_, ways, timeout_s, name)
-        finally:
-            self._disclaim(call)
 
     def _find_or_claim(
         self, uid: bytes, timeout_s: float, call: object, find: Callable[[], Membership | None]
@@ -217,22 +214,15 @@ class Opening:
                 if self._is_settled(uid):
                     found = find()
                     if found is None:
-                        self._joining[call] = uid
+                        self._joining.add(call, uid)
                     return found
             what = f"channel {uid.hex()[:8]} to be opened"
             books.wait_for(partial(self._is_settled, uid), timeout_s, partial(str, what))
 
-    def _disclaim(self, call: object) -> None:
-        """Ctrl-C can come behind a call, so none stands before `del`."""
-        if call in self._joining:
-            del self._joining[call]
-        with books.changing():  # wakes who waits for that
-            pass
-
     def _is_settled(self, uid: bytes) -> bool:
         """Whether no other thread is opening the channel, or closing its last handle."""
         known = self._home.memberships.get(uid)
-        return uid not in self._joining.values() and (known is None or known.handles > 0)
+        return uid not in self._joining.all() and (known is None or known.handles > 0)
 
     def _find(self, id_: ChannelId, ways: Sequence[Transport]) -> Membership | None:
         """What this process has already, unless it is to be joined again."""

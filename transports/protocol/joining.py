@@ -19,6 +19,7 @@ from echo_core.transports.protocol.link_state import (
     Declaration,
     Heard,
     LinkState,
+    frame_of,
 )
 from echo_core.transports.protocol.messages import (
     Closed,
@@ -105,7 +106,10 @@ def _step(link: LinkState, channel: ChannelOnLink, input_: Input, message: Messa
     """
     before, step = channel.state, TRANSITIONS[input_][channel.state]
     for said in step.says:
-        link.send(message if message is not None and type(message) is said else _WORDS[said](link, channel))
+        word = message if message is not None and type(message) is said else _WORDS[said](link, channel)
+        frame = frame_of(word)
+        link.frames += [frame]  # no call from here on: Ctrl-C finds it said, and the next state, or neither
+        channel.state = step.state
     channel.state = step.state
     if isinstance(message, Refused) and step.is_heard:
         channel.refusal = message

@@ -295,7 +295,7 @@ class LinkState:
 
     def send(self, message: Message) -> None:
         """To the peer."""
-        self.frames.append((message.kind, messages.encode(message)))
+        self.frames.append(frame_of(message))
 
     def format_number(self, metadata: bytes) -> int:
         """The number by which the peer knows it; it is sent where the peer does not."""
@@ -313,3 +313,8 @@ class LinkState:
             self.peer_streams.remove(peers)
         self.channels.remove(channel)
         channel.clear()
+
+
+def frame_of(message: Message) -> tuple[int, bytes]:
+    """As it is sent."""
+    return message.kind, messages.encode(message)

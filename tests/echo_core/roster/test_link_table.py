@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -51,17 +52,20 @@ def _attempt(
     near: LinkTable, near_id: bytes, far: LinkTable, far_id: bytes, uid: bytes, *, is_far_first: bool
 ) -> Iterator[None]:
     """A node starts a link to another one, with a pause where others may come between."""
-    if near.start_proving(far_id, uid) is not None:
+    attempt = contextlib.ExitStack()
+    attempt.enter_context(near.proving(attempt))
+    if near.start_proving(attempt, far_id, uid) is not None:
+        attempt.close()
         return
     yield  # PROOF is under way
     if far.admit(near_id, uid) is not None:
         yield  # REFUSED is
-        near.end_proving(far_id, uid)
+        attempt.close()
         return
 
     def add_here() -> None:
         near.add(cast("Peer", FakePeer(far_id, uid, Role.INITIATOR)))
-        near.end_proving(far_id, uid)
+        attempt.close()
 
     def add_there() -> None:
         far.end_admission(near_id, uid)
@@ -96,10 +100,10 @@ def test_two_nodes_that_start_links_for_two_channels_at_once_make_one(are_of_one
 def test_who_has_taken_a_name_puts_its_owner_off_for_a_moment_only() -> None:
     """A link is being made for channel A to somebody of that name, again and again."""
     table = _table(SMALL)
-    assert table.start_proving(LARGE, FIRST) is None
+    assert table.start_proving("first", LARGE, FIRST) is None
     assert table.admit(LARGE, SECOND) is not None
     until(lambda: table.admit(LARGE, SECOND) is None, "the owner of the name to be let in")
-    assert table.start_proving(LARGE, FIRST) is not None  # it is still being made
+    assert table.start_proving("second", LARGE, FIRST) is not None  # it is still being made
 
 
 def test_a_link_for_the_same_channel_is_refused_for_as_long_as_there_is_one() -> None:
