@@ -72,6 +72,11 @@ class _Known:
         return bool(self.member.standing & _LEFT)
 
     @property
+    def is_stranger(self) -> bool:
+        """Known by the words of others alone."""
+        return not (self.has_met or self.is_named)
+
+    @property
     def is_hearsay(self) -> bool:
         return not (self.tellers or self.has_met or self.is_named or self.is_linked)
 
@@ -135,20 +140,25 @@ class Attendance:
         """Whether it is time to call `due`."""
         return not self._is_settled or now >= self._next_at
 
-    def due(self, now: float, room: int) -> list[Member]:
-        """Whom to try to link to now, `room` of them at most; each attempt has to end in `meet` or `fail`."""
+    def due(self, now: float, room: int, strangers: int | None = None) -> list[Member]:
+        """Whom to try to link to now; each attempt has to end in `meet` or `fail`.
+
+        `room` of them at most, and so many `strangers`: of these only others say that they are there.
+        """
         self._review(now)
         tried: list[Member] = []
+        left = room if strangers is None else min(room, strangers)
         self._next_at = math.inf
-        for known in sorted(self._wanted(), key=lambda known: known.failures):
+        for known in sorted(self._wanted(), key=lambda known: (known.is_stranger, known.failures)):
             if known.is_tried or not usable(known.member, self.own.host_id):
                 continue
             ready_at = max(known.retry_at, self._allowed_at(known))
-            if ready_at > now or len(tried) >= room:
+            if ready_at > now or len(tried) >= room or (known.is_stranger and not left):
                 self._next_at = min(self._next_at, max(ready_at, now))
                 continue
             known.is_tried = True
             tried.append(known.member)
+            left -= known.is_stranger
             self._count_attempt(known, now)
         hearsay = (known.untold_at for known in self._known.values() if known.is_hearsay)
         self._next_at = min(self._next_at, min(hearsay, default=math.inf) + self._forget_s)
@@ -158,12 +168,12 @@ class Attendance:
         """Who was never linked to may not be there at all: what others say costs only so much."""
         if known.is_hearsay:
             return self._hearsay_at
-        return -math.inf if known.has_met or known.is_named else self._strangers_at
+        return self._strangers_at if known.is_stranger else -math.inf
 
     def _count_attempt(self, known: _Known, now: float) -> None:
         if known.is_hearsay:
             self._hearsay_at = now + max(HEARSAY_S, (now - known.untold_at) * _HEARSAY_PART)
-        elif not (known.has_met or known.is_named):
+        elif known.is_stranger:
             self._strangers_at = max(self._strangers_at, now - _STRANGERS_AT_ONCE_S) + STRANGER_S
 
     def unlinkable(self, now: float) -> list[Unlinkable]:
@@ -180,6 +190,11 @@ class Attendance:
         """How often in a row it could not be linked to."""
         known = self._known.get(node_id)
         return 0 if known is None else known.failures
+
+    def is_stranger(self, node_id: bytes) -> bool:
+        """Whether it was never linked to; nor is it who is looked for by the channel's id."""
+        known = self._known.get(node_id)
+        return known is None or known.is_stranger
 
     def present(self) -> list[Member]:
         """Others that are there for all that is known: who is linked, or in this process, comes first."""

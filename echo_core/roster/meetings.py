@@ -1,7 +1,8 @@
 """Meetings: a few threads that link to the members of channels that this node has to be linked to.
 
 Whom and when says the attendance of each channel; the door's thread asks it four times a second, and when
-something has changed.
+something has changed. Each channel has its line: those that one channel's peers tell of, who may not be there
+at all, hold up neither another channel's nor who was linked before.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from echo_core.transports.repeats import Repeats
 from echo_core.transports.threads import OwnThread, is_ending
 
 _MAX_THREADS = 16
-_MAX_WAITING = 64  # members that a thread is to link to, of all channels
+_MAX_THREADS_OF_ONE = 12  # channel: who does not answer takes a thread for seconds
+_MAX_WAITING = (
+    64  # members of each kind that a thread is to link to, of all channels; but one of each channel
+)
 _ATTEMPT_S = 3.0  # for the first attempt to link to a member, if `connect_s` is no less; then more and more
 _MAX_DOUBLINGS = 8
 _REFUSALS_OF_WHO_HAS_LEFT = frozenset({word_of(Refusal.UNKNOWN_CHANNEL), word_of(Refusal.CLOSING)})
@@ -29,22 +33,53 @@ Attempt = Callable[[Membership, Member, float], bytes]
 """Links to a member and shares a channel with it, within some time; returns the id of who has answered."""
 
 
+class _Line:
+    """Those of one channel that wait for a thread; strangers stand behind the others."""
+
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+        self.under_way = 0
+        self._known: deque[Member] = deque()
+        self._strangers: deque[Member] = deque()
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._strangers)
+
+    @property
+    def ready(self) -> int:
+        """How many a thread may take now."""
+        return min(len(self), _MAX_THREADS_OF_ONE - self.under_way)
+
+    def fill(self, now: float, share: int) -> None:
+        """With `share` of each kind at most."""
+        attendance = self.membership.attendance
+        if self.membership.is_proven and attendance.is_due(now):
+            for member in attendance.due(now, 2 * share - len(self), share - len(self._strangers)):
+                (self._strangers if attendance.is_stranger(member.node_id) else self._known).append(member)
+
+    def take(self) -> Member:
+        self.under_way += 1
+        return (self._known or self._strangers).popleft()
+
+
 class Meetings:
     """Of one node."""
 
     def __init__(self, home: Home, attempt: Attempt) -> None:
         self._home = home
         self._attempt = attempt
-        self._waiting: deque[tuple[Membership, Member]] = deque()
-        self._threads = 0
+        self._lines: dict[bytes, _Line] = {}  # by channel
+        self._threads = self._busy = 0
         self._failures = Repeats()
 
     def begin(self) -> None:
         """Has linked to whomever it is time for. Opens the books itself."""
         with books.changing():
             self._plan()
-            while self._threads < min(_MAX_THREADS, len(self._waiting)) and self._start_thread():
-                pass
+            ready = sum(line.ready for line in self._lines.values())
+            for _ in range(min(_MAX_THREADS, self._busy + ready) - self._threads):
+                if not self._start_thread():
+                    return
 
     def tick(self) -> None:
         """Tells of members that cannot be linked to. Called with the books open."""
@@ -55,12 +90,12 @@ class Meetings:
                 membership.announcements.tell_unlinked(membership.name, found)
 
     def _plan(self) -> None:
-        now = time.monotonic()
-        for membership in self._home.memberships.values():
-            if membership.is_proven and membership.attendance.is_due(now):
-                room = _MAX_WAITING - len(self._waiting)
-                due = membership.attendance.due(now, room)
-                self._waiting += [(membership, member) for member in due]
+        now, open_ = time.monotonic(), self._home.memberships
+        lines = {uid: line for uid, line in self._lines.items() if open_.get(uid) is line.membership}
+        self._lines = {uid: lines.get(uid) or _Line(membership) for uid, membership in open_.items()}
+        share = max(1, _MAX_WAITING // max(1, len(open_)))
+        for line in self._lines.values():
+            line.fill(now, share)
 
     def _start_thread(self) -> bool:
         """Without another thread, members wait for one that is there, or for the next time."""
@@ -77,13 +112,25 @@ class Meetings:
     def _work(self) -> None:
         while True:
             with books.changing():
-                if not self._waiting:
-                    self._plan()
-                if not self._waiting or self._home.is_closed:
+                line = self._next_line()
+                if line is None or self._home.is_closed:
                     self._threads -= 1
                     return
-                membership, member = self._waiting.popleft()
-            self._meet(membership, member)
+                member = line.take()
+                self._busy += 1
+            try:
+                self._meet(line.membership, member)
+            finally:
+                with books.changing():
+                    self._busy -= 1
+                    line.under_way -= 1
+
+    def _next_line(self) -> _Line | None:
+        """The one that has the fewest threads."""
+        if not any(self._lines.values()):
+            self._plan()
+        ready = (line for line in self._lines.values() if line.ready > 0)
+        return min(ready, key=lambda line: line.under_way, default=None)
 
     def _meet(self, membership: Membership, member: Member) -> None:
         if not self._is_open(membership):  # closed while this waited

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -170,3 +171,23 @@ def test_of_a_members_addresses_only_those_that_mean_something_on_a_host_are_use
     member = Member(0, bytes(16), 1, 0, b"h" * 16, "member", on_its_host + everywhere)
     assert usable(member, b"h" * 16) == on_its_host + everywhere
     assert usable(member, b"i" * 16) == everywhere
+
+
+def test_who_was_linked_before_goes_before_strangers() -> None:
+    """However often that has failed, and however little room is left."""
+    attendance = _attendance()
+    liar, lost = (
+        Member(0, name * 16, 1, SENDS, b"h" * 16, "", ("tcp://10.0.0.3:1",)) for name in (b"l", b"z")
+    )
+    for member in (liar, lost):
+        attendance.meet(member, 0.0)
+        attendance.hear(member.node_id, replace(member, version=2), 0.0)
+    for number in range(100):
+        attendance.hear(liar.node_id, replace(liar, node_id=number.to_bytes(16, "big")), 0.0)
+    attendance.lose(lost.node_id, 1.0)
+    for now in (20.0, 40.0):
+        assert [member.node_id for member in attendance.due(now, 1)] == [lost.node_id]
+        attendance.fail(lost.node_id, now)
+    found = attendance.due(60.0, 16, 3)
+    assert found[0].node_id == lost.node_id
+    assert len(found) == 4

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import logging
+import queue
+import random
+import threading
+import time
 
 import pytest
 
 import echo_core as echo
+from echo_core.errors import LinkError
+from echo_core.roster.bookkeeping import books
 from echo_core.roster.ids import ChannelId
+from echo_core.roster.meetings import Meetings
+from echo_core.roster.memberships import Home, Membership
+from echo_core.roster.places import Limits, Place
+from echo_core.transports.addresses import TcpAddress
+from echo_core.transports.protocol.messages import Member, Standing
 from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -85,3 +96,64 @@ def test_members_go_on_without_their_creator(make_node: MakeNode) -> None:
     newcomer = third.open_channel(other.id)
     newcomer.source(Plain)
     opened.sink(Plain).wait_matched(1, LIMIT_S)
+
+
+@pytest.mark.parametrize("is_known_first", [True, False])
+def test_members_of_one_channel_that_do_not_answer_hold_up_no_other_channel(is_known_first: bool) -> None:
+    """A peer may tell of any number of them; who was linked before goes before those, too."""
+    place = Place(transports=("tcp",), listens_at=TcpAddress("127.0.0.1", 0), advertised_host="", spin_ns=0)
+    home = Home("test", place, Limits(), None)
+    tried: queue.SimpleQueue[str] = queue.SimpleQueue()
+    may_answer = threading.Event()
+
+    def attempt(membership: Membership, _: Member, __: float) -> bytes:
+        tried.put(membership.name)
+        if membership.name == "full":
+            may_answer.wait(LIMIT_S)
+        msg = "nobody is there"
+        raise LinkError(msg)
+
+    meetings = Meetings(home, attempt)
+    names = ["full", "other"]
+    full, other = (_membership(home, name) for name in (names if is_known_first else reversed(names)))
+    if not is_known_first:
+        full, other = other, full
+    _hear_of_senders(full, 2000)
+    meetings.begin()
+    try:
+        assert tried.get(timeout=LIMIT_S) == "full"
+        _hear_of_senders(other, 1)
+        meetings.begin()
+        while tried.get(timeout=LIMIT_S) != "other":
+            pass
+    finally:
+        home.is_closed = True
+        may_answer.set()
+        for membership in (full, other):
+            membership.close(0.0)
+
+
+def _membership(home: Home, name: str) -> Membership:
+    """Of a sink."""
+    membership = Membership(home, ChannelId.new(), name, ())
+    membership.is_proven = True
+    membership.attendance.stand(Standing.TAKES.value)
+    return membership
+
+
+def _hear_of_senders(membership: Membership, count: int) -> None:
+    """By one who is linked."""
+    teller = Member(0, random.randbytes(16), 1, 0, bytes(16), "", ())
+    with books.changing():
+        now = time.monotonic()
+        membership.attendance.meet(teller, now)
+        for _ in range(count):
+            named = (
+                bytes([255]) + random.randbytes(15),
+                1,
+                Standing.SENDS.value,
+                bytes(16),
+                "",
+                ("tcp://10.0.0.1:1",),
+            )
+            membership.attendance.hear(teller.node_id, Member(0, *named), now)
