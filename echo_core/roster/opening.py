@@ -113,8 +113,11 @@ class Opening:
     def keep(self, membership: Membership) -> ChannelId:
         """The channel's identity; who has created it holds it from now on, so that nobody else does."""
         membership.demand_open()
-        if membership.is_creator and membership.seat is None:
-            self._hold(membership)
+        if _seated(membership) is None:
+            call, find = object(), partial(_seated, membership)
+            with self._joining.until_end_of(call):  # another thread may be about to take the seat
+                if self._find_or_claim(membership.id.uid, DEFAULT_WAIT_S, call, find) is None:
+                    self._hold(membership)
         return membership.id.identity
 
     def _hold(self, membership: Membership) -> None:
@@ -340,6 +343,11 @@ class Opening:
         if self._home.is_closed:
             msg = f"Expected node `{self._home.name}` to be open, it has been closed"
             raise ClosedError(msg, hint="after a fork, the child makes a node of its own")
+
+
+def _seated(membership: Membership) -> Membership | None:
+    """The channel, unless its creator still has to take its seat."""
+    return None if membership.is_creator and membership.seat is None else membership
 
 
 def _demand_key(membership: Membership, id_: ChannelId) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,23 @@ def test_who_holds_a_channel_itself_cannot_create_it_again(make_node: MakeNode) 
         node.create_channel("test", Plain, identity=identity)
     with pytest.raises(echo.RefusedError, match=rf"node `{node.name}` \(process {os.getpid()}\)"):
         make_node().create_channel("test", Plain, identity=identity)
+
+
+def test_threads_that_ask_for_an_identity_at_once_get_it(make_node: MakeNode) -> None:
+    """The first takes the channel's seat, for which the others wait."""
+    node = make_node(transports=["unix"])
+    for _ in range(20):
+        channel = node.create_channel("test", Plain)
+        at_once = threading.Barrier(4)
+
+        def ask(channel: echo.Channel[Plain] = channel, at_once: threading.Barrier = at_once) -> str:
+            at_once.wait(LIMIT_S)
+            return channel.identity
+
+        with ThreadPoolExecutor(4) as threads:
+            asking = [threads.submit(ask) for _ in range(4)]
+            assert len({each.result() for each in asking}) == 1
+        channel.close()
 
 
 def test_a_channel_is_free_at_once_when_its_holder_has_closed_it(make_node: MakeNode) -> None:
