@@ -51,6 +51,7 @@ LONGEST_REST_S = 5.0  # that one control frame waits, so that the link does not 
 MAX_WAITING_CONTROL_BYTES = 32 * 1024 * 1024  # frames that wait for a peer which does not read
 MAX_TYPES = 256  # declared types of a channel
 MAX_MEMBERS = 4096  # of one channel, announced by one peer
+MAX_VERSION = (1 << 62) - 1  # of what is said of a member: the member itself can always say more
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
 MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records

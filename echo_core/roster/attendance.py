@@ -10,6 +10,8 @@ first of them that it can reach, and the first to all. So who can reach each oth
 What is known of a member is its own word, which carries a number that only it raises. Each node passes on
 what is news to it; nothing goes round twice. Who has seen a member leave, or knows its process to be gone,
 says so in the member's place under the same number; a member that hears so of itself raises its number.
+Nobody's word of others may be far above what is known: a number that its owner cannot exceed would make the
+owner vanish.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from echo_core.transports import addresses
 from echo_core.transports.addresses import UNKNOWN_HOST
-from echo_core.transports.limits import MAX_MEMBERS
+from echo_core.transports.limits import MAX_MEMBERS, MAX_VERSION
 from echo_core.transports.protocol.messages import Member, Standing
 
 GRACE_S = 0.3  # for the node of the smaller id, which links first: else both would at once
@@ -37,6 +39,8 @@ HEARSAY_S = 1.0  # between two attempts to link to any of them, at first
 _HEARSAY_PART = 1 / 30  # of the time for which nobody has told of it, once that is longer
 STRANGER_S = 0.05  # between two attempts to link to any others that were never linked to, in the long run
 _STRANGERS_AT_ONCE_S = 6.4
+EPOCH = 1 << 16  # what a node says of itself on a channel that it opens again is so much above the last time
+LEAP = 1 << 40  # by so much a number of a node may be above those that are known here
 _UNLINKED_S, _UNCALLED_S = 2.0, 10.0  # until components are told of a member that cannot be linked to
 _FAILURES_TO_TELL = 2
 
@@ -317,6 +321,8 @@ class Attendance:
             self._contradict(member)
             return
         known = self._known.get(member.node_id)
+        if teller != member.node_id and self._is_beyond(member, known):
+            return
         has_left = bool(member.standing & _LEFT)
         if known is None:
             if has_left or not self._makes_room():
@@ -344,8 +350,13 @@ class Attendance:
     def _contradict(self, member: Member) -> None:
         """Others have a word of this node's that is none, or is of an earlier time."""
         said, own = (member.version, member.standing), (self.own.version, self.own.standing)
-        if own < said and member.version < 1 << 62:
+        if own < said and member.version < min(MAX_VERSION, own[0] + LEAP):
             self._say_of_own(replace(self.own, version=member.version + 1))
+
+    def _is_beyond(self, member: Member, known: _Known | None) -> bool:
+        """Whether its number is so high that it cannot be the member's own; nodes count from one start."""
+        last = self.own.version if known is None else max(self.own.version, known.member.version)
+        return member.version >= last + LEAP
 
     # -----------------------------------------------------------------------
     # Whom to link to

@@ -23,7 +23,7 @@ from echo_core.errors import ClosedError, LinkError
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.roster.announcements import Announcements
-from echo_core.roster.attendance import Attendance, place_of, usable
+from echo_core.roster.attendance import EPOCH, Attendance, place_of, usable
 from echo_core.roster.belonging import concern_each_other, in_words, made_ready
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.counts import Counts
@@ -171,7 +171,7 @@ class Membership:
     def _attend(self) -> Attendance:
         home = self.home
         standing = Standing.HOLDS.value if self.is_creator else 0
-        epoch = next(_epochs) << 32
+        epoch = next(_epochs) * EPOCH
         own = messages.Member(0, home.id, epoch, standing, home.host_id, home.name, home.addresses)
         attendance = Attendance(own, forget_s=home.limits.forget_s, chance=random.Random())
         for member in self.id.members:

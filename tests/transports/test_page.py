@@ -99,6 +99,7 @@ def printed_step(state: ChannelState, step: joining.Step | None) -> str:
         (limits.MAX_FORMATS, "formats of a link"),
         (limits.MAX_LINK_METADATA_BYTES, "formats of a link"),
         (limits.MAX_MEMBERS, "members of one channel"),
+        (limits.MAX_VERSION, "`version` of a member"),
         (limits.MAX_FLUSHES, "flushes"),
     ],
 )

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -645,6 +646,18 @@ def test_members_that_a_peer_tells_of_are_limited() -> None:
     assert tell(pair.far, told(limits.MAX_MEMBERS))
     with pytest.raises(WireError, match="4096"):
         tell(pair.far, told(limits.MAX_MEMBERS + 1))
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_versions_of_members_are_limited(beyond: int) -> None:
+    """Whoever is spoken of has to be able to say more."""
+    pair = Pair().shared()
+    told = replace(member(OTHER), version=limits.MAX_VERSION + beyond)
+    if beyond <= 0:
+        assert tell(pair.far, told)
+        return
+    with pytest.raises(WireError, match="version"):
+        tell(pair.far, told)
 
 
 def test_flushes_are_limited() -> None:

@@ -99,6 +99,8 @@ def _declared(link: LinkState, declared: messages.Declared, channel: ChannelOnLi
 
 
 def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) -> list[Heard]:
+    if member.version > limits.MAX_VERSION:
+        raise unexpected(WireError, f"at most version {limits.MAX_VERSION} of a member", member.version)
     if messages.Standing.LEFT in messages.Standing(member.standing):
         channel.members.discard(member.node_id)
     else:

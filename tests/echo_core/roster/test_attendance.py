@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from echo_core.roster.attendance import Attendance, usable
+from echo_core.roster.attendance import LEAP, Attendance, usable
+from echo_core.transports.limits import MAX_VERSION
 from echo_core.transports.protocol.messages import Member, Standing
 from tests.echo_core.roster.attendances import FORGET_S, Node, World
 
-SENDS, TAKES, HOLDS = Standing.SENDS.value, Standing.TAKES.value, Standing.HOLDS.value
+SENDS, TAKES, HOLDS, LEFT = (standing.value for standing in Standing)
 HEALED_S = 40.0
 
 
@@ -191,3 +192,25 @@ def test_who_was_linked_before_goes_before_strangers() -> None:
     found = attendance.due(60.0, 16, 3)
     assert found[0].node_id == lost.node_id
     assert len(found) == 4
+
+
+@pytest.mark.parametrize("version", [LEAP - 1, LEAP, MAX_VERSION])
+@pytest.mark.parametrize("standing", [0, SENDS | LEFT])
+def test_nobody_vanishes_by_a_word_of_others(version: int, standing: int) -> None:
+    """However high its number is: the node's own word, which anybody may pass on, counts again."""
+    here, there = _attendance(), Attendance(_member(b"s", SENDS), forget_s=FORGET_S, chance=random.Random(2))
+    liar, honest = (_member(name, 0) for name in (b"l", b"m"))
+    for attendance in (here, there):
+        attendance.meet(liar, 0.0)
+    here.hear(liar.node_id, there.own, 0.0)
+    here.meet(honest, 0.0)
+    lie = replace(there.own, version=version, standing=standing)
+    for attendance in (here, there):
+        attendance.hear(liar.node_id, lie, 1.0)
+    here.hear(honest.node_id, there.own, 2.0)
+    assert there.own.node_id in [member.node_id for member in here.due(3.0, 16)]
+    assert here.missing == 1
+
+
+def _member(name: bytes, standing: int) -> Member:
+    return Member(0, name * 16, 1, standing, b"h" * 16, "", (f"tcp://10.0.0.{name[0]}:1",))
