@@ -167,7 +167,8 @@ class Neighbours:
         """Links to a member, once, and shares the channel with it; returns the id of who has answered."""
         limit = time.monotonic() + timeout_s
         if membership.is_together_with(member.node_id):
-            membership.gather()
+            with books.changing():
+                membership.gather()
             return member.node_id
         if self._join_namesake(membership, member.node_id, set(), timeout_s):
             return member.node_id

@@ -1,17 +1,62 @@
-"""Nodes for tests, which are closed whatever happens."""
+"""Nodes for tests, which are closed whatever happens; and the rule of who opens the books."""
 
 from __future__ import annotations
 
+import functools
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import echo_core as echo
+from echo_core.roster.announcements import Announcements
+from echo_core.roster.bookkeeping import books
+from echo_core.roster.memberships import Membership
+from echo_core.roster.peers import Peer
 
 TRANSPORTS = ("process", "shm", "unix", "tcp")
 
 MakeNode = Callable[..., echo.Node]
+
+
+# What is called with the books open, as the modules say.
+_WITH_BOOKS_OPEN: dict[type[Any], str] = {
+    Announcements: "add remove tell tell_joined tell_left tell_drops_of tell_losses_of",
+    Membership: "add_incoming add_origin add_peer add_target converse gather hear_of invitation learn"
+    " note_start present remove_incoming remove_peer stand streams_of tick",
+    Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
+    " stream_of tell_member tick",
+}
+_misplaced: list[str] = []  # calls that came with the books closed
+
+
+def _demanding(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def demanding(*args: Any, **options: Any) -> Any:
+        if not books._lock._is_owned():  # type: ignore[attr-defined] # pyright: ignore
+            _misplaced.append(f"{function.__qualname__}:\n{''.join(traceback.format_stack(limit=6))}")
+        return function(*args, **options)
+
+    return demanding
+
+
+@pytest.fixture(autouse=True, scope="session")
+def books_that_are_looked_after() -> Iterator[None]:
+    """In this process; the actors of tests go without."""
+    with pytest.MonkeyPatch.context() as patched:
+        for owner, names in _WITH_BOOKS_OPEN.items():
+            for name in names.split():
+                patched.setattr(owner, name, _demanding(getattr(owner, name)))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_call_with_the_books_closed() -> Iterator[None]:
+    """Which another thread could come between; this one may hide the failure."""
+    _misplaced.clear()
+    yield
+    assert not _misplaced, _misplaced[0]
 
 
 @pytest.fixture

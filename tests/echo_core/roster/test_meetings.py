@@ -157,3 +157,13 @@ def _hear_of_senders(membership: Membership, count: int) -> None:
                 ("tcp://10.0.0.1:1",),
             )
             membership.attendance.hear(teller.node_id, Member(0, *named), now)
+
+
+def test_a_node_of_this_process_that_is_heard_of_needs_no_link(make_node: MakeNode) -> None:
+    """A thread that was to link to it finds it here, and has the books open when the two meet."""
+    here, there = (make_node() for _ in range(2))
+    there.open_channel(here.create_channel("test", Plain).id)
+    (near,), (far,) = (node._home.memberships.values() for node in (there, here))  # pyright: ignore[reportPrivateUsage]
+    neighbours = there._neighbours  # pyright: ignore[reportPrivateUsage]
+    assert neighbours._attempt(near, far.attendance.own, LIMIT_S) == here.id  # pyright: ignore[reportPrivateUsage]
+    assert there.statistics().links == ()
