@@ -208,7 +208,7 @@ class Membership:
         if gives_way:
             self.id = replace(self.id, members=(_named(rival),))
             if self.seat is not None and rival.host_id == own.host_id:
-                books.tell_later(self.seat.leave)
+                self.seat.give_up()
                 self.seat = None
             self.stand()
         self.announcements.tell_held_twice(self.shown, own, rival, gives_way=gives_way)

@@ -40,6 +40,10 @@ class Seat:
         """When this returns, another one can take it. A second time it does nothing."""
         self._door.stop_listening(self._listener)
 
+    def give_up(self) -> None:
+        """Likewise, soon after this returns: the door's thread does it."""
+        self._door.stop_listening(self._listener, is_waited_for=False)
+
     def abandon(self) -> None:
         """In a forked child: the seat is the parent's."""
         self._listener.close()

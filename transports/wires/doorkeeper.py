@@ -107,8 +107,8 @@ class Doorkeeper:
         )
         self._order(attend, listener)
 
-    def stop_listening(self, listener: socket.socket) -> None:
-        """When this returns, another socket can have the address."""
+    def stop_listening(self, listener: socket.socket, *, is_waited_for: bool = True) -> None:
+        """Another socket can have the address: when this returns, or soon after."""
         if threading.current_thread() is self._thread:
             self._forget_listener(listener)
             return
@@ -119,7 +119,7 @@ class Doorkeeper:
             is_done.set()
 
         self._order(forget, listener)
-        if listener.fileno() >= 0:
+        if is_waited_for and listener.fileno() >= 0:
             is_done.wait(_JOIN_S)
 
     def call(self) -> None:
