@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
 
+from echo_core._c import locks
 from echo_core.codegen.codecs import FormatEncoder, encoder
 from echo_core.errors import ChannelError, ClosedError, unexpected
 from echo_core.formats.abi import Abi
@@ -21,6 +24,7 @@ from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
 from echo_core.roster.opening import Opening
+from echo_core.roster.telling import tell
 from echo_core.streams.origins import Origin
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
@@ -291,9 +295,9 @@ class Channel(Closing, Generic[T]):
         """Reports who comes and goes, which types do not fit, and which events were lost.
 
         Arguments:
-            handler: called with a `Notice` for each process and source there is, then for each change, until
-            the
-                returned `Watch` is closed.
+            handler: called with a `Notice` for each process and source there is, before this returns; then,
+                by a thread of its own, for each change in order, until the returned `Watch` is closed. One
+                that is slow holds up other notices and nothing else.
 
         Raises:
             ChannelError: the handler cannot be called.
@@ -302,11 +306,14 @@ class Channel(Closing, Generic[T]):
             watch = channel.watch(print)
         """
         demand_handler(handler)
-        with books.changing():
-            self._demand_open()
-            watch = Watch(handler, self._membership)
-            self._watches = [*(held for held in self._watches if not held.is_closed), watch]
-            watch._begin()  # pyright: ignore[reportPrivateUsage] - this module
+        watch = Watch(handler, self._membership)
+        with watch.in_turn():
+            with books.changing():
+                self._demand_open()
+                self._watches = [*(held for held in self._watches if not held.is_closed), watch]
+                present = watch._begin()  # pyright: ignore[reportPrivateUsage] - this module
+            for notice in present:
+                tell(partial(watch._call, notice))  # pyright: ignore[reportPrivateUsage] - this module
         return watch
 
     # -----------------------------------------------------------------------
@@ -409,19 +416,30 @@ class Channel(Closing, Generic[T]):
 class Watch(Closing):
     """A handler of notices, made by `Channel.watch`: it is told until this is closed, or the channel."""
 
-    __slots__ = ("_handler", "_membership", "is_closed")
+    __slots__ = ("_handler", "_membership", "_turn", "is_closed")
 
     def __init__(self, handler: Callable[[Notice], object], membership: Membership) -> None:
         self._handler = handler
         self._membership = membership
+        self._turn = threading.RLock()
         self.is_closed = False
 
+    def in_turn(self) -> locks.Held:
+        """For `with`: what happens meanwhile is told after it, by the thread that tells."""
+        return locks.Held(self._turn)
+
     def _tell(self, notice: Notice) -> None:
+        with self.in_turn():
+            self._call(notice)
+
+    def _call(self, notice: Notice) -> None:
         if not self.is_closed:
             self._handler(notice)
 
-    def _begin(self) -> None:
-        self._membership.announcements.add(self._tell, self._membership.present())
+    def _begin(self) -> list[Notice]:
+        """What is there now, which is not told yet."""
+        self._membership.announcements.add(self._tell)
+        return list(self._membership.present())
 
     def _stop(self) -> None:
         """What has happened by now is still told."""

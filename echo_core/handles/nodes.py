@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 # In a child of multiprocessing. Below 0: its own children have ended. Above -5: its queues still send.
 _EXIT_PRIORITY = -1
+_TELLING_S = 1.0  # for components that are told of the end
 
 
 class Node(Closing):
@@ -485,6 +486,7 @@ def _close_all() -> None:
     for node in list(_nodes):
         with contextlib.suppress(Exception):
             node.close()
+    books.settle(_TELLING_S)
 
 
 _is_multiprocessing_told = False

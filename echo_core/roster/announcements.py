@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from echo_core.dispatch.slowness import Slow
@@ -38,7 +38,7 @@ Watcher = Callable[[Notice], object]
 
 
 class Announcements:
-    """Of one channel in one node. Called with the books open; handlers run once these are closed."""
+    """Of one channel in one node. Called with the books open; handlers run in a thread of their own."""
 
     __slots__ = ("_has_warned", "_lookalikes", "_watchers")
 
@@ -47,9 +47,8 @@ class Announcements:
         self._has_warned = False
         self._lookalikes: set[tuple[str, str]] = set()  # pairs of names that have been told
 
-    def add(self, watcher: Watcher, present: Iterable[Notice]) -> None:
-        """Tells who is `present`, before who comes later: both go the same way."""
-        books.tell_later(*(partial(watcher, notice) for notice in present))
+    def add(self, watcher: Watcher) -> None:
+        """It is told of changes from now on."""
         self._watchers.append(watcher)
 
     def remove(self, watcher: Watcher) -> None:

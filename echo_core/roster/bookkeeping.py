@@ -1,7 +1,7 @@
 """The one lock of a process's nodes, channels, sources and sinks, and what is said once it is released.
 
 Events pass it by: it guards who is connected to whom. One lock for all nodes, since nodes of one process hand
-events to each other directly. What components asked to be told runs after the lock is released, in order.
+events to each other directly. What components asked to be told is told by a thread of its own (telling.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import math
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple
@@ -19,11 +18,8 @@ from typing import NamedTuple
 from echo_core._c import links, locks
 from echo_core.dispatch.asynchronous import Bell
 from echo_core.errors import ChannelError, TimedOutError
-from echo_core.transports.threads import is_failure, log
+from echo_core.roster.telling import Telling, Told
 from echo_core.values.waits import Wait, Waits
-
-MAX_TO_TELL = 10_000  # peers cause notices too
-_Told = Callable[[], object]
 
 
 class _Free(NamedTuple):
@@ -41,21 +37,23 @@ class Bookkeeping:
     """The lock, who sleeps until something changes, and what is still to be told."""
 
     def __init__(self) -> None:
-        self.renew()
+        self._begin()
 
     def renew(self) -> None:
-        """In a forked child: whoever held the lock is not here."""
+        """In a forked child: whoever held the lock is not here, nor who tells."""
+        self._telling.abandon()
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.RLock()
         self._asleep: set[Callable[[], None]] = set()  # what wakes them; who leaves takes out his own
-        self._changing = locks.Changing(self._lock, self._asleep, self._tell)
-        self._turn: object | None = None  # of the one call that tells: else the order would be lost
-        self._to_tell: deque[_Told] = deque()
-        self.untold = 0  # what was dropped, since whoever is told takes too long
+        self._telling = Telling(self._lock)
+        self._changing = locks.Changing(self._lock, self._asleep, self._telling.begin)
 
     def changing(self) -> locks.Held:
         """For `with`: holds the lock; when the outermost ends, waiters look again and components are told.
 
-        Ctrl-C keeps no waiter from that; what is not told because of it is told after the next change.
+        Ctrl-C keeps no waiter from that; what is not told because of it is told with the next change.
         """
         return self._changing()
 
@@ -64,50 +62,20 @@ class Bookkeeping:
 
         No interrupt comes between. Not with the books open.
         """
-        return locks.Changing(_Free(_enter, free), self._asleep, self._tell)()
+        return locks.Changing(_Free(_enter, free), self._asleep, self._telling.begin)()
 
-    def tell_later(self, *told: _Told) -> None:
-        """What is said at once is told whole or not at all, as all that is there to who starts to watch."""
-        if len(self._to_tell) < MAX_TO_TELL or not told:
-            self._to_tell.extend(told)
-            return
-        if self.untold == 0:
-            log.warning("a handler of notices is too slow: %d wait for it, more are dropped", MAX_TO_TELL)
-        self.untold += len(told)
+    def tell_later(self, *told: Told) -> None:
+        """What is said at once is told whole or not at all."""
+        self._telling.add(*told)
 
-    def _tell(self) -> None:
-        if not self._to_tell:
-            return
-        turn = object()
-        try:
-            self._tell_all(turn)  # no loop here: Ctrl-C at its jump back is in no `try` of CPython 3.13
-        finally:  # not the release of a lock: Ctrl-C could come behind its `acquire`, and before `try`
-            if self._turn is turn:
-                self._turn = None
+    @property
+    def untold(self) -> int:
+        """What was not told, since whoever is told takes too long."""
+        return self._telling.untold
 
-    def _tell_all(self, turn: object) -> None:
-        while (told := self._next(turn)) is not None:
-            self._tell_one(told)
-
-    def _next(self, turn: object) -> _Told | None:
-        """What is to be told, where it is this call's turn; who has it goes on to what others leave."""
-        with locks.Held(self._lock):
-            self._turn = self._turn or turn
-            if self._turn is not turn:
-                return None
-            if self._to_tell:
-                return self._to_tell.popleft()
-            self._turn = None
-            return None
-
-    @staticmethod
-    def _tell_one(told: _Told) -> None:
-        try:
-            told()
-        except BaseException as error:  # the component's; others are told all the same
-            if not is_failure(error):
-                raise
-            log.exception("a handler of notices failed")
+    def settle(self, timeout_s: float) -> None:
+        """Waits until components are told what is to be told by now. Not with the books open."""
+        self._telling.settle(timeout_s)
 
     def wait_for(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core.roster.bookkeeping import books
 from echo_core.values.backlog import WhenFull
 from tests.echo_core.census import joins_in_process
 from tests.echo_core.channel_events import (
@@ -251,6 +252,7 @@ def test_a_sink_that_cannot_be_reached_is_told(pair: Pair) -> None:
     with pytest.raises(echo.IncompatibleError, match="id"):
         source.wait_matched(1, LIMIT_S)
     assert not sink.refusals[0].is_accepted
+    books.settle(LIMIT_S)
     told = [notice for notice in notices.events if isinstance(notice, echo.Unreachable)]
     assert len(told) == 1
 
@@ -592,6 +594,7 @@ def test_every_event_of_an_array_is_got_or_counted(pair: Pair, when_full: WhenFu
     _until(lambda: source.statistics().dropped_at_sinks == dropped)
     while pair[0].statistics().links and lost_by(notices.events) < dropped:
         notices.wait(len(notices.events) + 1)
+    books.settle(LIMIT_S)
     assert lost_by(notices.events) in {0, dropped}
 
 
@@ -633,6 +636,4 @@ def lost_by(notices: list[Any]) -> int:
 
 def _until(is_met: Callable[[], bool]) -> None:
     """What another thread will do soon; the condition is looked at whenever the books change."""
-    from echo_core.roster.bookkeeping import books
-
     books.wait_for(is_met, LIMIT_S, lambda: "the other side to be told")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.roster.bookkeeping import books
 from tests.echo_core.channel_events import Plain, Reading1, Story, plain, reading, readings, story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Collector, Pair, opened
@@ -47,6 +48,7 @@ def test_an_event_comes_with_its_source_process_and_number(pair: Pair) -> None:
     for i in range(10):
         source.submit(reading(i))
     got = [sink.get_with_info(LIMIT_S) for _ in range(10)]
+    books.settle(LIMIT_S)
     assert [event for event, _ in got] == [reading(i) for i in range(10)]
     assert [info for _, info in got] == [
         echo.EventInfo("the left one", source.id, peers[0], number, is_kept=False) for number in range(10)

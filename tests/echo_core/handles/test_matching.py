@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.roster.bookkeeping import books
 from tests.echo_core.census import joins_in_process, origin_of, until
 from tests.echo_core.channel_events import Misfit, Plain, Untitled
 from tests.echo_core.conftest import MakeNode
@@ -143,6 +144,7 @@ def test_sinks_that_are_closed_together_refuse_nothing_on_the_way(pair: Pair) ->
     here.watch(notices)
     there.close()
     _hear_all(pair)
+    books.settle(LIMIT_S)
     assert not [notice for notice in notices.events if isinstance(notice, echo.Unreachable)]
 
 

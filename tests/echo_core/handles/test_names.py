@@ -88,6 +88,7 @@ def test_type_of_another_name_is_no_business_of_a_sink(pair: Pair, caplog: pytes
     assert not sink.refusals
     with pytest.raises(echo.TimedOutError):
         source.wait_matched(1, 0.0)
+    books.settle(LIMIT_S)
     assert not [notice for notice in notices.events if isinstance(notice, echo.Unreachable)]
     assert not caplog.records
 
@@ -311,6 +312,7 @@ def test_default_of_a_misspelled_field_is_said_once(pair: Pair, caplog: pytest.L
     kept = [here.source(Misspelled, name="pump") for _ in range(2)]
     sources_are_known(there, 2)
     sink.wait_matched(2, LIMIT_S)
+    books.settle(LIMIT_S)
     told = [notice for notice in notices.events if isinstance(notice, echo.LookalikeField)]
     assert [(notice.source, notice.field, notice.lookalike) for notice in told] == [
         ("pump", "Motor.current", "curent")

@@ -1,155 +1,17 @@
-"""What is told once the books are closed: in order, by one thread at a time, and not without bounds."""
+"""The one lock: who waits looks again at every change, whoever is interrupted, and after a fork."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
 from echo_core.errors import TimedOutError
-from echo_core.roster.bookkeeping import MAX_TO_TELL, Bookkeeping
-from echo_core.transports.threads import OwnThread
+from echo_core.roster.bookkeeping import Bookkeeping
 from tests.echo_core.handles.test_conformance import LIMIT_S
 from tests.echo_core.processes import Actor
-
-
-class _SlowListener:
-    """Takes the first word only when it is allowed to."""
-
-    def __init__(self) -> None:
-        self.heard: list[int] = []
-        self.is_told, self.may_go_on = threading.Event(), threading.Event()
-
-    def __call__(self, word: int) -> None:
-        self.is_told.set()
-        assert self.may_go_on.wait(LIMIT_S)
-        self.heard.append(word)
-
-
-def _tell(books: Bookkeeping, listener: Callable[[Any], object], *words: object) -> None:
-    with books.changing():
-        for word in words:
-            books.tell_later(partial(listener, word))
-
-
-@pytest.fixture
-def listener() -> _SlowListener:
-    return _SlowListener()
-
-
-def _telling(books: Bookkeeping, listener: _SlowListener, word: int) -> threading.Thread:
-    teller = threading.Thread(target=_tell, args=(books, listener, word))
-    teller.start()
-    assert listener.is_told.wait(LIMIT_S)
-    return teller
-
-
-def test_one_thread_at_a_time_tells(listener: _SlowListener) -> None:
-    """Who finds another at it leaves its words to that one, and does not wait."""
-    books = Bookkeeping()
-    teller = _telling(books, listener, 1)
-    _tell(books, listener, 2, 3)
-    assert listener.heard == []
-    listener.may_go_on.set()
-    teller.join(LIMIT_S)
-    assert listener.heard == [1, 2, 3]
-
-
-def test_who_is_told_may_change_the_books() -> None:
-    """What comes of that is told after what was said before."""
-    books = Bookkeeping()
-    heard: list[int] = []
-
-    def hear(word: int) -> None:
-        heard.append(word)
-        if word == 1:
-            with books.changing():
-                books.tell_later(partial(hear, 3))
-
-    with books.changing():
-        books.tell_later(partial(hear, 1))
-        books.tell_later(partial(hear, 2))
-    assert heard == [1, 2, 3]
-
-
-def test_what_waits_to_be_told_is_bounded(listener: _SlowListener, caplog: pytest.LogCaptureFixture) -> None:
-    """The rest is counted, and that it is dropped said once."""
-    books = Bookkeeping()
-    teller = _telling(books, listener, 0)
-    _tell(books, listener, *range(1, MAX_TO_TELL + 6))
-    listener.may_go_on.set()
-    teller.join(LIMIT_S)
-    assert listener.heard == list(range(MAX_TO_TELL + 1))
-    assert books.untold == 5
-    assert len(caplog.records) == 1
-
-
-def test_what_is_said_at_once_is_told_whole(listener: _SlowListener) -> None:
-    """Or not at all, once so much waits."""
-    books = Bookkeeping()
-    heard: list[int] = []
-    teller = _telling(books, listener, 0)
-    with books.changing():
-        books.tell_later(*(partial(heard.append, word) for word in range(MAX_TO_TELL + 5)))
-        books.tell_later(*(partial(heard.append, -1) for _ in range(3)))
-        books.tell_later()
-    listener.may_go_on.set()
-    teller.join(LIMIT_S)
-    assert heard == list(range(MAX_TO_TELL + 5))
-    assert books.untold == 3
-
-
-def test_a_listener_that_fails_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    books = Bookkeeping()
-    heard: list[int] = []
-    with books.changing():
-        books.tell_later(lambda: 1 / 0)
-        books.tell_later(partial(heard.append, 1))
-    assert heard == [1]
-    assert "ZeroDivisionError" in caplog.text
-
-
-@pytest.mark.parametrize("exits", [SystemExit, GeneratorExit, KeyboardInterrupt])
-def test_a_listener_ends_no_thread_of_the_library(
-    exits: type[BaseException], caplog: pytest.LogCaptureFixture
-) -> None:
-    """One that a component has made ends as the listener wants; what is left is told with the next change."""
-    books = Bookkeeping()
-    heard: list[int] = []
-
-    def leave(word: int) -> None:
-        heard.append(word)
-        raise exits
-
-    own = OwnThread(partial(_tell, books, leave, 1, 2), "echo-test")
-    own.start()
-    own.join(LIMIT_S)
-    assert heard == [1, 2]
-    assert caplog.text.count("a handler of notices failed") == 2
-    with pytest.raises(exits):
-        _tell(books, leave, 3, 4)
-    with pytest.raises(exits):
-        _tell(books, leave)
-    assert heard == [1, 2, 3, 4]
-    assert len(caplog.records) == 2
-
-
-def test_what_a_change_said_before_it_failed_is_told() -> None:
-    """And who waits looks again: part of the change was made."""
-    books = Bookkeeping()
-    heard: list[int] = []
-
-    def fail() -> None:
-        with books.changing():
-            books.tell_later(partial(heard.append, 1))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert heard == [1]
 
 
 def _waiting(books: Bookkeeping, is_met: Callable[[], bool]) -> threading.Thread:
@@ -213,6 +75,7 @@ def hold():
 def change(word):
     with books.changing():
         books.tell_later(partial(say, word))
+    books.settle(LIMIT_S)
 
 holder = threading.Thread(target=hold)
 holder.start()
@@ -293,46 +156,6 @@ for microseconds in range(100, 1100):
         break
 say("in order")
 """
-
-
-_INTERRUPTED_TELLING = """
-import gc, signal
-from functools import partial
-from echo_core.roster.bookkeeping import Bookkeeping
-
-gc.disable()
-
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-def tell_much(books, seconds):
-    with books.changing():
-        books.tell_later(*[partial(int, "1")] * 5000)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-    while True:
-        pass
-
-signal.signal(signal.SIGALRM, interrupt)
-until = time.monotonic() + 8
-for microseconds in range(200, 600):
-    books, heard = Bookkeeping(), []
-    try:
-        tell_much(books, microseconds * 1e-6)
-    except KeyboardInterrupt:
-        pass
-    with books.changing():
-        books.tell_later(partial(heard.append, "told"))
-    assert heard == ["told"], microseconds
-    if time.monotonic() > until:
-        break
-say("told")
-"""
-
-
-def test_an_interrupt_of_who_tells_leaves_the_rest_to_the_next() -> None:
-    """Where a loop jumps back, too."""
-    with Actor(_INTERRUPTED_TELLING) as actor:
-        assert actor.demand_quiet_end() == "told\n"
 
 
 def test_an_interrupt_leaves_the_books_in_order() -> None:

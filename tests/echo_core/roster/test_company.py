@@ -34,6 +34,7 @@ def test_types_of_a_channel_do_not_refuse_each_other(pair: Pair, caplog: pytest.
     source.submit(Other("one"))
     assert texts.get(LIMIT_S) == Other("one")
     assert not numbers.refusals
+    books.settle(LIMIT_S)
     assert not [notice for notice in notices if isinstance(notice, echo.Unreachable)]
     assert not caplog.records
 
@@ -268,7 +269,9 @@ def test_who_has_ceased_to_watch_is_told_no_more(pair: Pair) -> None:
         ended.close()
         ended.close()
         here.source(Plain, name="second")
+        books.settle(LIMIT_S)
     here.source(Plain, name="third")
+    books.settle(LIMIT_S)
     assert _opened(told) == ["first"] * 3 + ["second"] * 2 + ["third"]
     assert (kept.is_closed, ended.is_closed) == (False, True)
     here.close()
@@ -285,6 +288,7 @@ def test_a_handler_may_end_its_own_watch(pair: Pair) -> None:
     watch = here.watch(once)
     here.source(Plain, name="first")
     here.source(Plain, name="second")
+    books.settle(LIMIT_S)
     assert _opened(told) == ["first"]
 
 
@@ -306,4 +310,5 @@ def test_what_waits_to_be_told_is_not_told_to_who_has_ceased_to_watch(make_node:
     watch.close()
     may_go_on.set()
     offering.join()
+    books.settle(LIMIT_S)
     assert told == []

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import echo_core as echo
+from echo_core.roster.bookkeeping import books
 from echo_core.roster.ids import ChannelId
+from echo_core.roster.telling import MAX_TO_TELL
+from echo_core.transports.protocol.messages import Member, Standing
+from echo_core.transports.wires import sockets
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -255,3 +261,34 @@ def test_members_link_to_a_creator_that_was_killed_and_made_the_channel_again(ma
         source.wait_matched(1, LIMIT_S)
         source.submit(Plain(1, 2.0))
         assert [again.hear() for _ in range(2)][1] == "Plain(id=1, x=2.0)"
+
+
+def test_who_gives_way_leaves_the_seat_however_much_is_to_be_told(make_node: MakeNode) -> None:
+    """A watcher that takes its time keeps nobody from it."""
+    node = make_node(transports=["unix"])
+    channel = node.create_channel("test", Plain)
+    identity = ChannelId.parse(channel.identity)
+    is_told, may_go_on = threading.Event(), threading.Event()
+
+    def hold_up(_: echo.Notice) -> None:
+        is_told.set()
+        may_go_on.wait(LIMIT_S)
+
+    channel.watch(hold_up)
+    channel.source(Plain)
+    assert is_told.wait(LIMIT_S)
+    [membership] = node._home.memberships.values()  # pyright: ignore[reportPrivateUsage]
+    rival = Member(0, bytes(16), 1, Standing.HOLDS.value, membership.home.host_id, "rival", ())
+    with books.changing():
+        books.tell_later(*[partial(int, "1")] * MAX_TO_TELL)
+        membership.attendance.meet(rival, 0.0)
+        membership.hear_of(rival.node_id, rival)
+    assert not membership.is_creator
+    until(lambda: _is_free(identity), "the seat to be free")
+    may_go_on.set()
+
+
+def _is_free(identity: ChannelId) -> bool:
+    with contextlib.suppress(echo.LinkError), sockets.listen(identity.seat):
+        return True
+    return False
