@@ -7,8 +7,8 @@ thirds of its speed beside compilations of 200 and 1000 fields, with gaps of 4 t
 scheduler (4 ms without compilations). A thread may not run at all for 2 ms. This was not measured on idle
 cores.
 
-Work for a peer has payers (budgets.py): it waits while their budgets are overdrawn, others' jobs overtake it,
-and it is dropped when they have gone.
+Work for a peer has payers (budgets.py): while their budgets are overdrawn it is put off, in a heap by when it
+is looked at again, others' jobs overtake it, and it is dropped when they have gone.
 
 A full queue refuses a job: its conversion stays interpreted, and the caller may submit it again later. Exit
 does not wait for jobs, only for a call into LLVM in progress (see engine.py). After a fork the child has a
@@ -18,8 +18,9 @@ that takes longer is missing in the child.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
-import math
 import os
 import threading
 import time
@@ -37,7 +38,10 @@ from echo_core.codegen.machine.engine import FORK_WAIT_S
 
 MAX_WAITING_JOBS = 4096
 THREAD_NAME = "echo-compiler"
-LONGEST_WAIT_S = 0.5  # jobs of payers that have gone are dropped after that
+LONGEST_WAIT_S = (
+    0.5  # until a job that was put off is looked at again: jobs of payers that have gone are dropped
+)
+_LOOKED_AT_ONCE = 64  # jobs, until whoever submits one may come between
 
 Job = Callable[[], None]
 
@@ -45,6 +49,20 @@ Job = Callable[[], None]
 class _Waiting(NamedTuple):
     job: Job
     payers: Payers | None  # None: nobody pays for it
+
+    @property
+    def wait_s(self) -> float:
+        return 0.0 if self.payers is None else self.payers.wait_s()
+
+    @property
+    def is_unwanted(self) -> bool:
+        return self.payers is not None and self.payers.drop_if_gone()
+
+
+class _PutOff(NamedTuple):
+    until: float
+    number: int  # so that no two are equal
+    waiting: _Waiting
 
 
 _log = logging.getLogger(__name__)
@@ -67,6 +85,8 @@ class Background:
     def __init__(self, *, max_waiting: int = MAX_WAITING_JOBS) -> None:
         self._max_waiting = max_waiting
         self._waiting: deque[_Waiting] = deque()
+        self._put_off: list[_PutOff] = []  # a heap
+        self._numbers = itertools.count()
         self._done = self._failed = self._refused = self._dropped = 0
         self._forking = threading.local()  # is_between_jobs: whether the forking thread has _turn
         self._make_locks()
@@ -81,7 +101,7 @@ class Background:
     def submit(self, job: Job, payers: Payers | None = None) -> bool:
         """Queue a job; False if the queue is full. Never blocks."""
         with locks.Held(self._changed):
-            if len(self._waiting) < self._max_waiting and self._has_thread():
+            if self._count() < self._max_waiting and self._has_thread():
                 self._waiting.append(_Waiting(job, payers))
                 self._changed.notify_all()
                 return True
@@ -91,14 +111,15 @@ class Background:
     def drain(self, timeout_s: float) -> bool:
         """Wait until no job is queued or running; False after the timeout."""
         with locks.Held(self._changed):
-            return self._changed.wait_for(lambda: not (self._waiting or self._running), timeout_s)
+            return self._changed.wait_for(lambda: not (self._count() or self._running), timeout_s)
 
     def statistics(self) -> BackgroundStatistics:
         """Counters since the start; a forked child continues its parent's."""
         with locks.Held(self._changed):
-            return BackgroundStatistics(
-                len(self._waiting), self._done, self._failed, self._refused, self._dropped
-            )
+            return BackgroundStatistics(self._count(), self._done, self._failed, self._refused, self._dropped)
+
+    def _count(self) -> int:
+        return len(self._waiting) + len(self._put_off)
 
     def _has_thread(self) -> bool:
         if self._thread is not None:
@@ -114,12 +135,12 @@ class Background:
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting and not self._forks)
+                self._changed.wait_for(lambda: self._count() and not self._forks)
             with self._turn:
                 wait_s = self._do_next()
             if wait_s > 0.0:
                 with self._changed:
-                    self._changed.wait(min(wait_s, LONGEST_WAIT_S))
+                    self._changed.wait(wait_s)
 
     def _do_next(self) -> float:
         """Does the first job that may begin; for how long all have to wait."""
@@ -138,22 +159,29 @@ class Background:
 
     def _take(self) -> tuple[float, _Waiting | None]:
         """The first job that may begin; if there is none, for how long all have to wait."""
-        passed: list[_Waiting] = []
-        wait_s, taken = math.inf, None
-        while self._waiting and taken is None:
-            first = self._waiting.popleft()
-            if first.payers is not None and first.payers.are_gone():
-                first.payers.was_dropped = True
+        now = time.monotonic()
+        for _ in range(min(_LOOKED_AT_ONCE, self._count())):
+            first = self._next(now)
+            if first is None:
+                break
+            if first.is_unwanted:
                 self._dropped += 1
-            elif first.payers is None or first.payers.wait_s() == 0.0:
-                taken = first
-            else:
-                passed.append(first)
-                wait_s = min(wait_s, first.payers.wait_s())
-        self._waiting.extendleft(reversed(passed))
-        if not self._waiting and taken is None:
+                continue
+            wait_s = first.wait_s
+            if wait_s == 0.0:
+                return 0.0, first
+            until = now + min(wait_s, LONGEST_WAIT_S)
+            heapq.heappush(self._put_off, _PutOff(until, next(self._numbers), first))
+        if not self._count():
             self._changed.notify_all()  # all have been dropped
-        return (0.0 if wait_s == math.inf else wait_s), taken
+        is_at_it = self._waiting or not self._put_off
+        return (0.0 if is_at_it else max(0.0, self._put_off[0].until - now)), None
+
+    def _next(self, now: float) -> _Waiting | None:
+        """Who was put off for long enough goes first."""
+        if self._put_off and self._put_off[0].until <= now:
+            return heapq.heappop(self._put_off).waiting
+        return self._waiting.popleft() if self._waiting else None
 
     def _finish(self, *, succeeded: bool) -> None:
         with self._changed:
@@ -180,7 +208,7 @@ class Background:
     def after_fork_in_child(self) -> None:
         """Continue with the queued jobs."""
         self._make_locks()
-        if self._waiting:
+        if self._count():
             self._has_thread()
 
 

@@ -54,33 +54,55 @@ class Budget:
 
 
 class Payers:
-    """The budgets of all who want the same work; the one that has to wait least pays."""
+    """The budgets of all who want the same work; the one that has to wait least pays.
+
+    Readers of links add to them while the compiler's thread looks. There is no lock, which a fork could leave
+    locked: each step is one operation of C, and who adds and who drops both write first and look then.
+    """
 
     __slots__ = ("_budgets", "_is_free", "was_dropped")
 
     def __init__(self) -> None:
         self.was_dropped = False  # some of the work, as all had gone
-        self._budgets: tuple[Budget, ...] = ()
+        self._budgets: dict[Budget, None] = {}
         self._is_free = False
 
-    def add(self, budget: Budget | None) -> None:
-        """One more who wants it; None: whoever does not pay for work."""
-        self._is_free |= budget is None
-        if budget is not None and budget not in self._budgets:
-            self._budgets = (*(it for it in self._budgets if not it.is_over), budget)
+    def add(self, budget: Budget | None) -> bool:
+        """One more who wants it; None: who does not pay. False: it may have been dropped already."""
+        if budget is None:
+            self._is_free = True
+        else:
+            self._budgets[budget] = None
+        for other in self._all():
+            if other.is_over:
+                self._budgets.pop(other, None)
+        return not self.was_dropped
+
+    def drop_if_gone(self) -> bool:
+        """Whether nobody wants it any more; then nobody can any more, either."""
+        if not self.are_gone():
+            return False
+        self.was_dropped = True
+        if self.are_gone():
+            return True
+        self.was_dropped = False  # somebody has come, who may have been sent away
+        return False
 
     def are_gone(self) -> bool:
         """Whether nobody wants it any more."""
-        return not self._is_free and all(budget.is_over for budget in self._budgets)
+        return not self._is_free and all(budget.is_over for budget in self._all())
+
+    def _all(self) -> tuple[Budget, ...]:
+        return tuple(self._budgets)
 
     def wait_s(self) -> float:
         """For how long it has to wait; 0: it may begin, or be dropped."""
         if self._is_free:
             return 0.0
-        return min((budget.wait_s() for budget in self._budgets if not budget.is_over), default=0.0)
+        return min((budget.wait_s() for budget in self._all() if not budget.is_over), default=0.0)
 
     def charge(self, seconds: float) -> None:
         """What it has used."""
-        payers = [budget for budget in self._budgets if not budget.is_over]
+        payers = [budget for budget in self._all() if not budget.is_over]
         if payers and not self._is_free:
             min(payers, key=Budget.wait_s).charge(seconds)

@@ -121,9 +121,8 @@ class Receptions:
         if refusal is not None:
             return refusal
         found = self._known.get(key)
-        if found is None or found.payers.was_dropped:  # its users left before it was compiled
+        if found is None or not found.payers.add(budget):  # its users left before it was compiled
             return self._new(key, sender, budget)
-        found.payers.add(budget)
         return found
 
     def _new(self, key: tuple[Wanted, Token], sender: Format, budget: Budget | None) -> Reception | Report:

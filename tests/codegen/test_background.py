@@ -16,6 +16,7 @@ import pytest
 
 from echo_core.codegen.machine import background
 from echo_core.codegen.machine.background import (
+    LONGEST_WAIT_S,
     MAX_WAITING_JOBS,
     THREAD_NAME,
     Background,
@@ -422,3 +423,28 @@ def test_a_job_is_charged_for_the_processor_time_that_it_takes() -> None:
     worker.submit(work, payers_of(budget))
     assert worker.drain(LONG_S)
     assert 9.0 < budget.wait_s() < 1000.0
+
+
+def test_jobs_that_are_put_off_cost_those_that_are_done_nothing() -> None:
+    """However many they are: their budget is asked now and then, not for each job that is done."""
+    asked = 0
+
+    def now() -> float:
+        nonlocal asked
+        asked += 1
+        return 0.0
+
+    began = time.monotonic()
+    worker, order, budget = Background(), list[int](), Budget(1.0, 0.001, now=now)
+    budget.charge(1000.0)
+    for number in range(1000):
+        worker.submit(functools.partial(order.append, -number), payers_of(budget))
+    for number in range(1000):
+        worker.submit(functools.partial(order.append, number))
+    while len(order) < 1000:
+        assert not worker.drain(0.001)
+    assert order == list(range(1000))
+    assert asked < 1000 * (4 + 2 * (time.monotonic() - began) / LONGEST_WAIT_S)
+    budget.end()
+    assert worker.drain(LONG_S)
+    assert worker.statistics().dropped == 1000

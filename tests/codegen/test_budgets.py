@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -93,3 +94,39 @@ def test_payers_are_gone_when_each_of_them_is(clock: Clock) -> None:
     assert payers.are_gone()
     payers.charge(2.0)  # nobody
     assert payers.wait_s() == 0.0
+
+
+def test_who_comes_too_late_for_work_that_is_dropped_is_told_so(clock: Clock) -> None:
+    """And none is dropped behind the back of who has come in time."""
+    payers = Payers()
+    gone = Budget(1.0, 0.1, now=clock)
+    payers.add(gone)
+    assert not payers.drop_if_gone()
+    gone.end()
+    assert payers.drop_if_gone()
+    assert not payers.add(Budget(1.0, 0.1, now=clock))
+
+
+def test_threads_that_add_payers_at_once_are_all_counted() -> None:
+    """None takes another one's place."""
+    payers, at_once = Payers(), threading.Barrier(4)
+    budgets = [[Budget(1.0, 0.1) for _ in range(500)] for _ in range(4)]
+
+    def add(mine: list[Budget]) -> None:
+        at_once.wait(10.0)
+        for budget in mine:
+            payers.add(budget)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=add, args=(mine,)) for mine in budgets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(before)
+    for mine in budgets:
+        for budget in mine:
+            assert not payers.are_gone()
+            budget.end()
+    assert payers.are_gone()
