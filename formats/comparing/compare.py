@@ -203,14 +203,18 @@ class _Comparison:
         matched = match(sender, receiver)
         used = {field.name for field in matched.values()}
         ignored = {field.name: field for field in sender.fields if field.name not in used}
-        counts, spellings = counted_by(receiver), Lookalikes(ignored)
+        counts = counted_by(receiver)
+        spellings: Lookalikes | None = None  # of many names they take long, and mostly nobody asks
         for field in receiver.fields:
             where = f"{path}.{field.name}"
             if field.name in matched:
                 yield from self._fields(matched[field.name], field, where)
                 continue
             entry = _missing(field, where, counts.get(field.name), _held_by_others(field, matched, receiver))
-            yield entry if field.name in counts else self._doubted(entry, field, ignored, spellings)
+            if field.name not in counts:
+                spellings = spellings or Lookalikes(ignored)
+                entry = self._doubted(entry, field, ignored, spellings)
+            yield entry
         for field in ignored.values():
             reason = "the receiver has no such field"
             yield Entry(f"{path}.{field.name}", Verdict.IGNORED, str(field.type), "", reason)
