@@ -187,7 +187,10 @@ class Node(Closing):
                 ChannelError, "a name, on a node with the transport `shm` or `unix`", f"{name!r}"
             )
         limit_s = self._home.limits.connect_s if timeout_s is None else timeout_s
-        membership = self._opening.create_or_open(name, formats, identity_of(name), limit_s)
+        limit = time.monotonic() + limit_s
+        identity = identity_of(name, limit_s)
+        left_s = max(0.0, limit - time.monotonic())
+        membership = self._opening.create_or_open(name, formats, identity, left_s)
         channel = Channel(membership, types[0] if types else None, self._opening)
         try:
             for format_ in formats:

@@ -23,18 +23,22 @@ from collections.abc import Generator
 
 from echo_core.errors import ChannelError
 from echo_core.roster.ids import ChannelId
+from echo_core.values.waits import DEFAULT_WAIT_S
 
 _FILE = "names"
 _TEXT = re.compile(rb"([0-9a-f-]{36}) ([0-9]{1,20}) ([0-9a-f]{64})\n")  # boot, network namespace, secret
 _MAX_TEXT = 256
-_LOCK_S, _PAUSE_S = 10.0, 0.005
+_PAUSE_S = 0.005
 
 
-def identity_of(name: str) -> ChannelId:
-    """ChannelError: the directory or what is in it is not this user's alone, or of another namespace."""
+def identity_of(name: str, timeout_s: float = DEFAULT_WAIT_S) -> ChannelId:
+    """ChannelError: the directory or what is in it is not this user's alone, or of another namespace.
+
+    `timeout_s`: for another process that reads the secret too.
+    """
     with (
         _opened_directory() as (path, directory),
-        _locked_file(path, directory) as (file_path, file),
+        _locked_file(path, directory, timeout_s) as (file_path, file),
         _told(path),
     ):
         secret = _secret(file_path, file)
@@ -65,7 +69,7 @@ def _opened_directory() -> Generator[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def _locked_file(directory_path: str, directory: int) -> Generator[tuple[str, int]]:
+def _locked_file(directory_path: str, directory: int, timeout_s: float) -> Generator[tuple[str, int]]:
     path = os.path.join(directory_path, _FILE)
     with _told(path):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -76,20 +80,20 @@ def _locked_file(directory_path: str, directory: int) -> Generator[tuple[str, in
         if not stat.S_ISREG(found.st_mode):
             msg = f"Expected a file at {path}, got something else"
             raise ChannelError(msg, hint="remove it")
-        _lock(path, file)
+        _lock(path, file, timeout_s)
         yield path, file
     finally:
         os.close(file)  # which unlocks it
 
 
-def _lock(path: str, file: int) -> None:
-    limit = time.monotonic() + _LOCK_S
+def _lock(path: str, file: int, timeout_s: float) -> None:
+    limit = time.monotonic() + timeout_s
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > limit:
-                msg = f"Expected {path} to be free within {_LOCK_S:.0f} s, another process keeps it locked"
+                msg = f"Expected {path} to be free within {timeout_s} s, another process keeps it locked"
                 raise ChannelError(msg) from None
             time.sleep(_PAUSE_S)  # no flock ends by itself after a time; it is held for microseconds
         else:

@@ -460,11 +460,11 @@ class Neighbours:
                 self._open_door()
             return self.addresses
 
-    def take_seat(self, id_: ChannelId) -> Seat:
+    def take_seat(self, id_: ChannelId, timeout_s: float) -> Seat:
         """The node holds a channel on this host. RefusedError: another one does. Not with the books open."""
         self.listen()
         assert self._door is not None
-        return seats.take(id_, self.identity, self._door)
+        return seats.take(id_, self.identity, self._door, timeout_s)
 
     def holder_of(self, id_: ChannelId, timeout_s: float) -> Identity | None:
         """The node that holds a channel on this host, if there is one."""

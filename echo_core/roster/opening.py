@@ -50,19 +50,21 @@ class Opening:
             membership.is_proven = True
             return membership
 
-    def create_again(self, name: str, types: tuple[Format, ...], id_: ChannelId) -> Membership:
+    def create_again(
+        self, name: str, types: tuple[Format, ...], id_: ChannelId, timeout_s: float = DEFAULT_WAIT_S
+    ) -> Membership:
         """The channel of that id, which this node holds from now on. RefusedError: another one does.
 
         Where it is open here, or in another node of this process, it keeps what was declared of it.
         """
-        call = object()
+        call, limit = object(), time.monotonic() + timeout_s
         with self._joining.until_end_of(call):
-            known = self._find_or_claim(id_.uid, DEFAULT_WAIT_S, call, partial(self._find_known, id_))
+            known = self._find_or_claim(id_.uid, timeout_s, call, partial(self._find_known, id_))
             membership = known or self._make_again(name, types, id_)
             had_seat = membership.seat is not None
             try:
-                self._hold(membership)
-                self._claim(membership, replace(id_, members=(self._own_member(),)))
+                self._hold(membership, _left_s(limit))
+                self._claim(membership, replace(id_, members=(self._own_member(),)), _left_s(limit))
             except BaseException:
                 if membership.seat is not None and not had_seat:
                     membership.seat.leave()
@@ -83,16 +85,16 @@ class Opening:
         limit, pauses = time.monotonic() + timeout_s, _pauses()
         while True:
             try:
-                return self.create_again(name, types, id_)
+                return self.create_again(name, types, id_, _left_s(limit) / 2)  # the rest is for who holds it
             except RefusedError as error:
                 if error.code != HELD:
                     raise
-            left_s, pause_s = max(0.0, limit - time.monotonic()), next(pauses)
+            pause_s = next(pauses)
             try:
                 ways = self._home.place.transports
-                return self._try_to_open(id_, ways, min(left_s, _ATTEMPT_S), name=name)
+                return self._try_to_open(id_, ways, min(_left_s(limit), _ATTEMPT_S), name=name)
             except (LinkError, TimedOutError) as error:  # who has held it may be about to leave
-                if _is_final(error) or pause_s >= left_s:
+                if _is_final(error) or pause_s >= _left_s(limit):
                     raise
             self._rest(pause_s)
 
@@ -117,28 +119,28 @@ class Opening:
             call, find = object(), partial(_seated, membership)
             with self._joining.until_end_of(call):  # another thread may be about to take the seat
                 if self._find_or_claim(membership.id.uid, DEFAULT_WAIT_S, call, find) is None:
-                    self._hold(membership)
+                    self._hold(membership, DEFAULT_WAIT_S)
         return membership.id.identity
 
-    def _hold(self, membership: Membership) -> None:
+    def _hold(self, membership: Membership, timeout_s: float) -> None:
         """On this host, where it may have the seat from before another one came to hold the channel."""
         if membership.seat is not None:
             if membership.is_creator:
                 msg = f"Expected nobody to hold channel `{membership.name}`, this node does"
                 raise RefusedError(msg, code=HELD)
             return
-        seat = self._neighbours.take_seat(membership.id)
+        seat = self._neighbours.take_seat(membership.id, timeout_s)
         with books.changing():
             is_late = membership.is_closing
             membership.seat = seat
         if is_late:
             seat.leave()
 
-    def _claim(self, membership: Membership, id_: ChannelId) -> None:
+    def _claim(self, membership: Membership, id_: ChannelId, timeout_s: float) -> None:
         """RefusedError: a node of another host holds the channel, which is linked to this one."""
         with contextlib.suppress(TimedOutError):  # who has just left, or come, may not be known as that
             free = partial(self._is_free, membership)
-            books.wait_for(free, _PARTING_S, partial(str, "the channel's holder to leave"))
+            books.wait_for(free, min(_PARTING_S, timeout_s), partial(str, "the channel's holder to leave"))
         with books.changing():
             holder = membership.attendance.holder()
             if holder is None or membership.is_creator:
@@ -175,7 +177,7 @@ class Opening:
         attempts, pauses = 0, _pauses()
         while True:
             attempts, pause_s = attempts + 1, next(pauses)
-            left_s = max(0.0, limit - time.monotonic())
+            left_s = _left_s(limit)
             try:
                 return self._try_to_open(id_, ways, min(left_s, _ATTEMPT_S))
             except (LinkError, TimedOutError) as error:
@@ -202,10 +204,10 @@ class Opening:
         self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float, *, name: str = ""
     ) -> Membership:
         """`name`: of the channel, where that is known before anybody has told it."""
-        call = object()
+        call, limit = object(), time.monotonic() + timeout_s
         with self._joining.until_end_of(call):
             found = self._find_or_claim(id_.uid, timeout_s, call, partial(self._find, id_, ways))
-            return found or self._join(id_, ways, timeout_s, name)
+            return found or self._join(id_, ways, _left_s(limit), name)
 
     def _find_or_claim(
         self, uid: bytes, timeout_s: float, call: object, find: Callable[[], Membership | None]
@@ -286,7 +288,7 @@ class Opening:
         problems: list[LinkError | TimedOutError] = []
         for position, attempt in enumerate(attempts):
             try:
-                return attempt(max(0.0, limit - time.monotonic()) / (len(attempts) - position))
+                return attempt(_left_s(limit) / (len(attempts) - position))
             except (LinkError, TimedOutError) as error:
                 if _is_final(error):
                     raise
@@ -315,7 +317,7 @@ class Opening:
             msg = f"nobody holds the channel on this host, at {seat}"
             raise LinkError(msg) from ConnectionRefusedError()
         member = Member(holder.node_id, (seat, *known_addresses(holder.addresses)), holder.host_id)
-        self._join_member(membership, member, ways, max(0.0, limit - time.monotonic()))
+        self._join_member(membership, member, ways, _left_s(limit))
         with books.changing():
             membership.id = replace(membership.id, members=(member,))
 
@@ -357,6 +359,10 @@ def _demand_key(membership: Membership, id_: ChannelId) -> None:
 
 
 # --- trying again ---
+
+
+def _left_s(limit: float) -> float:
+    return max(0.0, limit - time.monotonic())
 
 
 def _pauses() -> Iterator[float]:

@@ -24,7 +24,7 @@ from echo_core.transports.wires.doorkeeper import Doorkeeper
 
 HELD = "held"  # the code of the refusal of a second holder
 
-_ASK_S = 2.0  # for who sits there to say so
+_ASK_S = 4.0  # for who sits there to say so, where there is as much time
 _PAUSE_S = 0.005  # where who sat there has just left
 
 
@@ -49,16 +49,16 @@ class Seat:
         self._listener.close()
 
 
-def take(id_: ChannelId, own: Identity, door: Doorkeeper) -> Seat:
+def take(id_: ChannelId, own: Identity, door: Doorkeeper, timeout_s: float) -> Seat:
     """RefusedError says who else sits there."""
-    limit = time.monotonic() + _ASK_S
+    limit = time.monotonic() + min(_ASK_S, timeout_s)
     while True:
         try:
             return Seat(sockets.listen(id_.seat), door)
         except LinkError as error:
             if not is_taken(error):
                 raise
-        who = _who_holds(id_, own)
+        who = _who_holds(id_, own, max(0.0, limit - time.monotonic()))
         if who or time.monotonic() > limit:
             msg = f"Expected nobody to hold the channel {id_.identity!r}, {who or 'somebody'} does"
             raise RefusedError(msg, code=HELD, hint="close it there, or open the channel instead")
@@ -94,17 +94,17 @@ def holder_of(id_: ChannelId, own: Identity, timeout_s: float) -> Identity | Non
     return found[0] if found else None
 
 
-def _who_holds(id_: ChannelId, own: Identity) -> str:
+def _who_holds(id_: ChannelId, own: Identity, timeout_s: float) -> str:
     """In words; nothing where nobody does any more."""
     try:
-        holder = holder_of(id_, own, _ASK_S)
+        holder = holder_of(id_, own, timeout_s / 2)
     except EchoError as error:
-        return f"{_process_at(id_.seat)} ({error})"
+        return f"{_process_at(id_.seat, timeout_s / 2)} ({error})"
     return "" if holder is None else f"node `{holder.name}` (process {holder.process_id})"
 
 
-def _process_at(seat: UnixAddress) -> str:
+def _process_at(seat: UnixAddress, timeout_s: float) -> str:
     """Also one that does not answer, as it is stopped: the system knows it."""
-    with contextlib.suppress(LinkError, OSError), sockets.connect(seat, _ASK_S) as connection:
+    with contextlib.suppress(LinkError, OSError), sockets.connect(seat, timeout_s) as connection:
         return sockets.peer_name(connection)
     return "somebody"

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster.names import identity_of
+from echo_core.transports.wires import sockets
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -312,15 +314,24 @@ def test_a_file_that_was_not_written_yet_is_written(run_time_directory: Path) ->
 
 
 def test_a_process_that_keeps_the_secret_locked_does_not_stop_others_for_ever(
-    run_time_directory: Path, monkeypatch: pytest.MonkeyPatch
+    run_time_directory: Path, make_node: MakeNode
 ) -> None:
     import fcntl
 
-    from echo_core.roster import names
-
-    monkeypatch.setattr(names, "_LOCK_S", 0.1)
     identity_of("test")
     with (run_time_directory / "names").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(echo.ChannelError, match=r"within 0\.1 s, another process keeps it locked"):
+            identity_of("test", 0.1)
         with pytest.raises(echo.ChannelError, match="keeps it locked"):
-            identity_of("test")
+            make_node().channel("test", Plain, timeout_s=0.1)
+
+
+def test_a_holder_that_does_not_answer_takes_no_more_time_than_was_given(make_node: MakeNode) -> None:
+    """Though its process is there, and is asked who it is."""
+    node = make_node()
+    with sockets.listen(identity_of("test").seat):
+        began = time.monotonic()
+        with pytest.raises(echo.LinkError, match="timed out"):
+            node.channel("test", Plain, timeout_s=0.2)
+        assert time.monotonic() - began < 1.5
