@@ -105,3 +105,15 @@ def unexpected(
 ) -> _Fault:
     """The error to raise where `got` came in place of `expected`."""
     return fault(f"Expected {expected}, got {got}", path=path, hint=hint)
+
+
+_Bared = TypeVar("_Bared", bound=BaseException)
+
+
+def bare(error: _Bared) -> _Bared:
+    """Without the frames that it and its causes went through: who keeps it would keep them, too."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = each.__context__ = None
+        each = each.__cause__
+    return error

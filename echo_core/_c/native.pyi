@@ -29,6 +29,7 @@ class StructEchoPoolLayout:
 @type_check_only
 class StructEchoLimits:
     first_stream: int
+    max_streams: int
     frame_header_bytes: int
     frame_alignment: int
     min_ring_bytes: int

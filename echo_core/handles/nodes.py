@@ -33,7 +33,7 @@ from echo_core.roster.ids import ChannelId
 from echo_core.roster.memberships import Home, forget_all
 from echo_core.roster.names import identity_of
 from echo_core.roster.neighbours import Neighbours
-from echo_core.roster.opening import Opening
+from echo_core.roster.opening import Opening, never
 from echo_core.roster.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
@@ -228,7 +228,7 @@ class Node(Closing):
 
             channel = node.open_channel(id_, timeout_s=2)
         """
-        return self._open(id_, transport, timeout_s, wait=wait, is_given_up=bool)
+        return self._open(id_, transport, timeout_s, wait=wait, is_given_up=never)
 
     def _open(
         self,

@@ -44,7 +44,7 @@ LEAP = 1 << 40  # by so much a number of a node may be above those that are know
 _UNLINKED_S, _UNCALLED_S = 2.0, 10.0  # until components are told of a member that cannot be linked to
 _FAILURES_TO_TELL = 2
 
-_SENDS, _TAKES, _HOLDS, _LEFT = (standing.value for standing in Standing)  # flags cost more than numbers
+SENDS, TAKES, HOLDS, LEFT = (standing.value for standing in Standing)  # flags cost more than numbers
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +73,7 @@ class _Known:
 
     @property
     def has_left(self) -> bool:
-        return bool(self.member.standing & _LEFT)
+        return bool(self.member.standing & LEFT)
 
     @property
     def is_stranger(self) -> bool:
@@ -87,7 +87,7 @@ class _Known:
     @property
     def holds(self) -> bool:
         """By its own word, on a link: of others one hears that they hold it long after they are gone."""
-        says_so = bool(self.member.standing & _HOLDS) and self.member.version > 0
+        says_so = bool(self.member.standing & HOLDS) and self.member.version > 0
         return says_so and self.is_linked and not self.has_left
 
     @property
@@ -102,7 +102,7 @@ class _Known:
 
 def place_of(member: Member) -> tuple[bool, bytes]:
     """Where a member stands in the order that all members agree on."""
-    return not member.standing & _HOLDS, member.node_id
+    return not member.standing & HOLDS, member.node_id
 
 
 def usable(member: Member, host_id: bytes) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class Attendance:
     def rival(self, node_id: bytes) -> Member | None:
         """That node, if it is linked and holds the channel as this one does; each is returned once."""
         known = self._known.get(node_id)
-        if known is None or known.is_rival or not (known.holds and self.own.standing & _HOLDS):
+        if known is None or known.is_rival or not (known.holds and self.own.standing & HOLDS):
             return None
         known.is_rival = True
         return known.member
@@ -239,7 +239,7 @@ class Attendance:
     def name(self, node_id: bytes, addresses: tuple[str, ...], host_id: bytes = UNKNOWN_HOST) -> None:
         """A node that the channel's id names: who holds the channel may come back to its addresses."""
         if node_id != self.own.node_id:
-            member = Member(0, node_id, 0, _HOLDS, host_id, "", addresses)
+            member = Member(0, node_id, 0, HOLDS, host_id, "", addresses)
             self._known[node_id] = _Known(member, 0.0, is_named=True)
 
     def stand(self, standing: int) -> None:
@@ -310,7 +310,7 @@ class Attendance:
         known = self._known.get(node_id)
         if known is not None and not known.is_linked:
             known.is_tried, self._is_settled = False, False
-            known.member = replace(known.member, standing=known.member.standing | _LEFT)
+            known.member = replace(known.member, standing=known.member.standing | LEFT)
 
     # -----------------------------------------------------------------------
     # What others say
@@ -323,7 +323,7 @@ class Attendance:
         known = self._known.get(member.node_id)
         if teller != member.node_id and self._is_beyond(member, known):
             return
-        has_left = bool(member.standing & _LEFT)
+        has_left = bool(member.standing & LEFT)
         if known is None:
             if has_left or not self._makes_room():
                 return
@@ -380,7 +380,7 @@ class Attendance:
     def _is_needed(self, known: _Known) -> bool:
         """Whether it has sinks for sources here, or sources for sinks here."""
         own = self.own.standing
-        sought = (_TAKES if own & _SENDS else 0) | (_SENDS if own & _TAKES else 0)
+        sought = (TAKES if own & SENDS else 0) | (SENDS if own & TAKES else 0)
         return bool(known.member.standing & sought) and not known.has_left
 
     def _for_news(self) -> Iterator[_Known]:
@@ -405,7 +405,7 @@ class Attendance:
     def _is_held(self) -> bool:
         """Whether who holds the channel is linked, or this node; else another may come in its place."""
         linked = [self.own, *(known.member for known in self._known.values() if known.is_linked)]
-        return any(member.standing & _HOLDS for member in linked)
+        return any(member.standing & HOLDS for member in linked)
 
     def _grace(self, known: _Known) -> float:
         """One of the two links first, where it can: who has the smaller id, or is not the first in order."""
@@ -469,7 +469,7 @@ class Attendance:
     def _bury(self, known: _Known, now: float) -> None:
         """Remembered as gone, so that who has not heard of it yet does not bring it back."""
         if not known.has_left:
-            known.member = replace(known.member, standing=known.member.standing | _LEFT)
+            known.member = replace(known.member, standing=known.member.standing | LEFT)
             known.tellers.clear()
             known.heard_at, known.failures, known.missed_at = now, 0, math.inf
             self._is_settled = False

@@ -35,7 +35,7 @@ from echo_core.transports.addresses import (
     known_addresses,
 )
 
-MAX_MEMBERS = 4
+MAX_NAMED = 4  # members, in one id
 
 _PREFIX = "echo1:"
 _UID, _KEY, _NODE, _HOST, _CHECK = 16, 16, 16, 16, 4
@@ -124,7 +124,7 @@ def _written(member: Member) -> bytes:
 
 def _members(said: bytes) -> tuple[Member, ...]:
     found: list[Member] = []
-    while said and len(found) < MAX_MEMBERS:
+    while said and len(found) < MAX_NAMED:
         try:
             node, host, size = _MEMBER.unpack_from(said)
             lines = said[_MEMBER.size : _MEMBER.size + size].decode().splitlines()

@@ -23,11 +23,11 @@ from echo_core.errors import ClosedError, LinkError
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.roster.announcements import Announcements
-from echo_core.roster.attendance import EPOCH, Attendance, place_of, usable
+from echo_core.roster.attendance import EPOCH, HOLDS, SENDS, TAKES, Attendance, place_of, usable
 from echo_core.roster.belonging import concern_each_other, in_words, made_ready
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.counts import Counts
-from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
+from echo_core.roster.ids import MAX_NAMED, ChannelId, Member
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Limits, Place
 from echo_core.roster.seats import Seat
@@ -39,7 +39,6 @@ from echo_core.streams.resuming import Resuming
 from echo_core.streams.targets import Feed, Target
 from echo_core.transports.addresses import known_addresses
 from echo_core.transports.protocol import messages
-from echo_core.transports.protocol.messages import Standing
 from echo_core.transports.threads import log
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import POOL_BLOCK_BYTES, POOL_BYTES
@@ -56,6 +55,10 @@ from echo_core.values.notices import (
 from echo_core.values.statistics import ChannelStatistics
 
 
+def no_door() -> None:
+    """There is nobody yet who could look."""
+
+
 @dataclass(slots=True, eq=False)
 class Home:
     """What all channels and links of one node share."""
@@ -67,7 +70,7 @@ class Home:
     id: bytes = field(default_factory=partial(secrets.token_bytes, 16))
     host_id: bytes = field(default_factory=sockets.host_id)
     addresses: tuple[str, ...] = ()  # where others can link to it, once it listens
-    wake: Callable[[], object] = int  # has the node look whom it has to be linked to, once it has a door
+    wake: Callable[[], object] = no_door  # has the node look whom it has to be linked to, once it has a door
     is_closed: bool = False
     receptions: Receptions = field(init=False)
     memberships: dict[bytes, Membership] = field(default_factory=dict[bytes, "Membership"])  # by channel
@@ -154,9 +157,9 @@ class Membership:
         self.is_proven = False  # whether its key is known to be the channel's
         self.seat: Seat | None = None  # where this node holds the channel on this host
         self.announcements = Announcements()
-        self.attendance = self._attend()
         self._origins: list[Origin] = []
         self._targets: list[Target] = []
+        self.attendance = self._attend()
         self._peers: list[Peer] = []
         self._incoming: list[IncomingStream] = []
         self._resuming = Resuming()
@@ -170,9 +173,8 @@ class Membership:
 
     def _attend(self) -> Attendance:
         home = self.home
-        standing = Standing.HOLDS.value if self.is_creator else 0
         epoch = next(_epochs) * EPOCH
-        own = messages.Member(0, home.id, epoch, standing, home.host_id, home.name, home.addresses)
+        own = messages.Member(0, home.id, epoch, self._standing, home.host_id, home.name, home.addresses)
         attendance = Attendance(own, forget_s=home.limits.forget_s, chance=random.Random())
         for member in self.id.members:
             attendance.name(member.node, tuple(map(str, member.addresses)), member.host)
@@ -227,11 +229,13 @@ class Membership:
 
     def stand(self) -> None:
         """Says what there is here, where that has changed."""
-        sends = Standing.SENDS.value if self._origins else 0
-        takes = Standing.TAKES.value if self._targets else 0
-        holds = Standing.HOLDS.value if self.is_creator else 0
-        self.attendance.stand(holds | sends | takes)
+        self.attendance.stand(self._standing)
         self.converse()
+
+    @property
+    def _standing(self) -> int:
+        what = ((HOLDS, self.is_creator), (SENDS, self._origins), (TAKES, self._targets))
+        return sum(standing for standing, is_so in what if is_so)
 
     # -----------------------------------------------------------------------
     # Sources and sinks here
@@ -522,7 +526,7 @@ class Membership:
         named = {member.node_id: _named(member) for member in living}
         gone = [member for member in self.id.members if member.node not in named]
         creator = [named.pop(member.node) for member in self.id.members[:1] if member.node in named]
-        return replace(self.id, members=(*creator, *named.values(), *gone)[:MAX_MEMBERS])
+        return replace(self.id, members=(*creator, *named.values(), *gone)[:MAX_NAMED])
 
     def is_together_with(self, node_id: bytes) -> bool:
         """Whether events reach a node without a link; over one they would come a second time."""

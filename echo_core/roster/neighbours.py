@@ -23,6 +23,7 @@ from echo_core.errors import (
     RefusedError,
     TimedOutError,
     WireError,
+    bare,
     unexpected,
 )
 from echo_core.roster import seats, standby
@@ -32,7 +33,7 @@ from echo_core.roster.hearing import hear
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.link_table import LinkTable
 from echo_core.roster.meetings import Meetings, has_gone, is_end
-from echo_core.roster.memberships import Home, Membership, tell_held
+from echo_core.roster.memberships import Home, Membership, no_door, tell_held
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Transport, reachable
 from echo_core.roster.seats import Seat
@@ -209,7 +210,7 @@ class Neighbours:
             except (LinkError, WireError) as error:  # a stranger may listen where a member did
                 problems.append(str(error))
                 if cause is None or is_end(cause):
-                    cause = (error.__cause__ or error).with_traceback(None)  # which keeps this frame
+                    cause = bare(error.__cause__ or error)
         transports = ", ".join(self._home.place.transports)
         reasons = "; ".join(problems) or f"it has no address that leads there from here by {transports}"
         msg = f"Expected to reach a node of channel {membership.id!r}: {reasons}"
@@ -502,7 +503,7 @@ class Neighbours:
             raise LinkError(msg) from error
 
     def _forget_door(self) -> None:
-        self._door, self._home.wake = None, int
+        self._door, self._home.wake = None, no_door
         self.addresses = self._home.addresses = ()
 
     def _wanted_addresses(self) -> list[Address]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError
+from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError, bare
 from echo_core.formats.format import Format
 from echo_core.roster.announcements import in_words
 from echo_core.roster.bookkeeping import books
@@ -32,6 +32,11 @@ _PARTING_S = 1.0  # for the end of a link to be seen, or what a new one tells
 _ON_ITS_HOST = "from another host, its node needs an address that others can reach: Node(host=...)"
 _UNKNOWN = word_of(Refusal.UNKNOWN_CHANNEL)
 _FINAL = frozenset({word_of(Refusal.WRONG_KEY), word_of(Refusal.VERSION)})  # time does not change them
+
+
+def never() -> bool:
+    """Whoever has called does not give up."""
+    return False
 
 
 class Opening:
@@ -140,7 +145,7 @@ class Opening:
         """RefusedError: a node of another host holds the channel, which is linked to this one."""
         with contextlib.suppress(TimedOutError):  # who has just left, or come, may not be known as that
             free = partial(self._is_free, membership)
-            books.wait_for(free, min(_PARTING_S, timeout_s), partial(str, "the channel's holder to leave"))
+            books.wait_for(free, min(_PARTING_S, timeout_s), lambda: "the channel's holder to leave")
         with books.changing():
             holder = membership.attendance.holder()
             if holder is None or membership.is_creator:
@@ -164,7 +169,7 @@ class Opening:
         timeout_s: float | None,
         *,
         wait: bool = False,
-        is_given_up: Callable[[], bool] = bool,
+        is_given_up: Callable[[], bool] = never,
     ) -> Membership:
         """The channel of that id. Tries again until time is up; `wait`: even where nobody knows it yet.
 
@@ -192,12 +197,10 @@ class Opening:
         others = [address for member in self._others(id_) for address in member.addresses]
         return not is_unknown and bool(reachable(others if id_.members else [id_.seat], ways))
 
-    def _rest(self, pause_s: float, is_given_up: Callable[[], bool] = bool) -> bool:
+    def _rest(self, pause_s: float, is_given_up: Callable[[], bool] = never) -> bool:
         """Between attempts; the next one finds out if the node is closed meanwhile. Whether there is none."""
         with contextlib.suppress(TimedOutError):
-            books.wait_for(
-                lambda: self._home.is_closed or is_given_up(), pause_s, partial(str, "the channel")
-            )
+            books.wait_for(lambda: self._home.is_closed or is_given_up(), pause_s, lambda: "the channel")
         return is_given_up()
 
     def _try_to_open(
@@ -221,8 +224,9 @@ class Opening:
                     if found is None:
                         self._joining.add(call, uid)
                     return found
-            what = f"channel {uid.hex()[:8]} to be opened"
-            books.wait_for(partial(self._is_settled, uid), timeout_s, partial(str, what))
+            books.wait_for(
+                partial(self._is_settled, uid), timeout_s, lambda: f"channel {uid.hex()[:8]} to be opened"
+            )
 
     def _is_settled(self, uid: bytes) -> bool:
         """Whether no other thread is opening the channel, or closing its last handle."""
@@ -292,7 +296,7 @@ class Opening:
             except (LinkError, TimedOutError) as error:
                 if _is_final(error):
                     raise
-                problems.append(error.with_traceback(None))
+                problems.append(bare(error))
         try:
             raise self._most_telling(problems, id_)
         finally:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError
+from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, bare
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.flow import LOOK_S
 from echo_core.streams.origins import Origin
@@ -234,7 +234,7 @@ class Peer:
         try:
             return read()
         except EchoError as failure:
-            self.failure = _bare(failure)
+            self.failure = bare(failure)
         except BaseException as failure:
             if not is_failure(failure):  # of a process that a handler has forked, say
                 raise
@@ -302,9 +302,3 @@ def _member_of(identity: Identity) -> Member:
 
 def _is_joined(channel: ChannelOnLink) -> bool:
     return channel.is_shared and channel.is_declared
-
-
-def _bare(error: EchoError) -> EchoError:
-    """Without the frames that it went through: the link keeps it, and they the link."""
-    error.__traceback__ = error.__context__ = error.__cause__ = None
-    return error

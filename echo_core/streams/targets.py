@@ -66,6 +66,10 @@ class Feed:
         return None
 
 
+def _hold_nothing(_: bool) -> None:
+    """Of a source that nobody has to hold up."""
+
+
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
 
@@ -151,7 +155,7 @@ class Target:
         join: Callable[[int | None], int | None],
         *,
         is_by_key: bool,
-        hold: Callable[[bool], object] = bool,
+        hold: Callable[[bool], object] = _hold_nothing,
     ) -> None:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
         reception, delivery = self._reception_by_feed.get(feed), None

@@ -19,7 +19,7 @@
 #define MAX_CONTROL_BYTES (128 * 1024) /* the payload of a control frame; as in transports/limits.py */
 
 /* Of one link, in each direction; memory for them grows with those that there are. */
-#define MAX_STREAMS (1 << 20)
+#define MAX_STREAMS 65536 /* as in transports/limits.py */
 
 /* The control frames that C code knows; transports/protocol/messages.py has them all. */
 enum kind {

@@ -87,5 +87,5 @@ def test_frames_begin_as_the_protocol_says() -> None:
     """The numbers that transports/protocol and core both need are the same."""
     limits = native.ffi.new("struct echo_limits *")
     native.lib.echo_native_limits(limits)
-    assert limits.first_stream == link_limits.FIRST_STREAM
+    assert (limits.first_stream, limits.max_streams) == (link_limits.FIRST_STREAM, link_limits.MAX_STREAMS)
     assert (limits.frame_header_bytes, limits.frame_alignment) == (8, 8)

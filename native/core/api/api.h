@@ -31,7 +31,7 @@ struct echo_pool_layout {
 
 /* Limits that are fixed when this is compiled. */
 struct echo_limits {
-    uint32_t first_stream, frame_header_bytes, frame_alignment;
+    uint32_t first_stream, max_streams, frame_header_bytes, frame_alignment;
     uint64_t min_ring_bytes, max_ring_bytes;
     uint64_t min_block_bytes, max_pool_bytes;
     uint32_t max_blocks, max_holders;

@@ -28,6 +28,7 @@ void echo_native_pool_layout(uint32_t blocks, struct echo_pool_layout *out)
 void echo_native_limits(struct echo_limits *out)
 {
     *out = (struct echo_limits){.first_stream = FIRST_STREAM,
+                                .max_streams = MAX_STREAMS,
                                 .frame_header_bytes = FRAME_HEADER_BYTES,
                                 .frame_alignment = FRAME_ALIGNMENT,
                                 .min_ring_bytes = MIN_RING_BYTES,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_core.errors import ChannelError
-from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
+from echo_core.roster.ids import MAX_NAMED, ChannelId, Member
 from echo_core.transports.addresses import TcpAddress, UnixAddress
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import ROOT
@@ -113,15 +113,15 @@ def text_of(members: bytes) -> str:
     return "echo1:" + base64.urlsafe_b64encode(said + check).rstrip(b"=").decode()
 
 
-@pytest.mark.parametrize("members", range(MAX_MEMBERS + 1))
+@pytest.mark.parametrize("members", range(MAX_NAMED + 1))
 def test_an_id_names_up_to_four_members(members: int) -> None:
     many = replace(ID, members=tuple(Member(bytes([i] * 16), ADDRESSES[i % 4 :]) for i in range(members)))
     assert ChannelId.parse(str(many)) == many
 
 
 def test_members_beyond_the_fourth_are_passed_over() -> None:
-    many = replace(ID, members=(MEMBER,) * (MAX_MEMBERS + 1))
-    assert ChannelId.parse(str(many)).members == (MEMBER,) * MAX_MEMBERS
+    many = replace(ID, members=(MEMBER,) * (MAX_NAMED + 1))
+    assert ChannelId.parse(str(many)).members == (MEMBER,) * MAX_NAMED
 
 
 def test_of_an_id_from_another_host_only_addresses_are_used_that_lead_there() -> None:
@@ -137,7 +137,7 @@ def test_of_an_id_from_another_host_only_addresses_are_used_that_lead_there() ->
 def test_the_longest_id_comes_back() -> None:
     """Of nodes that have as many addresses as they may, each as long as it may be."""
     longest = tuple(TcpAddress(f"{i}" * 200, 65535) for i in range(8))
-    many = replace(ID, members=(Member(bytes(16), longest),) * MAX_MEMBERS)
+    many = replace(ID, members=(Member(bytes(16), longest),) * MAX_NAMED)
     assert ChannelId.parse(str(many)) == many
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
-from echo_core.roster.ids import MAX_MEMBERS, ChannelId, Member
+from echo_core.roster.ids import MAX_NAMED, ChannelId, Member
 from echo_core.roster.places import Transport
 from echo_core.transports.addresses import TcpAddress
 from tests.echo_core.census import until
@@ -69,7 +69,7 @@ def test_an_id_names_the_creator_then_who_gave_it_then_others(make_node: MakeNod
     for node, channel in zip(others, channels, strict=True):
         named = [member.node for member in ChannelId.parse(channel.id).members]
         assert named[:2] == [creator.id, node.id]
-        assert len(set(named)) == MAX_MEMBERS
+        assert len(set(named)) == MAX_NAMED
     assert ChannelId.parse(created.id).members[0].node == creator.id
 
 
