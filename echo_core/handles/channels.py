@@ -19,6 +19,7 @@ from echo_core.formats.keys import place_of_key
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink, make_sink
 from echo_core.handles.sources import Source
+from echo_core.roster import ending, matching, presence
 from echo_core.roster.belonging import demand_sink_type, demand_source_type
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
@@ -67,7 +68,7 @@ class Channel(Closing, Generic[T]):
         It names up to four: the creator, this node, others. So it changes with who is there.
         """
         with books.changing():
-            return str(self._membership.invitation())
+            return str(presence.invitation(self._membership))
 
     @property
     def identity(self) -> str:
@@ -281,14 +282,14 @@ class Channel(Closing, Generic[T]):
             if batch:
                 _ = format_of(cls).dtype  # FormatError: there are none of records that vary in size
             demand_sink_type(self.name, self.types, wanted)
-        ready = self._membership.make_ready(wanted)
+        ready = matching.make_ready(self._membership, wanted)
         with books.changing():
             self._demand_open()
             sink, target = make_sink(self._membership, wanted, handler, own_thread=own_thread, backlog=bound)
             self._targets = [*(held for held in self._targets if not held.is_closed), target]
             self._membership.add_target(target)
         del ready  # the sink has it
-        self._membership.catch_up(target)
+        matching.catch_up(target)
         return sink
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
@@ -386,7 +387,7 @@ class Channel(Closing, Generic[T]):
 
     def _end(self, limit: float) -> None:
         try:
-            self._membership.end(self._targets, self._origins, limit)
+            ending.end(self._membership, self._targets, self._origins, limit)
         finally:  # else nobody in this process could open the channel any more
             if self._membership.handles == 0:
                 self._membership.close(max(0.0, limit - time.monotonic()))

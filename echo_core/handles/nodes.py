@@ -29,12 +29,13 @@ from echo_core.handles.sinks import Sink
 from echo_core.roster.belonging import demand_source_type
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
+from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId
-from echo_core.roster.memberships import Home, forget_all
 from echo_core.roster.names import identity_of
 from echo_core.roster.neighbours import Neighbours
 from echo_core.roster.opening import Opening, never
 from echo_core.roster.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
+from echo_core.roster.together import forget_all
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
 from echo_core.values.backlog import nanoseconds

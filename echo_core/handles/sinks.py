@@ -14,6 +14,7 @@ from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, ClosedError, IncompatibleError, TimedOutError, unexpected
 from echo_core.formats.comparing.compare import Report
 from echo_core.handles.closing import Closing
+from echo_core.roster import ending, matching
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.receptions import Wanted
@@ -156,9 +157,10 @@ class Sink(Closing, Generic[T]):
     def _matching(self, sources: int) -> Waits:
         target = self._target
         what = f"{sources} sources for a sink on `{self._membership.name}`"
+        strangers = partial(matching.strangers_in_words, self._membership, target.wanted)
         yield Wait(
             lambda: target.feeds >= sources or target.is_closed or bool(target.refusals and not target.feeds),
-            lambda: f"{what}, there are {target.feeds}{self._membership.strangers_in_words(target.wanted)}",
+            lambda: f"{what}, there are {target.feeds}{strangers()}",
         )
         if target.is_closed:
             raise unexpected(ClosedError, what, "a sink that is closed")
@@ -198,7 +200,7 @@ class Sink(Closing, Generic[T]):
         A handler on a thread of its own gets `linger_s` for the event that it is at. A call that was
         interrupted is completed by the next one.
         """
-        if self._membership.stop(self._target):
+        if ending.stop(self._membership, self._target):
             self._target.join(linger_s)
 
     def __repr__(self) -> str:
@@ -256,4 +258,4 @@ def _handle_all(membership: Membership, target: Target) -> None:
     try:
         target.handler.run(target, target.queue)
     finally:  # nobody else takes what the queue would hold
-        membership.stop(target)
+        ending.stop(membership, target)

@@ -10,6 +10,7 @@ import numpy as np
 from echo_core.errors import ClosedError, IncompatibleError, unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
+from echo_core.roster import ending
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
@@ -210,7 +211,7 @@ class Source(Closing, Generic[T]):
 
         A call that was interrupted is completed by the next one.
         """
-        self._membership.close_origin(self._origin, linger_s)
+        ending.close_origin(self._membership, self._origin, linger_s)
 
     def __repr__(self) -> str:
         return f"Source({self.format.name} to {self.sinks} sinks of `{self._membership.name}`)"

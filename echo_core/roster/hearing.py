@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any
 
 from echo_core.errors import WireError
+from echo_core.roster import matching, presence
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.memberships import Home, Membership
+from echo_core.roster.homes import Home
+from echo_core.roster.memberships import Membership
 from echo_core.roster.peers import Peer
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.incoming import IncomingStream
@@ -44,7 +46,7 @@ def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
     membership: Membership | None = None if channel is None else channel.owner
     if membership is None or kind != messages.Source.kind:
         return None
-    return [membership.make_ready_for(format_, conversation.compiling) for format_ in formats]
+    return [matching.make_ready_for(membership, format_, conversation.compiling) for format_ in formats]
 
 
 def _follow(home: Home, peer: Peer, message: Message, about: Any) -> None:
@@ -70,7 +72,7 @@ def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOn
         case messages.Declared() if membership is not None:
             membership.learn(channel.name, tuple(map(peer.conversation.format_of, channel.types)))
         case messages.Member() if membership is not None:
-            membership.hear_of(peer.node_id, message)
+            presence.hear_of(membership, peer.node_id, message)
         case messages.Refused():
             peer.forget(channel)  # whoever asked finds the refusal there
         case messages.Leave():

@@ -16,7 +16,7 @@ from collections.abc import Collection, Container
 from echo_core._c import locks
 from echo_core.errors import ClosedError, RefusedError
 from echo_core.roster.claims import Claims
-from echo_core.roster.memberships import Home
+from echo_core.roster.homes import Home
 from echo_core.roster.peers import Peer
 from echo_core.transports.handshake.exchange import duplicate
 from echo_core.transports.handshake.proofs import Role

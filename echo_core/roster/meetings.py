@@ -13,8 +13,10 @@ from collections import deque
 from collections.abc import Callable
 
 from echo_core.errors import ClosedError, LinkError, RefusedError
+from echo_core.roster import presence
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.memberships import Home, Membership
+from echo_core.roster.homes import Home
+from echo_core.roster.memberships import Membership
 from echo_core.transports.protocol.messages import Member, Refusal, word_of
 from echo_core.transports.repeats import Repeats
 from echo_core.transports.threads import OwnThread, is_ending
@@ -145,7 +147,7 @@ class Meetings:
                 membership.attendance.fail(answered, time.monotonic())  # unless it is linked
             else:
                 membership.attendance.replaced(member.node_id)
-            membership.converse()
+            presence.converse(membership)
 
     def _is_open(self, membership: Membership) -> bool:
         return self._home.memberships.get(membership.id.uid) is membership and not self._home.is_closed
@@ -161,7 +163,7 @@ class Meetings:
             is_first = membership.attendance.fail(
                 member.node_id, now, problem=str(error), is_gone=is_gone, is_crossed=is_crossed
             )
-            membership.converse()
+            presence.converse(membership)
         if is_first and self._is_open(membership) and not is_crossed:
             level = logging.INFO if has_gone(error) else logging.WARNING
             text = "channel `%s`: another member cannot be reached: %s"

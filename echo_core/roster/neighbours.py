@@ -26,17 +26,19 @@ from echo_core.errors import (
     bare,
     unexpected,
 )
-from echo_core.roster import seats, standby
+from echo_core.roster import presence, seats, standby
 from echo_core.roster.attendance import usable
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.hearing import hear
+from echo_core.roster.homes import Home, no_door
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.link_table import LinkTable
 from echo_core.roster.meetings import Meetings, has_gone, is_end
-from echo_core.roster.memberships import Home, Membership, no_door, tell_held
+from echo_core.roster.memberships import Membership, tell_held
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Transport, reachable
 from echo_core.roster.seats import Seat
+from echo_core.roster.together import are_together
 from echo_core.streams.conversations import Conversation
 from echo_core.transports import limits
 from echo_core.transports.addresses import (
@@ -167,9 +169,9 @@ class Neighbours:
     def _attempt(self, membership: Membership, member: Member, timeout_s: float) -> bytes:
         """Links to a member, once, and shares the channel with it; returns the id of who has answered."""
         limit = time.monotonic() + timeout_s
-        if membership.is_together_with(member.node_id):
+        if are_together(membership, member.node_id):
             with books.changing():
-                membership.gather()
+                presence.gather(membership)
             return member.node_id
         if self._join_namesake(membership, member.node_id, set(), timeout_s):
             return member.node_id

@@ -13,15 +13,18 @@ from functools import partial
 
 from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError, bare
 from echo_core.formats.format import Format
+from echo_core.roster import presence
 from echo_core.roster.announcements import in_words
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.claims import Claims
+from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId, Member
 from echo_core.roster.meetings import has_gone
-from echo_core.roster.memberships import Home, Membership, here
+from echo_core.roster.memberships import Membership
 from echo_core.roster.neighbours import Neighbours
 from echo_core.roster.places import Transport, reachable
 from echo_core.roster.seats import HELD
+from echo_core.roster.together import here
 from echo_core.transports.addresses import crosses_hosts, known_addresses
 from echo_core.transports.protocol.messages import Refusal, word_of
 from echo_core.values.waits import DEFAULT_WAIT_S
@@ -79,8 +82,8 @@ class Opening:
             with books.changing():
                 membership.learn(name, types)
                 membership.is_proven = True
-                membership.gather()
-                membership.stand()
+                presence.gather(membership)
+                presence.stand(membership)
             return membership
 
     def create_or_open(
@@ -150,7 +153,7 @@ class Opening:
             holder = membership.attendance.holder()
             if holder is None or membership.is_creator:
                 membership.id = id_
-                membership.stand()
+                presence.stand(membership)
                 return
         msg = f"Expected nobody to hold channel `{membership.name}`, node {in_words(holder)} does"
         raise RefusedError(msg, code=HELD, hint="close it there, or open the channel instead")
@@ -257,7 +260,7 @@ class Opening:
         _demand_key(others[0], id_)
         membership = Membership(self._home, id_, others[0].name, others[0].types)
         membership.is_proven = True
-        membership.gather()
+        presence.gather(membership)
         return membership
 
     def _join(self, id_: ChannelId, ways: Sequence[Transport], timeout_s: float, name: str) -> Membership:
@@ -275,7 +278,7 @@ class Opening:
                 raise
         with books.changing():
             membership.is_proven = True
-            membership.gather()
+            presence.gather(membership)
         return membership
 
     def _reach(

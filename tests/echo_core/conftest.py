@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.roster import matching, presence
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -21,12 +22,14 @@ MakeNode = Callable[..., echo.Node]
 
 
 # What is called with the books open, as the modules say.
-_WITH_BOOKS_OPEN: dict[type[Any], str] = {
+_WITH_BOOKS_OPEN: dict[Any, str] = {
     Announcements: "add remove tell tell_joined tell_left tell_drops_of tell_losses_of",
-    Membership: "add_incoming add_origin add_peer add_target converse gather hear_of invitation learn"
-    " note_start present remove_incoming remove_peer stand streams_of tick",
+    Membership: "add_incoming add_origin add_peer add_target learn note_start present remove_incoming"
+    " remove_peer streams_of tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
     " stream_of tell_member tick",
+    matching: "connect feed",
+    presence: "converse gather hear_of invitation stand",
 }
 _misplaced: list[str] = []  # calls that came with the books closed
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 
+from echo_core.roster.homes import Home
 from echo_core.roster.link_table import LinkTable
-from echo_core.roster.memberships import Home
 from echo_core.roster.peers import Peer
 from echo_core.roster.places import Limits, Place
 from echo_core.transports.addresses import TcpAddress

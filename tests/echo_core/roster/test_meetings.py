@@ -13,9 +13,10 @@ import pytest
 import echo_core as echo
 from echo_core.errors import LinkError
 from echo_core.roster.bookkeeping import books
+from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.meetings import Meetings
-from echo_core.roster.memberships import Home, Membership
+from echo_core.roster.memberships import Membership
 from echo_core.roster.places import Limits, Place
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.protocol.messages import Member, Standing

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import echo_core as echo
+from echo_core.roster import presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.telling import MAX_TO_TELL
@@ -282,7 +283,7 @@ def test_who_gives_way_leaves_the_seat_however_much_is_to_be_told(make_node: Mak
     with books.changing():
         books.tell_later(*[partial(int, "1")] * MAX_TO_TELL)
         membership.attendance.meet(rival, 0.0)
-        membership.hear_of(rival.node_id, rival)
+        presence.hear_of(membership, rival.node_id, rival)
     assert not membership.is_creator
     until(lambda: _is_free(identity), "the seat to be free")
     may_go_on.set()
