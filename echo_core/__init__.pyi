@@ -60,12 +60,12 @@ from echo_core.formats.token import Token as Token
 from echo_core.formats.types import Field as Field
 from echo_core.handles.channels import Channel as Channel
 from echo_core.handles.channels import Watch as Watch
+from echo_core.handles.default_node import channel as channel
+from echo_core.handles.default_node import create_channel as create_channel
+from echo_core.handles.default_node import default_node as default_node
+from echo_core.handles.default_node import open_channel as open_channel
+from echo_core.handles.default_node import open_channel_async as open_channel_async
 from echo_core.handles.nodes import Node as Node
-from echo_core.handles.nodes import channel as channel
-from echo_core.handles.nodes import create_channel as create_channel
-from echo_core.handles.nodes import default_node as default_node
-from echo_core.handles.nodes import open_channel as open_channel
-from echo_core.handles.nodes import open_channel_async as open_channel_async
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.roster.places import Limits as Limits

@@ -7,14 +7,10 @@ one is for other transports, another address, or limits of its own.
 from __future__ import annotations
 
 import asyncio
-import atexit
-import contextlib
 import os
-import sys
 import threading
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, overload
@@ -23,6 +19,7 @@ from echo_core.dispatch.asynchronous import in_thread
 from echo_core.errors import ChannelError, PlaintextWarning, unexpected
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
+from echo_core.handles import exits
 from echo_core.handles.channels import Channel, demand_handler, demand_name, option
 from echo_core.handles.closing import Closing
 from echo_core.handles.sinks import Sink
@@ -35,7 +32,6 @@ from echo_core.roster.names import identity_of
 from echo_core.roster.neighbours import Neighbours
 from echo_core.roster.opening import Opening, never
 from echo_core.roster.places import ALL_TRANSPORTS, Limits, Place, Transport, checked
-from echo_core.roster.together import forget_all
 from echo_core.transports.addresses import TcpAddress
 from echo_core.transports.limits import MAX_TYPES
 from echo_core.values.backlog import nanoseconds
@@ -43,10 +39,6 @@ from echo_core.values.statistics import NodeStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 T = TypeVar("T")
-
-# In a child of multiprocessing. Below 0: its own children have ended. Above -5: its queues still send.
-_EXIT_PRIORITY = -1
-_TELLING_S = 1.0  # for components that are told of the end
 
 
 class Node(Closing):
@@ -104,8 +96,7 @@ class Node(Closing):
                 PlaintextWarning,
                 stacklevel=2,
             )
-        _nodes.add(self)
-        _close_with_multiprocessing()
+        exits.add(self)
 
     @property
     def id(self) -> bytes:
@@ -347,16 +338,6 @@ class Node(Closing):
     def __repr__(self) -> str:
         return f"Node({self.name!r}, {len(self._home.memberships)} channels, {len(self._neighbours)} links)"
 
-    @staticmethod
-    def _abandon_all() -> None:
-        """In a forked child."""
-        global _default
-        forget_all()
-        for node in list(_nodes):
-            node._abandon()
-        _nodes.clear()
-        _default = None
-
 
 def _declared(name: str, types: Sequence[type[Any]]) -> tuple[Format, ...]:
     """What a channel is declared with; ChannelError for a name or a number of types that others refuse."""
@@ -365,166 +346,3 @@ def _declared(name: str, types: Sequence[type[Any]]) -> tuple[Format, ...]:
         hint = "without any, a channel takes all"
         raise unexpected(ChannelError, f"at most {MAX_TYPES} types", len(types), hint=hint)
     return tuple(map(format_of, types))
-
-
-# ---------------------------------------------------------------------------
-# The nodes of a process
-
-_nodes: weakref.WeakSet[Node] = weakref.WeakSet()
-_default: Node | None = None
-
-
-def default_node() -> Node:
-    """The node that `create_channel` and `open_channel` use; made when first asked for, or after a fork.
-
-    >>> echo.default_node() is echo.default_node()
-    True
-    """
-    global _default
-    with books.changing():
-        if _default is None or _default.is_closed:
-            _default = Node()
-        return _default
-
-
-@overload
-def create_channel(
-    name: str, cls: type[T], /, *others: type[Any], identity: str | None = None
-) -> Channel[T]: ...
-
-
-@overload
-def create_channel(name: str, /, *, identity: str | None = None) -> Channel[Any]: ...
-
-
-def create_channel(name: str, /, *types: type[Any], identity: str | None = None) -> Channel[Any]:
-    """A new channel of the default node, or with an identity the one that there was before.
-
-    Arguments:
-        name: what logs and statistics call it.
-        types: event classes; with any, only what fits one of them may be sent and received.
-        identity: the text of `Channel.identity`, which outlives the creator.
-
-    Raises what `Node.create_channel` does.
-
-    >>> @echo.event
-    ... class Point:
-    ...     x: float
-    >>> with echo.create_channel("points", Point) as channel:
-    ...     sink = channel.sink(Point)
-    ...     channel.source().submit(Point(1.5))
-    ...     sink.get(timeout_s=10).x
-    1.5
-    """
-    return default_node().create_channel(name, *types, identity=identity)
-
-
-@overload
-def channel(name: str, cls: type[T], /, *others: type[Any], timeout_s: float | None = None) -> Channel[T]: ...
-
-
-@overload
-def channel(name: str, /, *, timeout_s: float | None = None) -> Channel[Any]: ...
-
-
-def channel(name: str, /, *types: type[Any], timeout_s: float | None = None) -> Channel[Any]:
-    """The channel of that name, for all processes of this user on this host: opened, or else created.
-
-    Arguments:
-        name: what these processes call it.
-        types: event classes; with any, only what fits one of them may be sent and received.
-        timeout_s: how long opening it may take; by default `Limits.connect_s`.
-
-    Raises what `Node.channel` does.
-
-    >>> with echo.channel("points") as channel, echo.channel("points") as same:
-    ...     same.identity == channel.identity
-    True
-    """
-    return default_node().channel(name, *types, timeout_s=timeout_s)
-
-
-def open_channel(
-    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None, wait: bool = False
-) -> Channel[Any]:
-    """The channel of that id, on the default node; tries again until time is up.
-
-    Arguments:
-        id_: the text of `Channel.id`, of any member.
-        transport: how to reach a member, if not in the best way there is.
-        timeout_s: how long that may take; by default `Limits.connect_s`, or for ever with `wait`.
-        wait: also wait where nobody knows the channel yet: its creator is still to come.
-
-    Raises what `Node.open_channel` does.
-
-    >>> with echo.create_channel("points") as channel, echo.open_channel(channel.id) as same:
-    ...     same.id == channel.id
-    True
-    """
-    return default_node().open_channel(id_, transport=transport, timeout_s=timeout_s, wait=wait)
-
-
-async def open_channel_async(
-    id_: str, *, transport: Transport | None = None, timeout_s: float | None = None, wait: bool = False
-) -> Channel[Any]:
-    """As `open_channel`, for a task of an event loop, which goes on meanwhile.
-
-    Arguments:
-        id_, transport, timeout_s, wait: as there. What was opened for a task that is cancelled is closed
-            again.
-
-    Raises what `Node.open_channel` does.
-
-    >>> import asyncio
-    >>> async def opened(id_: str) -> str:
-    ...     with await echo.open_channel_async(id_, timeout_s=10) as channel:
-    ...         return channel.name
-    >>> with echo.create_channel("points") as channel:
-    ...     asyncio.run(opened(channel.id))
-    'points'
-    """
-    return await default_node().open_channel_async(id_, transport=transport, timeout_s=timeout_s, wait=wait)
-
-
-def _close_all() -> None:
-    for node in list(_nodes):
-        with contextlib.suppress(Exception):
-            node.close()
-    books.settle(_TELLING_S)
-
-
-_is_multiprocessing_told = False
-
-
-def _close_with_multiprocessing() -> None:
-    """Its children end without `atexit`, but for those that it spawns; it has a list of its own.
-
-    That is emptied when a child begins, which then calls what was registered to be called after a fork. Who
-    has not loaded it is no child of its, and need not load it.
-    """
-    global _is_multiprocessing_told
-    if _is_multiprocessing_told or "multiprocessing.util" not in sys.modules:
-        return
-    from multiprocessing import util
-
-    _is_multiprocessing_told = True  # a forked child inherits what is registered
-    util.register_after_fork(Node, _finalize)
-    _finalize(Node)
-
-
-def _finalize(_: type[Node]) -> None:
-    from multiprocessing import process, util
-
-    if process.parent_process() is not None:  # others go by `atexit`, in its order
-        util.Finalize(None, _close_unless_used, exitpriority=_EXIT_PRIORITY)
-
-
-def _close_unless_used() -> None:
-    """Threads that an exit waits for may go on to submit: multiprocessing calls this before that."""
-    here = threading.current_thread()
-    if all(thread.daemon or thread is here for thread in threading.enumerate()):
-        _close_all()
-
-
-atexit.register(_close_all)
-os.register_at_fork(after_in_child=Node._abandon_all)  # pyright: ignore[reportPrivateUsage]
