@@ -219,6 +219,7 @@ class Opening:
         self, uid: bytes, timeout_s: float, call: object, find: Callable[[], Membership | None]
     ) -> Membership | None:
         """What is there, once no other thread is at it; None: it is this call's to make."""
+        limit = time.monotonic() + timeout_s
         while True:
             with books.changing():
                 self._demand_open()
@@ -227,9 +228,8 @@ class Opening:
                     if found is None:
                         self._joining.add(call, uid)
                     return found
-            books.wait_for(
-                partial(self._is_settled, uid), timeout_s, lambda: f"channel {uid.hex()[:8]} to be opened"
-            )
+            what = partial(str.format, "channel {} to be opened", uid.hex()[:8])
+            books.wait_for(partial(self._is_settled, uid), _left_s(limit), what, asked_s=timeout_s)
 
     def _is_settled(self, uid: bytes) -> bool:
         """Whether no other thread is opening the channel, or closing its last handle."""
