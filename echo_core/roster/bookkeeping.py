@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any
 
 from echo_core._c import links, locks
 from echo_core.dispatch.asynchronous import Bell
@@ -22,15 +22,16 @@ from echo_core.roster.telling import Telling, Told
 from echo_core.values.waits import Wait, Waits
 
 
-class _Free(NamedTuple):
+class _Free:
     """What is entered as if it were a lock, but shuts nobody out."""
 
-    acquire: Callable[[], object]
-    release: Callable[[], object]
+    __slots__ = ("release",)
 
+    def __init__(self, release: Callable[[], object]) -> None:
+        self.release = release
 
-def _enter() -> None:
-    """There is nothing to wait for."""
+    def acquire(self) -> None:
+        """There is nothing to wait for."""
 
 
 class Bookkeeping:
@@ -62,7 +63,8 @@ class Bookkeeping:
 
         No interrupt comes between. Not with the books open.
         """
-        return locks.Changing(_Free(_enter, free), self._asleep, self._telling.begin)()
+        lock: Any = _Free(free)  # pyright takes what `free` is for a method without self
+        return locks.Changing(lock, self._asleep, self._telling.begin)()
 
     def tell_later(self, *told: Told) -> None:
         """What is said at once is told whole or not at all."""
