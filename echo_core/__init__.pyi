@@ -61,6 +61,7 @@ from echo_core.formats.types import Field as Field
 from echo_core.handles.channels import Channel as Channel
 from echo_core.handles.channels import Watch as Watch
 from echo_core.handles.default_node import channel as channel
+from echo_core.handles.default_node import channel_async as channel_async
 from echo_core.handles.default_node import create_channel as create_channel
 from echo_core.handles.default_node import default_node as default_node
 from echo_core.handles.default_node import open_channel as open_channel

@@ -17,7 +17,6 @@ _SLOW_S = 0.95  # a second, less what a tick may come too early
 _UNSEEN_S = 0.25  # of a call before the first look at it and behind the last one, as a rule
 _NS_PER_S = 1_000_000_000
 _IDLE = -2  # what a look at a delivery gives whose handler was not called since the last one
-_COMPUTING = 0.8  # the least share of a delay in which a process that had the lock has used a processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ class Grip:
     def held_s(self, late_s: float) -> float:
         """For how long it was, as a tick that is so late can tell; 0: for no length worth telling.
 
-        A process that was suspended, or not run on a busy machine, is late without having computed.
+        A process that was suspended, or not run on a busy machine, is late without having computed so long.
         """
         before, self._used_s = self._used_s, time.process_time()
-        is_held = late_s >= _SLOW_S and self._used_s - before >= _COMPUTING * late_s
-        return late_s if is_held else 0.0
+        held_s = min(late_s, self._used_s - before)
+        return held_s if held_s >= _SLOW_S else 0.0

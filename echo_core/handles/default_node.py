@@ -127,6 +127,34 @@ async def open_channel_async(
     return await default_node().open_channel_async(id_, transport=transport, timeout_s=timeout_s, wait=wait)
 
 
+@overload
+async def channel_async(
+    name: str, cls: type[T], /, *others: type[Any], timeout_s: float | None = None
+) -> Channel[T]: ...
+
+
+@overload
+async def channel_async(name: str, /, *, timeout_s: float | None = None) -> Channel[Any]: ...
+
+
+async def channel_async(name: str, /, *types: type[Any], timeout_s: float | None = None) -> Channel[Any]:
+    """As `channel`, for a task of an event loop, which goes on meanwhile.
+
+    Arguments:
+        name, types, timeout_s: as there. What was opened for a task that is cancelled is closed again.
+
+    Raises what `Node.channel` does.
+
+    >>> import asyncio
+    >>> async def opened() -> str:
+    ...     with await echo.channel_async("points") as channel:
+    ...         return channel.name
+    >>> asyncio.run(opened())
+    'points'
+    """
+    return await default_node().channel_async(name, *types, timeout_s=timeout_s)
+
+
 def _forget() -> None:
     """In a forked child: the node is the parent's."""
     global _default

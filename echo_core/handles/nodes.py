@@ -260,6 +260,27 @@ class Node(Closing):
                 gone.set()
             raise
 
+    @overload
+    async def channel_async(
+        self, name: str, cls: type[T], /, *others: type[Any], timeout_s: float | None = None
+    ) -> Channel[T]: ...
+
+    @overload
+    async def channel_async(self, name: str, /, *, timeout_s: float | None = None) -> Channel[Any]: ...
+
+    async def channel_async(
+        self, name: str, /, *types: type[Any], timeout_s: float | None = None
+    ) -> Channel[Any]:
+        """As `channel`, for a task of an event loop, which goes on meanwhile.
+
+        For a task that has been cancelled, what was opened is closed.
+
+            channel = await node.channel_async("particles", Particle)
+        """
+        return await in_thread(
+            partial(self.channel, name, *types, timeout_s=timeout_s), undo=Channel[Any].close
+        )
+
     # -----------------------------------------------------------------------
     # Its life
 

@@ -83,6 +83,12 @@ class Announcements:
             takes = "any events" if cls is None else f"`{cls.__qualname__}`"
             log.warning("channel `%s`: a sink of %s %s", channel, takes, said)
 
+    def tell_unconfirmed(self, channel: str, peer: str, origin: Origin, events: int) -> None:
+        """A link is lost, and with it perhaps events that had been sent."""
+        said = "channel `%s`: source `%s` to %s: %d events were sent and not confirmed when the link was lost"
+        log.warning(said, channel, origin.name, peer, events)
+        self.tell(EventsLost(peer, origin.name, events, is_unconfirmed=True))
+
     def tell_losses_of(self, stream: IncomingStream) -> None:
         """What a source elsewhere has dropped since that was last told."""
         newly = stream.newly_lost()

@@ -35,6 +35,7 @@ from echo_core.transports.addresses import (
     known_addresses,
 )
 
+SIDE_SEATS = 3  # on a host, for one channel
 MAX_NAMED = 4  # members, in one id
 
 _PREFIX = "echo1:"
@@ -79,8 +80,16 @@ class ChannelId:
     @property
     def seat(self) -> UnixAddress:
         """Where the one node listens that holds the channel on a host; the address does not tell the id."""
+        return self._seat(b"echo-seat")
+
+    @property
+    def side_seats(self) -> tuple[UnixAddress, ...]:
+        """Where other members of the host listen, for who finds its holder silent."""
+        return tuple(self._seat(b"echo-side-seat %d" % number) for number in range(SIDE_SEATS))
+
+    def _seat(self, person: bytes) -> UnixAddress:
         return UnixAddress(
-            f"echo-seat-{hashlib.blake2b(self.uid, digest_size=16, person=b'echo-seat').hexdigest()}"
+            f"echo-seat-{hashlib.blake2b(self.uid, digest_size=16, person=person).hexdigest()}"
         )
 
     @property

@@ -17,6 +17,7 @@ from echo_core.roster import presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
 from echo_core.roster.memberships import Membership
+from echo_core.transports.fields import shown
 from echo_core.transports.protocol.messages import Member, Refusal, word_of
 from echo_core.transports.repeats import Repeats
 from echo_core.transports.threads import OwnThread, is_ending
@@ -157,6 +158,10 @@ class Meetings:
         return min(self._home.limits.connect_s, _ATTEMPT_S * 2.0**doublings)
 
     def _note(self, membership: Membership, member: Member, error: Exception) -> None:
+        if isinstance(error, RefusedError) and error.code == word_of(Refusal.SAME_NODE):
+            with books.changing():  # this node listens now where that one did
+                membership.attendance.replaced(member.node_id)
+            return
         with books.changing():
             now, is_gone = time.monotonic(), _is_certainly_gone(member, self._home.host_id, error)
             is_crossed = _is_crossing(error)
@@ -166,8 +171,9 @@ class Meetings:
             presence.converse(membership)
         if is_first and self._is_open(membership) and not is_crossed:
             level = logging.INFO if has_gone(error) else logging.WARNING
-            text = "channel `%s`: another member cannot be reached: %s"
-            self._failures.say(level, text, membership.name, error)
+            who = shown(member.name) or member.node_id.hex()[:8]
+            text = "channel `%s`: member `%s` cannot be reached: %s"
+            self._failures.say(level, text, membership.shown, who, error)
 
 
 def _is_crossing(error: Exception) -> bool:

@@ -59,6 +59,7 @@ class Membership:
         "origins",
         "peers",
         "seat",
+        "side_seat",
         "targets",
         "types",
     )
@@ -72,6 +73,7 @@ class Membership:
         self.is_closing = False
         self.is_proven = False  # whether its key is known to be the channel's
         self.seat: Seat | None = None  # where this node holds the channel on this host
+        self.side_seat: Seat | None = None  # where it lets others in beside another holder
         self.announcements = Announcements()
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
@@ -152,7 +154,7 @@ class Membership:
         for origin in (*self.origins, *self.counts.ending):
             unconfirmed = peer.unconfirmed.pop(origin, 0)
             if unconfirmed:
-                self.announcements.tell(EventsLost(str(peer), origin.name, unconfirmed, is_unconfirmed=True))
+                self.announcements.tell_unconfirmed(self.shown, str(peer), origin, unconfirmed)
         for stream in [stream for stream in self.incoming if stream.link is peer.link]:
             if reason and stream.has_started:
                 self._resuming.remember(stream)
@@ -286,8 +288,8 @@ class Membership:
             raise
         finally:
             try:
-                if self.seat is not None:
-                    self.seat.leave()
+                for seat in filter(None, (self.seat, self.side_seat)):
+                    seat.leave()
             finally:
                 self._leave()
 
@@ -312,8 +314,8 @@ class Membership:
     def abandon(self) -> None:
         """In a forked child: what is the parent's is closed here, and nobody is told."""
         self.is_closing = True
-        if self.seat is not None:
-            self.seat.abandon()
+        for seat in filter(None, (self.seat, self.side_seat)):
+            seat.abandon()
         for target in self.targets:
             target.abandon()
         for origin in self.origins:

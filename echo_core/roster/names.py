@@ -12,6 +12,7 @@ the machine was started is replaced.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -135,11 +136,19 @@ def _demand_own(path: str, found: os.stat_result) -> None:
         raise ChannelError(msg, hint="they may know its secret: remove it")
 
 
+_HINTS = {
+    errno.ELOOP: "no symbolic link is followed; XDG_RUNTIME_DIR says where, if not in /tmp",
+    errno.ENOTDIR: "no symbolic link is followed; XDG_RUNTIME_DIR says where, if not in /tmp",
+    errno.ENOENT: "the directory that XDG_RUNTIME_DIR names does not exist",
+    errno.EACCES: "XDG_RUNTIME_DIR says where, if not in /tmp",
+}
+
+
 @contextlib.contextmanager
 def _told(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
         msg = f"Expected to keep the secret of names at {path}: {error.strerror}"
-        hint = "no symbolic link is followed; XDG_RUNTIME_DIR says where, if not in /tmp"
+        hint = _HINTS.get(error.errno or 0, "")
         raise ChannelError(msg, hint=hint) from error

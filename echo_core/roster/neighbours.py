@@ -63,7 +63,8 @@ from echo_core.values.statistics import LinkStatistics
 
 _ENDS_S = 1.0  # for the ends of links that were shut; a handler may still be at work on one
 _END_OF = "the end of the link to {}"
-_ORDINARY_REFUSALS = frozenset({word_of(Refusal.DUPLICATE), word_of(Refusal.CLOSING)})  # nobody's fault
+# Nobody's fault.
+_ORDINARY_REFUSALS = frozenset(map(word_of, (Refusal.DUPLICATE, Refusal.CLOSING, Refusal.SAME_NODE)))
 _PATIENCE_S = 1.0  # with links that were made for another channel
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.02, 1.0  # after an attempt of a caller who waits
 
@@ -469,9 +470,19 @@ class Neighbours:
         assert self._door is not None
         return seats.take(id_, self.identity, self._door, timeout_s)
 
+    def sit_beside(self, id_: ChannelId) -> Seat | None:
+        """The node lets others in on this host beside who holds the channel. Not with the books open."""
+        self.listen()
+        assert self._door is not None
+        return seats.take_beside(id_, self._door)
+
     def holder_of(self, id_: ChannelId, timeout_s: float) -> Identity | None:
         """The node that holds a channel on this host, if there is one."""
         return seats.holder_of(id_, self.identity, timeout_s)
+
+    def node_at(self, id_: ChannelId, seat: UnixAddress, timeout_s: float) -> Identity | None:
+        """The member that sits there."""
+        return seats.holder_of(id_, self.identity, timeout_s, seat)
 
     def _open_door(self) -> None:
         """All listeners and who looks after them, or nothing, also where it is interrupted."""

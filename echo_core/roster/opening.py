@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import random
 import secrets
@@ -11,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError, bare
+from echo_core.errors import ClosedError, LinkError, RefusedError, TimedOutError, WireError, bare
 from echo_core.formats.format import Format
-from echo_core.roster import presence
+from echo_core.roster import presence, seats
 from echo_core.roster.announcements import in_words
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.claims import Claims
@@ -25,11 +26,16 @@ from echo_core.roster.neighbours import Neighbours
 from echo_core.roster.places import Transport, reachable
 from echo_core.roster.seats import HELD
 from echo_core.roster.together import here
-from echo_core.transports.addresses import crosses_hosts, known_addresses
+from echo_core.transports.addresses import UnixAddress, crosses_hosts, known_addresses
+from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol.messages import Refusal, word_of
+from echo_core.transports.repeats import Repeats
 from echo_core.values.waits import DEFAULT_WAIT_S
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5  # between attempts to open a channel
+_FIRST_ATTEMPT_S = 2.0  # by name: a holder that is stopped is silent, and others let newcomers in, too
+_PATIENT_S, _TELL_S = 3.0, 60.0  # who waits for a channel that is not there says so, now and then
+_MAX_BESIDE = 64  # channels of a node by which it lets others in: each takes a descriptor
 _ATTEMPT_S = DEFAULT_WAIT_S  # of which none takes longer, where there is time for more
 _PARTING_S = 1.0  # for the end of a link to be seen, or what a new one tells
 _ON_ITS_HOST = "from another host, its node needs an address that others can reach: Node(host=...)"
@@ -90,7 +96,7 @@ class Opening:
         self, name: str, types: tuple[Format, ...], id_: ChannelId, timeout_s: float
     ) -> Membership:
         """The channel of that id as somebody on this host holds it, or as this node does from now on."""
-        limit, pauses = time.monotonic() + timeout_s, _pauses()
+        limit, pauses, attempt_s = time.monotonic() + timeout_s, _pauses(), _FIRST_ATTEMPT_S
         while True:
             try:
                 return self.create_again(name, types, id_, _left_s(limit) / 2)  # the rest is for who holds it
@@ -100,11 +106,12 @@ class Opening:
             pause_s = next(pauses)
             try:
                 ways = self._home.place.transports
-                return self._try_to_open(id_, ways, min(_left_s(limit), _ATTEMPT_S), name=name)
+                return self._try_to_open(id_, ways, min(_left_s(limit), attempt_s), name=name)
             except (LinkError, TimedOutError) as error:  # who has held it may be about to leave
-                if _is_final(error) or pause_s >= _left_s(limit):
+                if _is_final(error) or _is_over(limit):
                     raise
-            self._rest(pause_s)
+            self._rest(min(pause_s, _left_s(limit) / 2))
+            attempt_s = min(2 * attempt_s, _ATTEMPT_S)
 
     def _find_known(self, id_: ChannelId) -> Membership | None:
         """What this node has already."""
@@ -182,7 +189,7 @@ class Opening:
         """
         began = time.monotonic()
         limit = math.inf if timeout_s is None else began + timeout_s
-        attempts, pauses = 0, _pauses()
+        attempts, pauses, waits = 0, _pauses(), Repeats(period_s=_TELL_S)
         while True:
             attempts, pause_s = attempts + 1, next(pauses)
             left_s = _left_s(limit)
@@ -191,7 +198,11 @@ class Opening:
             except (LinkError, TimedOutError) as error:
                 if not (wait or self._may_change(error, id_, ways)) or _is_final(error):
                     raise
-                if time.monotonic() + pause_s >= limit or self._rest(pause_s, is_given_up):
+                waited_s = time.monotonic() - began
+                if wait and waited_s >= _PATIENT_S:
+                    said = "%r is waited for, by now for %.1f s: %s"
+                    waits.say(logging.WARNING, said, id_, waited_s, error)
+                if _is_over(limit) or self._rest(min(pause_s, _left_s(limit) / 2), is_given_up):
                     raise _after(error, attempts, time.monotonic() - began) from error.__cause__
 
     def _may_change(self, error: Exception, id_: ChannelId, ways: Sequence[Transport]) -> bool:
@@ -279,7 +290,20 @@ class Opening:
         with books.changing():
             membership.is_proven = True
             presence.gather(membership)
+        self._sit_beside(membership)
         return membership
+
+    def _sit_beside(self, membership: Membership) -> None:
+        """Where somebody else holds the channel here, newcomers find this node if that one is stopped."""
+        is_held_here = membership.id.seat in membership.id.addresses and not membership.is_creator
+        if membership.side_seat is not None or not is_held_here or len(self._home.memberships) > _MAX_BESIDE:
+            return
+        seat = self._neighbours.sit_beside(membership.id)
+        with books.changing():
+            is_late = membership.is_closing
+            membership.side_seat = seat
+        if is_late and seat is not None:
+            seat.leave()
 
     def _reach(
         self, membership: Membership, id_: ChannelId, ways: Sequence[Transport], timeout_s: float
@@ -291,7 +315,7 @@ class Opening:
         limit = time.monotonic() + timeout_s
         attempts = [partial(self._join_member, membership, member, ways) for member in self._others(id_)]
         if reachable([id_.seat], ways):
-            attempts.append(partial(self._join_holder, membership, ways))
+            attempts += [partial(join, membership, ways) for join in (self._join_holder, self._join_beside)]
         problems: list[LinkError | TimedOutError] = []
         for position, attempt in enumerate(attempts):
             try:
@@ -319,12 +343,40 @@ class Opening:
     def _join_holder(self, membership: Membership, ways: Sequence[Transport], timeout_s: float) -> None:
         limit = time.monotonic() + timeout_s
         seat = membership.id.seat
-        holder = self._neighbours.holder_of(membership.id, timeout_s)
+        try:
+            holder = self._neighbours.holder_of(membership.id, timeout_s)
+        except LinkError as error:
+            who = seats.process_at(seat)
+            raise _reworded(
+                error, f"{who} holds the channel and does not answer: {error}"
+            ) from error.__cause__
         if holder is None:
             msg = f"nobody holds the channel on this host, at {seat}"
             raise LinkError(msg) from ConnectionRefusedError()
-        member = Member(holder.node_id, (seat, *known_addresses(holder.addresses)), holder.host_id)
-        self._join_member(membership, member, ways, _left_s(limit))
+        self._join_seated(membership, holder, seat, ways, _left_s(limit))
+
+    def _join_beside(self, membership: Membership, ways: Sequence[Transport], timeout_s: float) -> None:
+        """Any member lets others in: a holder may be stopped."""
+        limit, side_seats = time.monotonic() + timeout_s, membership.id.side_seats
+        for position, seat in enumerate(side_seats):
+            share_s = _left_s(limit) / (len(side_seats) - position)
+            with contextlib.suppress(LinkError, TimedOutError, WireError):  # that one is stopped too
+                member = self._neighbours.node_at(membership.id, seat, share_s)
+                if member is not None:
+                    return self._join_seated(membership, member, seat, ways, _left_s(limit))
+        msg = "no other member on this host lets others in"
+        raise LinkError(msg) from ConnectionRefusedError()
+
+    def _join_seated(
+        self,
+        membership: Membership,
+        found: Identity,
+        seat: UnixAddress,
+        ways: Sequence[Transport],
+        timeout_s: float,
+    ) -> None:
+        member = Member(found.node_id, (seat, *known_addresses(found.addresses)), found.host_id)
+        self._join_member(membership, member, ways, timeout_s)
         with books.changing():
             membership.id = replace(membership.id, members=(member,))
 
@@ -378,6 +430,11 @@ def _pauses() -> Iterator[float]:
     while True:
         yield pause_s * random.uniform(0.75, 1.25)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _is_over(limit: float) -> bool:
+    """Whether there is no time for another attempt."""
+    return _left_s(limit) < _FIRST_PAUSE_S / 2
 
 
 def _is_final(error: Exception) -> bool:

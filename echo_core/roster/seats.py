@@ -3,6 +3,8 @@
 A channel's seat is an abstract Unix address that follows from its id. Binding it is the claim: the system
 gives an address to one socket alone, and takes it back when its process ends, in whatever way. So a channel
 has at most one holder in a network namespace, whose place nobody has to be told of, and another one can take.
+
+A holder that is stopped lets nobody in, and keeps its seat. So a few other members sit beside it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from echo_core.transports.wires.doorkeeper import Doorkeeper
 
 HELD = "held"  # the code of the refusal of a second holder
 
-_ASK_S = 4.0  # for who sits there to say so, where there is as much time
+_ASK_S = 2.0  # for who sits there to say so, where there is as much time
+_KNOWN_S = 0.5  # for the system to say which process listens
 _PAUSE_S = 0.005  # where who sat there has just left
 
 
@@ -65,13 +68,23 @@ def take(id_: ChannelId, own: Identity, door: Doorkeeper, timeout_s: float) -> S
         time.sleep(_PAUSE_S)  # nothing tells when a socket of another process lets go of its address
 
 
+def take_beside(id_: ChannelId, door: Doorkeeper) -> Seat | None:
+    """A free one beside the holder's; None: others sit there, or no descriptor is left."""
+    for address in id_.side_seats:
+        with contextlib.suppress(LinkError):
+            return Seat(sockets.listen(address), door)
+    return None
+
+
 def is_taken(error: LinkError) -> bool:
     """Whether a socket could not listen because another one does."""
     return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
 
 
-def holder_of(id_: ChannelId, own: Identity, timeout_s: float) -> Identity | None:
-    """Who sits there, and has proven the channel's key; None: nobody.
+def holder_of(
+    id_: ChannelId, own: Identity, timeout_s: float, seat: UnixAddress | None = None
+) -> Identity | None:
+    """Who sits there, or at another seat, and has proven the channel's key; None: nobody.
 
     LinkError, RefusedError or WireError: somebody who has not.
     """
@@ -83,7 +96,10 @@ def holder_of(id_: ChannelId, own: Identity, timeout_s: float) -> Identity | Non
 
     try:
         connect(
-            id_.seat, lambda: Initiator(own, id_.uid, id_.key, admit=admit), memory=None, timeout_s=timeout_s
+            seat or id_.seat,
+            lambda: Initiator(own, id_.uid, id_.key, admit=admit),
+            memory=None,
+            timeout_s=timeout_s,
         )
     except RefusedError:
         if not found:
@@ -99,12 +115,12 @@ def _who_holds(id_: ChannelId, own: Identity, timeout_s: float) -> str:
     try:
         holder = holder_of(id_, own, timeout_s / 2)
     except EchoError as error:
-        return f"{_process_at(id_.seat, timeout_s / 2)} ({error})"
+        return f"{process_at(id_.seat)} ({error})"
     return "" if holder is None else f"node `{holder.name}` (process {holder.process_id})"
 
 
-def _process_at(seat: UnixAddress, timeout_s: float) -> str:
+def process_at(seat: UnixAddress) -> str:
     """Also one that does not answer, as it is stopped: the system knows it."""
-    with contextlib.suppress(LinkError, OSError), sockets.connect(seat, timeout_s) as connection:
+    with contextlib.suppress(LinkError, OSError), sockets.connect(seat, _KNOWN_S) as connection:
         return sockets.peer_name(connection)
     return "somebody"

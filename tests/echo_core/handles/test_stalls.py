@@ -55,7 +55,7 @@ class Producer:
     def logged(self, words: str) -> list[int]:
         """The first number in each warning of that kind about the only stream here."""
         told = [record.getMessage() for record in self._caplog.records if record.levelno == logging.WARNING]
-        line = re.compile(rf"channel `test`: source `Plain` to reader \(.*\) {words}")
+        line = re.compile(rf"channel `test`: source `Plain` to reader \(.*\):? {words}")
         return [int(found[1]) for found in map(line.fullmatch, told) if found]
 
     @property
@@ -66,6 +66,7 @@ class Producer:
 DROPS = r"has begun to drop events: (\d+) by now"
 STANDS_STILL = r"has stood still for \d+\.\d s: (\d+) events wait"
 GOES_ON = r"goes on after \d+\.\d s: (\d+) events were dropped"
+UNCONFIRMED = r"(\d+) events were sent and not confirmed when the link was lost"
 HAS_ENDED = r"has ended: (\d+) events were dropped"
 
 
@@ -130,6 +131,10 @@ def test_few_events_that_nobody_takes_are_told_of_too(
             until(lambda: bool(producer.logged(GOES_ON)), "the recovery to be logged")
             assert producer.logged(GOES_ON) == [0]
             assert producer.source.statistics().confirmed == 7
+        else:
+            reader.kill()
+            until(lambda: bool(producer.logged(UNCONFIRMED)), "the loss to be logged")
+            assert producer.logged(UNCONFIRMED) == [7]
 
 
 SLOW = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import shutil
@@ -332,6 +333,55 @@ def test_a_holder_that_does_not_answer_takes_no_more_time_than_was_given(make_no
     node = make_node()
     with sockets.listen(identity_of("test").seat):
         began = time.monotonic()
-        with pytest.raises(echo.LinkError, match="timed out"):
+        with pytest.raises(echo.LinkError, match="does not answer"):
             node.channel("test", Plain, timeout_s=0.2)
         assert time.monotonic() - began < 1.5
+
+
+HOLDER = """
+channel = echo.channel("test", Plain)
+say("holds")
+hear()
+"""
+
+MEMBER = """
+channel = echo.channel("test", Plain)
+source = channel.source(keep=1)
+source.submit(Plain(1, 2.0))
+say("there")
+hear()
+"""
+
+
+def test_who_comes_while_the_holder_is_stopped_is_let_in_by_another_member(make_node: MakeNode) -> None:
+    """And linked to the holder when that goes on."""
+    with Actor(HOLDER) as holder:
+        assert holder.hear() == "holds"
+        with Actor(MEMBER) as member:
+            assert member.hear() == "there"
+            holder.signal(signal.SIGSTOP)
+            channel = make_node().channel("test", Plain, timeout_s=LIMIT_S / 2)
+            assert channel.sink(Plain).get(LIMIT_S) == Plain(1, 2.0)
+            source = channel.source()
+            holder.signal(signal.SIGCONT)
+            until(lambda: channel.statistics().members == 2 and channel.statistics().missing == 0)
+            assert source.sinks == 1
+
+
+def test_a_stopped_holder_without_other_members_is_named(make_node: MakeNode) -> None:
+    with Actor(HOLDER) as holder:
+        assert holder.hear() == "holds"
+        holder.signal(signal.SIGSTOP)
+        with pytest.raises(
+            echo.LinkError, match=f"process {holder.pid} holds the channel and does not answer"
+        ):
+            make_node().channel("test", Plain, timeout_s=0.5)
+
+
+def test_a_channel_is_opened_by_name_for_a_task() -> None:
+    async def run() -> bool:
+        async with asyncio.timeout(LIMIT_S):
+            with await echo.channel_async("test", Plain) as one, echo.channel("test") as same:
+                return one.identity == same.identity
+
+    assert asyncio.run(run())

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 import echo_core as echo
+from echo_core.roster import opening
 from echo_core.roster.ids import MAX_NAMED, ChannelId, Member
 from echo_core.roster.places import Transport
 from echo_core.transports.addresses import TcpAddress
@@ -145,3 +146,53 @@ def test_closing_the_node_ends_the_wait(make_node: MakeNode) -> None:
     node.close()
     waiting.join(LIMIT_S)
     assert [type(error) for error in caught] == [echo.ClosedError]
+
+
+def test_who_waits_for_a_channel_says_so_after_a_while(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And uses all the time that there is."""
+    monkeypatch.setattr(opening, "_PATIENT_S", 0.2)
+    with make_node().create_channel("x") as channel:
+        identity = channel.identity
+    began = time.monotonic()
+    with pytest.raises(echo.LinkError):
+        make_node().open_channel(identity, wait=True, timeout_s=1.0)
+    assert 0.95 < time.monotonic() - began < LIMIT_S
+    assert caplog.text.count("is waited for, by now for ") == 1
+
+
+FIXED = """
+node = echo.Node("creator", transports=["tcp"], port=int(sys.argv[1]))
+channel = node.create_channel("test", Plain, identity=sys.argv[2])
+source = channel.source(keep=1)
+source.submit(Plain(int(sys.argv[3]), 0.5))
+say(channel.id)
+hear()
+say(channel.statistics().members, channel.statistics().missing)
+hear()
+"""
+
+
+def test_a_creator_that_comes_back_at_its_place_does_not_look_for_itself(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Members tell it of the one that it was before."""
+    with make_node(transports=["tcp"]).create_channel("test", Plain) as made:
+        identity = made.identity
+    port, node = nobody_at().port, make_node(transports=["tcp"])
+    with Actor(FIXED, str(port), identity, "1") as creator:
+        channel = node.open_channel(creator.hear(), timeout_s=LIMIT_S)
+        sink = channel.sink(Plain)
+        assert sink.get(LIMIT_S).id == 1
+        creator.kill()
+    until(lambda: channel.statistics().peers == 0)
+    with Actor(FIXED, str(port), identity, "2") as creator:
+        creator.hear()
+        assert sink.get(LIMIT_S).id == 2
+        until(lambda: channel.statistics().missing == 0)
+        creator.tell("how many?")
+        assert creator.hear() == "1 0"
+        assert "same node" not in caplog.text
+        creator.tell("end")
+        assert "same node" not in creator.end()[2]
