@@ -233,7 +233,7 @@ static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *str
     if (all == NULL)
         return NULL;
     skipped = before(all, count, first);
-    kept = echo_outgoing_stream_begin(stream, all + skipped, count - skipped, sequence);
+    kept = echo_outgoing_stream_begin(stream, outlet->history, all + skipped, count - skipped, sequence);
     if (kept >= 0)
         status = outlet_set_tuple((PyObject *)outlet, streams, &outgoing);
     for (i = 0; i < count; i++)
