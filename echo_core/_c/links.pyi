@@ -252,6 +252,8 @@ class Delivery:
         from; a handler gets this too."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
+    def pass_over(self, number: int, /) -> None:
+        """Of the records that come it has had the events below that number, by another link."""
     def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
     def close(self) -> None:

@@ -47,20 +47,20 @@ class CatchingUp:
         self._is_by_key = is_by_key
         self._hold = hold
         self._rounds = 0
-        self._next = 0
+        self.next_number = 0  # of the event behind those that it has been handed
         self._missed = 0  # what was pushed out before it could be handed over
 
     def go_on(self) -> None:
         """Hands over what is kept, and what has been submitted meanwhile. Runs handlers."""
-        before = self._next
+        before = self.next_number
         if not self._rounds:
             self._keeper.follow(True)
         if self._rounds >= _FREE_ROUNDS:
             self._hold(True)
-        kept, self._next = self._keeper.kept_since(before, self._rounds > 0)
+        kept, self.next_number = self._keeper.kept_since(before, self._rounds > 0)
         kept = kept[-self._most :]
         if self._rounds and not self._is_by_key:
-            self._missed += self._next - before - len(kept)
+            self._missed += self.next_number - before - len(kept)
         self._rounds += 1
         if self._delivery is not None:
             for number, record, submitted_ns in kept:
@@ -69,9 +69,9 @@ class CatchingUp:
     def take_part(self, *, is_due: bool = False) -> int | None:
         """Called with the books open. How many events it has missed; None: it has to go on."""
         is_due = is_due or self._rounds >= _ROUNDS
-        number = self._join(None if is_due else self._next)
+        number = self._join(None if is_due else self.next_number)
         if number is None:
             return None
         self._hold(False)
         self._keeper.follow(False)
-        return self._missed + max(0, number - self._next)
+        return self._missed + max(0, number - self.next_number)

@@ -156,14 +156,16 @@ class Target:
         *,
         is_by_key: bool,
         hold: Callable[[bool], object] = _hold_nothing,
-    ) -> None:
+    ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
         reception, delivery = self._reception_by_feed.get(feed), None
         if reception is not None:
             delivery = self._delivery(feed, reception, feed.describe.kept)
             self._late.append((delivery, 0))
         most = self._most
-        self._behind.append(CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key, hold=hold))
+        behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key, hold=hold)
+        self._behind.append(behind)
+        return behind
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference.

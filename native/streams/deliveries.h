@@ -45,6 +45,8 @@ struct delivery {
     int is_queue;                     /* what target is */
     int is_array;                     /* 1: all records of a batch become one object */
     int is_closed;                    /* 1: nothing more is handed on */
+    int is_plain;                     /* 1: neither array nor closed, and nothing is passed over: one look for all */
+    uint64_t had;                     /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
