@@ -201,6 +201,9 @@ class IncomingStream:
         `has_times`: its frames say when their events were submitted."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
+    def hold(self, change: int, /) -> None:
+        """One sink more (1) or less (-1) comes up with the source, or still does (0): it is granted event by event
+        meanwhile, for a second at most."""
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
     def confirm(self) -> bool:
@@ -373,8 +376,9 @@ class Outlet:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
-    def hold(self, is_held: bool, /) -> None:
-        """Whether other threads that submit wait, for 0.1 s at most."""
+    def hold(self, change: int, /) -> None:
+        """One sink more (1) or less (-1) comes up with it, or still does (0): other threads that submit wait
+        meanwhile, for 0.1 s at most."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""

@@ -66,9 +66,6 @@ class Feed:
         return None
 
 
-def _hold_nothing(_: bool) -> None:
-    """Of a source that nobody has to hold up."""
-
 
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
@@ -155,7 +152,6 @@ class Target:
         join: Callable[[int | None], int | None],
         *,
         is_by_key: bool,
-        hold: Callable[[bool], object] = _hold_nothing,
     ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
         reception, delivery = self._reception_by_feed.get(feed), None
@@ -163,7 +159,7 @@ class Target:
             delivery = self._delivery(feed, reception, feed.describe.kept)
             self._late.append((delivery, 0))
         most = self._most
-        behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key, hold=hold)
+        behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
         self._behind.append(behind)
         return behind
 

@@ -30,7 +30,8 @@ struct incoming_stream {
     uint32_t stream;           /* its number there */
     int is_keyed;              /* 1: what is kept is the newest of each value of a key, so that not all before was */
     struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
-    int followers;             /* sinks that are handed what is kept: until they have come up, no credit is renewed */
+    unsigned holders;          /* sinks that are handed what is kept, and about to come up with the source */
+    int64_t held_until;        /* ticks; until then the source is granted event by event for them */
     uint64_t sequence;         /* events and gaps since the stream began */
     uint64_t lost;             /* in gaps */
     struct amount taken;       /* received */

@@ -19,6 +19,10 @@
 /* How often a source that waits is told that its sinks go on. */
 #define TELL_NS 10000000
 
+/* For so long a sink that comes up with the source has it granted event by event. It has no other influence: one that is
+ * slow falls behind alone, by as much as is kept for it. */
+#define HELD_NS 1000000000
+
 /* And after no fewer events or bytes of the window, lest a stream that hardly flows answers each event. A handler that
  * takes longer than some milliseconds is overtaken, so these are done within the patience of a source. */
 #define TELL_EVENTS 16
@@ -94,10 +98,15 @@ static void look_at(const struct delivery *delivery, struct standing *standing)
         standing->window = amount_min(standing->window, echo_queue_share(queue));
 }
 
+static int is_held(const struct incoming_stream *incoming)
+{
+    return incoming->holders > 0 && ticks_now() < incoming->held_until;
+}
+
 static struct standing standing_of(const struct incoming_stream *incoming)
 {
     Py_ssize_t i, count = incoming->deliveries != NULL ? PyTuple_Size(incoming->deliveries) : 0;
-    struct standing standing = {.window = incoming->window};
+    struct standing standing = {.window = is_held(incoming) ? (struct amount){1, 1} : incoming->window};
 
     for (i = 0; i < count; i++)
         look_at((struct delivery *)PyTuple_GetItem(incoming->deliveries, i), &standing);
@@ -107,7 +116,7 @@ static struct standing standing_of(const struct incoming_stream *incoming)
 /* A limit that was told holds, also where the window has become smaller. */
 static struct credit credit_of(const struct incoming_stream *incoming, const struct standing *standing)
 {
-    struct amount most = incoming->followers == 0 ? amount_plus(incoming->handed, standing->window) : incoming->limit;
+    struct amount most = amount_plus(incoming->handed, standing->window);
 
     return (struct credit){.stream = incoming->stream,
                            .done = amount_max(incoming->told_done, amount_less(incoming->handed, standing->pending)),
@@ -202,6 +211,16 @@ void echo_incoming_renew(struct incoming_stream *incoming)
         return;
     note(incoming, &credit, standing.window);
     send(incoming->link, &credit);
+}
+
+void echo_incoming_hold(struct incoming_stream *incoming, int change)
+{
+    if (change > 0)
+        incoming->held_until = ticks_now() + echo_ticks_of(HELD_NS);
+    if (change >= 0 || incoming->holders > 0)
+        incoming->holders += (unsigned)change;
+    if (incoming->holders == 0)
+        echo_incoming_renew(incoming);
 }
 
 /* A source that has used all its credit sees nothing of what is still on its way here. */

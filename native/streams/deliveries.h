@@ -135,6 +135,9 @@ struct credit echo_incoming_credit(struct incoming_stream *incoming);
 void echo_incoming_confirm(struct incoming_stream *incoming);
 void echo_incoming_renew(struct incoming_stream *incoming);
 
+/* One sink more (1) or less (-1) comes up with the source; 0: still. As echo_delivery_done. */
+void echo_incoming_hold(struct incoming_stream *incoming, int change);
+
 /* Without a window no source ever has to wait. */
 #define NO_WINDOW (UINT64_C(1) << 62)
 

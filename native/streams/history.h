@@ -39,6 +39,9 @@ int echo_history_add(struct history *history, const struct record *record, Py_ss
  * more than usual is kept, but by key. NULL is none. Runs no Python code. */
 void echo_history_follow(struct history *history, int more);
 
+/* What `hold` of both ends of a source takes: 1, 0 or -1. 0, or -1 with an exception. */
+int echo_parse_hold(PyObject *argument, int *change);
+
 /* What has that number or a higher one, the oldest first, for a sink that follows with all that is kept for these: a new
  * tuple of a list of (number, record, time of submission or 0), empty where the history is NULL, and `next`, the number
  * of the next event. NULL with MemoryError. May run any code, which sees nothing of what this has begun with. */

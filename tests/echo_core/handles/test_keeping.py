@@ -264,6 +264,37 @@ def test_a_sink_gets_what_is_kept_also_after_a_link_was_lost(
         assert before.statistics().lost == 0
 
 
+def test_a_sink_that_is_slow_to_take_what_is_kept_falls_behind_alone(make_node: MakeNode) -> None:
+    """Another one of its process gets many times what may be under way; and it all of it, once it goes on."""
+    here = make_node(transports=["unix"])
+    there = make_node(transports=["unix"], limits=echo.Limits(window_events=64))
+    channel = here.create_channel("x", Plain)
+    source = channel.source(keep=1, backlog=echo.Backlog(when_full="block", timeout_s=LIMIT_S))
+    opened = there.open_channel(channel.id)
+    fast, slow, may_go = Collector(), Collector(), threading.Event()
+    opened.sink(Plain, fast)
+    source.wait_matched()
+    source.submit(Plain(0, 0.0))
+    source.flush(LIMIT_S)
+
+    def stop(event: Plain) -> None:
+        slow(event)
+        assert may_go.wait(LIMIT_S)
+
+    sinks: list[echo.Sink[Plain]] = []
+    making = threading.Thread(target=lambda: sinks.append(opened.sink(Plain, stop)))
+    making.start()
+    slow.wait(1)
+    for i in range(1, 2000):
+        source.submit(Plain(i, 0.0))
+    assert [event.id for event in fast.wait(2000)] == list(range(2000))
+    may_go.set()
+    making.join(LIMIT_S)
+    source.submit(Plain(LAST, 0.0))
+    assert [event.id for event in slow.wait(2001)] == [*range(2000), LAST]
+    assert sinks[0].statistics().lost == 0
+
+
 def test_what_nobody_had_asked_for_is_no_loss(make_node: MakeNode) -> None:
     """Its last sink was closed, and another one comes after the link was lost and back."""
     here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
