@@ -673,6 +673,19 @@ def test_flushes_are_limited() -> None:
     pair.near.flush()
 
 
+def test_flushes_of_a_peer_are_limited() -> None:
+    """Those that are not answered yet, and each has its own number."""
+    pair = Pair()
+    for number in range(limits.MAX_FLUSHES):
+        assert tell(pair.far, messages.Flush(number))
+    with pytest.raises(WireError, match="at most 1024 flushes"):
+        tell(pair.far, messages.Flush(limits.MAX_FLUSHES))
+    pair.far.answer_flush(7)
+    with pytest.raises(WireError, match="not under way"):
+        tell(pair.far, messages.Flush(8))
+    assert tell(pair.far, messages.Flush(7))
+
+
 # ---------------------------------------------------------------------------------------------------
 # A recorded session, damaged
 

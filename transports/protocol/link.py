@@ -183,6 +183,7 @@ class LinkProtocol:
     def answer_flush(self, number: int) -> None:
         """Answers Flush, once all that came before it is handed over."""
         self._require_open()
+        self._state.peer_flushes.discard(number)
         self._state.send(messages.Flushed(number))
 
     def ping(self) -> None:

@@ -157,6 +157,15 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
     return heard
 
 
+def _flush(link: LinkState, flush: messages.Flush, _: None) -> list[Heard]:
+    if flush.number in link.peer_flushes:
+        raise unexpected(WireError, "a FLUSH that is not under way", flush.number)
+    if len(link.peer_flushes) >= limits.MAX_FLUSHES:
+        raise unexpected(WireError, f"at most {limits.MAX_FLUSHES} flushes under way", flush.number)
+    link.peer_flushes.add(flush.number)
+    return [Heard(flush, None)]
+
+
 def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]:
     if flushed.number not in link.flushes:
         raise unexpected(WireError, "FLUSHED for a flush that is under way", flushed.number)
@@ -212,7 +221,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Gap: Place(_PEERS, _ATTACHED, _hear),
     messages.Closed: Place(_PEERS, _OFFERED, _closed),
     messages.Format: Place(None, _ANY, _format),
-    messages.Flush: Place(None, _ANY, _hear),
+    messages.Flush: Place(None, _ANY, _flush),
     messages.Flushed: Place(None, _ANY, _flushed),
     messages.Bye: Place(None, _ANY, _bye),
     messages.Ping: Place(None, _ANY, _ping),
