@@ -74,10 +74,11 @@ class Link:
         thread has taken over."""
     def take_over(self) -> bool:
         """As `run`, in place of a thread whose handler is slow. False: also if none is."""
-    def call_behind(self, called: Callable[[], object], /) -> int:
+    def call_behind(self, called: Callable[[], object], stream: IncomingStream | None = None, /) -> int:
         """Has it called by each thread at a slow sink, when that has all that came before: by how many.
 
-        A thread that has to drop some of it never calls.
+        Where a stream is named, by those alone that are not done with what it has brought. A thread that has
+        to drop some of it never calls.
         """
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame, in order with the events that were submitted before."""
@@ -202,8 +203,8 @@ class IncomingStream:
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:
-        """One sink more (1) or less (-1) comes up with the source, or still does (0): it is granted event by event
-        meanwhile, for a second at most."""
+        """One sink more (1) or less (-1) comes up with the source, or still does (0): for a second at most it
+        is granted event by event."""
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
     def confirm(self) -> bool:

@@ -2,9 +2,9 @@
 
 What is kept is handed over by the thread that has made the sink, while new events go on to the others, and
 are kept for it; from the first moment when nothing is missing the sink takes part. It never gets an event
-twice, nor a new one before a kept one. A source that stays ahead for some rounds is held up: one of this
-process for a tenth of a second at a time, one of another for a second in which it is granted event by event. What a
-handler misses all the same, as it is slower still, counts as lost: it falls behind alone.
+twice, nor a new one before a kept one. A source that stays ahead for some rounds is held up: one of
+this process for a tenth of a second at a time, one of another for a second in which it is granted event by
+event. What a handler misses all the same, as it is slower still, counts as lost: it falls behind alone.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ class IncomingStream(links.IncomingStream, Feed):
         "format",
         "had",
         "has_started",
+        "is_behind",
         "name",
         "told",
     )
@@ -68,6 +69,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = False
+        self.is_behind = False  # its source is closed, but handlers are not done with what came before that
         self._told_lost = 0  # events lost, as components here have been told
         self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
         self._waiting: dict[
@@ -234,12 +236,15 @@ class IncomingStream(links.IncomingStream, Feed):
 
     def end(self) -> None:
         """The source is closed, the channel left, or the link over."""
+        if self.is_behind:  # what handlers have yet to finish with is not done
+            self.confirm()
         for target in self._taking:
             target.release(self)
         self._taking.clear()
         self._refusing.clear()
         self.deliveries = ()
-        self.confirm()
+        if not self.is_behind:
+            self.confirm()
         self.conversation.reports.discard(self.report_drops)
         self.conversation.confirmations.discard(self.confirm)
         self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody

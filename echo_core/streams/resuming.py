@@ -1,7 +1,7 @@
 """Resuming: where sinks were in sources elsewhere when their links were lost.
 
-When a source is back, it sends all that it keeps, for sinks that come later, too: those that were there pass over what
-they have had. What it has not kept never came, which is counted as long as one of them is still there.
+When a source is back, it sends all that it keeps, for sinks that come later, too: those that were there pass
+over what they have had. What it has not kept never came, which is counted as long as one of them is there.
 """
 
 from __future__ import annotations

@@ -84,9 +84,11 @@ int echo_detour_open(struct detours *detours, struct handing *slow);
  * echo_delivery_hand: behind one that is an Exception all is dropped. */
 int echo_detour_go(struct detours *detours, struct detour *detour, const void *link);
 
-/* Has a callable called behind what is put aside now, once for each detour: of how many, or -1 with MemoryError. It is
- * never called behind what was dropped, as what it would say is not true. GIL; runs no Python code. */
-Py_ssize_t echo_detours_call_behind(struct detours *detours, PyObject *callable);
+/* Has a callable called behind what is put aside now, once for each detour, or each that has something of that stream: of
+ * how many, or -1 with MemoryError. It is never called behind what was dropped, as what it would say is not true. GIL;
+ * runs no Python code. */
+Py_ssize_t echo_detours_call_behind(struct detours *detours, const struct incoming_stream *incoming,
+                                    PyObject *callable);
 
 /* Closes its deliveries. GIL; runs no Python code. */
 void echo_incoming_close(const struct incoming_stream *incoming);

@@ -299,12 +299,29 @@ int echo_detour_go(struct detours *detours, struct detour *detour, const void *l
     return status;
 }
 
-Py_ssize_t echo_detours_call_behind(struct detours *detours, PyObject *callable)
+/* Whether the sink that takes this way is not done with what the stream has brought. */
+static int has_something_of(const struct detour *detour, const struct incoming_stream *incoming)
+{
+    Py_ssize_t i, count = incoming->deliveries != NULL ? PyTuple_Size(incoming->deliveries) : 0;
+    PyObject *delivery;
+
+    for (i = 0; i < count; i++) {
+        delivery = PyTuple_GetItem(incoming->deliveries, i);
+        if (sink_of(delivery) == detour->sink && ((struct delivery *)delivery)->pending.events > 0)
+            return 1;
+    }
+    return 0;
+}
+
+Py_ssize_t echo_detours_call_behind(struct detours *detours, const struct incoming_stream *incoming, PyObject *callable)
 {
     struct aside *aside;
     Py_ssize_t count = 0;
 
-    for (struct detour *detour = detours->first; detour != NULL; detour = detour->next, count++) {
+    for (struct detour *detour = detours->first; detour != NULL; detour = detour->next) {
+        if (incoming != NULL && !has_something_of(detour, incoming))
+            continue;
+        count++;
         aside = aside_new(NULL, callable, 0);
         if (aside == NULL)
             return -1;

@@ -143,6 +143,10 @@ class LinkProtocol:
         stream.is_closed = True
         self._state.send(messages.Closed(stream.number))
 
+    def stream_of(self, kind: int, payload: bytes) -> PeerStream | None:
+        """The peer's stream that a control frame is about, for who has to wait before it is received."""
+        return self._state.peer_streams.get(getattr(messages.decode(kind, payload), "stream", -1))
+
     # --- the peer's streams ---
 
     def attach(self, stream: PeerStream, sinks: int, granted: tuple[int, int], first: int = 0) -> None:

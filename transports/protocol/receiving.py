@@ -143,6 +143,8 @@ def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> 
         raise unexpected(WireError, "STARTED once for each ATTACH with the first sinks", started.stream)
     stream.starts -= 1
     sequence = started.sequence + started.kept
+    if sequence > limits.MAX_NUMBER:
+        raise unexpected(WireError, "a sequence below 2**63, with what was kept", sequence)
     if sequence < stream.sequence:
         raise unexpected(WireError, f"a sequence of {stream.sequence} or more", sequence)
     stream.sequence = sequence
