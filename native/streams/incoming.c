@@ -301,6 +301,8 @@ static PyObject *incoming_restart(PyObject *self, PyObject *argument)
 
     if (sequence == (unsigned long long)-1 && PyErr_Occurred() != NULL)
         return NULL;
+    if (sequence > MAX_NUMBER)
+        return PyErr_Format(PyExc_ValueError, "Expected a number below 2**63, got %llu", sequence);
     if (incoming->history != NULL)
         echo_history_forget(incoming->history);
     incoming->sequence = sequence;

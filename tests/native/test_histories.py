@@ -164,6 +164,13 @@ def test_a_key_has_a_place(key: tuple[int, int, bool, bool, int]) -> None:
         Outlet(None, bytes, keep_events=1, keep_bytes=1, key=key)
 
 
+def test_no_stream_begins_anew_with_a_number_that_could_begin_anew() -> None:
+    incoming = IncomingStream()
+    incoming.restart(2**63 - 1)
+    with pytest.raises(ValueError, match="below 2"):
+        incoming.restart(2**63)
+
+
 def test_a_source_is_held_up_until_the_last_that_comes_up_with_it_has() -> None:
     """It is granted event by event, and then as much as before."""
     incoming = IncomingStream(window_events=10, window_bytes=10)

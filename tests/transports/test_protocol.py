@@ -559,6 +559,17 @@ def test_a_stream_does_not_go_back() -> None:
         tell(pair.near, messages.Started(number, 0, 8))
 
 
+def test_no_stream_begins_with_a_number_that_could_begin_anew() -> None:
+    """Whatever comes of it is counted from there."""
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    for _ in range(2):
+        attach_again(pair, theirs)
+    assert tell(pair.near, messages.Started(own.number, 0, limits.MAX_NUMBER))
+    with pytest.raises(WireError, match="below 2"):
+        tell(pair.near, messages.Started(own.number, 0, limits.MAX_NUMBER + 1))
+
+
 def test_nothing_is_said_behind_bye() -> None:
     """It is the last frame."""
     pair = Pair().shared()
