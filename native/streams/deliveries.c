@@ -98,6 +98,8 @@ static void forget_inherited(struct delivery *delivery)
         return;
     delivery->batches = NULL;
     delivery->calls = NULL;
+    delivery->works += delivery->works % 2;
+    delivery->seen_works = delivery->works;
     delivery->aside = (struct amount){0, 0};
     delivery->forks = echo_forks;
 }
@@ -144,13 +146,14 @@ static __attribute__((cold)) PyObject *call_meanwhile(struct delivery *delivery,
 
 static inline PyObject *call_handler(struct delivery *delivery, PyObject *event, uint64_t number, int64_t submitted_ns)
 {
+    uint64_t works = delivery->works;
     PyObject *result;
 
-    if (delivery->works % 2 == 1)
+    if (works % 2 == 1)
         return call_meanwhile(delivery, event, number, submitted_ns);
-    delivery->works++;
+    delivery->works = works + 1;
     result = call_target(delivery, event, number, submitted_ns);
-    delivery->works++;
+    delivery->works = works + 2; /* also in a child that the handler has forked */
     return result;
 }
 
@@ -167,9 +170,10 @@ int64_t echo_delivery_look(PyObject *self)
 {
     struct delivery *delivery = (struct delivery *)self;
     int64_t now_ns = monotonic_ns(), oldest_ns;
-    int has_worked = delivery->seen_works != delivery->works;
+    int has_worked;
 
     forget_inherited(delivery);
+    has_worked = delivery->seen_works != delivery->works;
     if (has_worked)
         delivery->seen_ns = now_ns;
     delivery->seen_works = delivery->works;

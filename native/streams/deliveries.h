@@ -51,7 +51,7 @@ struct delivery {
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
     struct amount aside;              /* of records that wait for the thread which is at the sink: detours.c */
-    unsigned forks;      /* echo_forks when the first of them began: a child has no stacks but its own thread's */
+    unsigned forks;      /* echo_forks when it was made, or forgot: a child has no stacks but its own thread's */
     uint64_t works;      /* odd: a call of the handler is under way; one more at each beginning and end */
     struct call *calls;  /* on stacks; those that began meanwhile */
     uint64_t seen_works; /* `works` at the last look */

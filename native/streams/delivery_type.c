@@ -130,6 +130,7 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (delivery == NULL)
         return NULL;
     delivery->state = state;
+    delivery->forks = echo_forks;
     if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
         delivery->is_plain = !delivery->is_array;
