@@ -292,6 +292,13 @@ class Delivery:
         """Whether a batch is under way."""
 
 @final
+class Sharers:
+    """The streams that share what may wait for one handler: as `sink` of its deliveries."""
+
+    @property
+    def streams(self) -> int: ...
+
+@final
 class Queue:
     """Events that wait for a thread, bounded."""
 

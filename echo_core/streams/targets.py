@@ -66,7 +66,6 @@ class Feed:
         return None
 
 
-
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
 
@@ -101,6 +100,7 @@ class Target:
         self._feeds_by_link: Counter[links.Link | None] = Counter()
         self._led: links.Link | None = None
         self._slowness = Slowness()
+        self._sharers = links.Sharers()
         self._drops = Drops()  # of the queue
         self._most = sys.maxsize if backlog is None else backlog.events  # that it can be handed at once
         self._behind: deque[CatchingUp] = deque()  # what it has to be handed by whoever has made it
@@ -141,7 +141,7 @@ class Target:
             dtype=reception.dtype if reception else None,
             convert=reception.convert if reception else None,
             on_refusal=partial(self.handler.refused, self, feed.format.name),
-            sink=self.handler,
+            sink=self._sharers,
             describe=describe if self.handler.takes_info or self.handler.function is None else None,
         )
 

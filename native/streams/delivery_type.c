@@ -134,6 +134,8 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
         delivery->is_plain = !delivery->is_array;
+        if (delivery->sink != NULL && Py_IS_TYPE(delivery->sink, state->sharers_type))
+            delivery->sharers = (struct sharers *)(void *)delivery->sink;
     } else
         Py_CLEAR(delivery);
     return (PyObject *)delivery;

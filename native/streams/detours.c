@@ -5,7 +5,7 @@
  * the sink: copies, as what they were read into is used again. They are handed over in their order, so a sink notices
  * nothing but a thread that does not change; all other sinks notice nothing at all.
  *
- * How much is put aside is bounded by what the sources may send (credit). What is put aside for a delivery that is
+ * How much is put aside is bounded by what the sources may send (credit): one window for a sink, however many there are. What is put aside for a delivery that is
  * closed counts as dropped at once, as the rest of a batch does.
  */
 #include "streams/deliveries.h"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core._c.links import Delivery, IncomingStream, Outlet
+from echo_core._c.links import Delivery, IncomingStream, Outlet, Sharers
 from echo_core.errors import ClosedError
 from echo_core.streams.catching_up import CatchingUp
 
@@ -164,6 +164,20 @@ def test_a_key_has_a_place(key: tuple[int, int, bool, bool, int]) -> None:
         Outlet(None, bytes, keep_events=1, keep_bytes=1, key=key)
 
 
+def test_streams_that_call_one_handler_share_a_window() -> None:
+    """As long as there are several; what was granted holds."""
+    sharers, granted = Sharers(), list[tuple[int, int]]()
+    streams = [IncomingStream(window_events=100, window_bytes=1000) for _ in range(4)]
+    for stream in streams:
+        stream.deliveries = (Delivery(print, bytes, print, sink=sharers),)
+        granted.append(stream.grant())
+    assert granted == [(100, 1000), (50, 500), (33, 333), (25, 250)]
+    assert sharers.streams == 4
+    for stream in streams[:3]:
+        stream.deliveries = ()
+    assert (sharers.streams, streams[3].grant()) == (1, (100, 1000))
+
+
 def test_no_stream_begins_anew_with_a_number_that_could_begin_anew() -> None:
     incoming = IncomingStream()
     incoming.restart(2**63 - 1)
@@ -183,7 +197,7 @@ def test_a_sink_that_was_interrupted_before_it_began_takes_nothing_from_others()
     """More than usual is kept as long as another one follows."""
     outlet = outlet_that_keeps(1)
     outlet.follow(True)
-    behind = CatchingUp(outlet, None, 10, lambda number: 0, is_by_key=False)
+    behind = CatchingUp(outlet, None, 10, lambda _: 0, is_by_key=False)
     assert behind.take_part(is_due=True) == 0
     for i in range(3):
         outlet.submit(i)
