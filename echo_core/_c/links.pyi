@@ -74,10 +74,11 @@ class Link:
         thread has taken over."""
     def take_over(self) -> bool:
         """As `run`, in place of a thread whose handler is slow. False: also if none is."""
-    def call_behind(self, called: Callable[[], object], /) -> int:
+    def call_behind(self, called: Callable[[], object], stream: IncomingStream | None = None, /) -> int:
         """Has it called by each thread at a slow sink, when that has all that came before: by how many.
 
-        A thread that has to drop some of it never calls.
+        Where a stream is named, by those alone that are not done with what it has brought. A thread that has
+        to drop some of it never calls.
         """
     def send(self, kind: int, payload: bytes) -> None:
         """A control frame, in order with the events that were submitted before."""
@@ -201,6 +202,9 @@ class IncomingStream:
         `has_times`: its frames say when their events were submitted."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
+    def hold(self, change: int, /) -> None:
+        """One sink more (1) or less (-1) comes up with the source, or still does (0): for a second at most it
+        is granted event by event."""
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
     def confirm(self) -> bool:
@@ -252,6 +256,8 @@ class Delivery:
         from; a handler gets this too."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
+    def pass_over(self, number: int, /) -> None:
+        """Of the records that come it has had the events below that number, by another link."""
     def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
     def close(self) -> None:
@@ -284,6 +290,13 @@ class Delivery:
     @property
     def is_busy(self) -> bool:
         """Whether a batch is under way."""
+
+@final
+class Sharers:
+    """The streams that share what may wait for one handler: as `sink` of its deliveries."""
+
+    @property
+    def streams(self) -> int: ...
 
 @final
 class Queue:
@@ -371,8 +384,9 @@ class Outlet:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
-    def hold(self, is_held: bool, /) -> None:
-        """Whether other threads that submit wait, for 0.1 s at most."""
+    def hold(self, change: int, /) -> None:
+        """One sink more (1) or less (-1) comes up with it, or still does (0): other threads that submit wait
+        meanwhile, for 0.1 s at most."""
     def submit(self, event: object, /) -> None: ...
     def submit_records(self, records: Any, /) -> None:
         """Records of fixed size side by side, in the source's layout."""

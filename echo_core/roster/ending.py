@@ -51,6 +51,7 @@ def _remove_target(membership: Membership, target: Target) -> None:
     for stream in membership.incoming:
         if stream.remove(target):
             stream.feed(stream.take_refusing(), partial(matching.concern, membership))
+    membership.resuming.forget(target)
     target.handler.settle(at_end=True)
     membership.announcements.tell_drops_at(membership.name, target, target.drops_at_end())
     membership.targets.remove(target)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from echo_core.errors import WireError
+from echo_core.errors import WireError, unexpected
 from echo_core.roster import matching, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
@@ -30,12 +31,37 @@ def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
     with conversation.hearing.charged():
         ready = _made_ready(peer, kind, payload) if kind in _WITH_FORMATS else None
         with books.changing():
-            if kind == messages.Closed.kind:
-                conversation.report_drops()  # which cannot be reported once the stream is released
-            for message, about in conversation.protocol.receive(kind, payload):
-                _follow(home, peer, message, about)
-            conversation.send()
+            if kind != messages.Closed.kind or not _is_put_behind(home, peer, payload):
+                _receive(home, peer, kind, payload)
         del ready  # by now those have it who use it
+
+
+def _receive(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
+    conversation = peer.conversation
+    if kind == messages.Closed.kind:
+        conversation.report_drops()  # which cannot be reported once the stream is released
+    for message, about in conversation.protocol.receive(kind, payload):
+        _follow(home, peer, message, about)
+    conversation.send()
+
+
+def _is_put_behind(home: Home, peer: Peer, payload: bytes) -> bool:
+    """CLOSED is followed when handlers are done with what came before: with RELEASED all counts as done."""
+    conversation = peer.conversation
+    told = conversation.protocol.stream_of(messages.Closed.kind, payload)
+    stream = None if told is None else told.owner
+    if not isinstance(stream, IncomingStream):
+        return False
+    if stream.is_behind:
+        raise unexpected(WireError, "CLOSED once", stream.told.number)
+
+    def follow() -> None:
+        if stream.told.owner is stream and not conversation.farewell:  # else it has ended in another way
+            stream.is_behind = False
+            _receive(home, peer, messages.Closed.kind, payload)
+
+    stream.is_behind = _is_called_behind(conversation, follow, stream)
+    return stream.is_behind
 
 
 def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
@@ -135,20 +161,31 @@ def _follow_link(peer: Peer, message: Message) -> None:
 
 def _answer_flush(conversation: Conversation, number: int) -> None:
     """Once all that came before is handed over, also by threads that are at slow sinks."""
-    at_it = 0
 
     def answer() -> None:
         conversation.report_drops()
         conversation.confirm()
         conversation.command(partial(conversation.protocol.answer_flush, number))
 
-    def answer_at_last() -> None:
+    if not _is_called_behind(conversation, answer):
+        answer()
+
+
+def _is_called_behind(
+    conversation: Conversation, called: Callable[[], None], stream: IncomingStream | None = None
+) -> bool:
+    """Whether threads are at slow sinks that have yet to finish; where a stream is named, with its events.
+
+    The last of them has it called, with the books open.
+    """
+    at_it = 0
+
+    def count_down() -> None:
         nonlocal at_it
         with books.changing():
             at_it -= 1
             if at_it == 0:
-                answer()
+                called()
 
-    at_it = conversation.link.call_behind(answer_at_last)
-    if at_it == 0:
-        answer()
+    at_it = conversation.link.call_behind(count_down, stream)
+    return at_it > 0

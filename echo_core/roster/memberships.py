@@ -45,7 +45,6 @@ class Membership:
     """One channel of one node, for all components here that have opened it."""
 
     __slots__ = (
-        "_resuming",
         "announcements",
         "attendance",
         "counts",
@@ -58,6 +57,7 @@ class Membership:
         "name",
         "origins",
         "peers",
+        "resuming",
         "seat",
         "side_seat",
         "targets",
@@ -80,7 +80,7 @@ class Membership:
         self.attendance = presence.attend(self)
         self.peers: list[Peer] = []
         self.incoming: list[IncomingStream] = []
-        self._resuming = Resuming()
+        self.resuming = Resuming()
         self.counts = Counts()
         here = together.begin(id_.uid)
         home.memberships[id_.uid] = self  # no call from here on: Ctrl-C finds it in both, or in neither
@@ -156,19 +156,19 @@ class Membership:
             if unconfirmed:
                 self.announcements.tell_unconfirmed(self.shown, str(peer), origin, unconfirmed)
         for stream in [stream for stream in self.incoming if stream.link is peer.link]:
-            if reason and stream.has_started:
-                self._resuming.remember(stream)
+            if reason:
+                self.resuming.remember(stream)
             self.remove_incoming(stream)
         self.announcements.tell_left(self.shown, str(peer), reason)
         presence.converse(self)
 
     def note_start(self, stream: IncomingStream) -> None:
         """Its events begin to come; those that never came since its last link was lost are counted."""
-        self._resuming.note_start(stream)
+        self.resuming.note_start(stream)
 
     def add_incoming(self, stream: IncomingStream) -> None:
         self.incoming.append(stream)
-        self._resuming.ask_for_missed(stream)
+        stream.had = self.resuming.had_of(stream)
         matching.feed(self, stream, list(self.targets))
         self.announcements.tell(SourceOpened(stream.peer, stream.name, stream.format))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Self
 
@@ -12,6 +12,7 @@ from echo_core.errors import FormatError, WireError
 from echo_core.formats.comparing.compare import Report
 from echo_core.formats.format import Format
 from echo_core.formats.keys import KeyPlace, place_of_key
+from echo_core.streams.catching_up import CatchingUp
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Feed, Target
@@ -36,9 +37,10 @@ class IncomingStream(links.IncomingStream, Feed):
         "_waiting",
         "conversation",
         "describe",
-        "first",
         "format",
+        "had",
         "has_started",
+        "is_behind",
         "name",
         "told",
     )
@@ -67,9 +69,12 @@ class IncomingStream(links.IncomingStream, Feed):
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = False
+        self.is_behind = False  # its source is closed, but handlers are not done with what came before that
         self._told_lost = 0  # events lost, as components here have been told
-        self.first = 0  # the number from which on the sinks here want what is kept
-        self._waiting: set[Target] = set()  # for STARTED, or until they have got what is kept
+        self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
+        self._waiting: dict[
+            Target, CatchingUp | None
+        ] = {}  # for STARTED, or until they have got what is kept
         self._told_sinks = self._starts_asked = 0  # as the source knows
         conversation.confirmations.add(self.confirm)
 
@@ -107,6 +112,7 @@ class IncomingStream(links.IncomingStream, Feed):
                 continue
             if isinstance(found, links.Delivery):
                 self._taking[target] = found
+                found.pass_over(self.had.get(target, 0))
                 self._have_wait(target, found)
             elif found is not None and concerns(self.format, target.wanted):
                 target.refuse(self, found)
@@ -130,7 +136,7 @@ class IncomingStream(links.IncomingStream, Feed):
             delivery.close()
         self.report_drops()
         self._taking.pop(target, None)
-        self._waiting.discard(target)
+        self._waiting.pop(target, None)
         if delivery is not None:
             self._reported -= delivery.dropped
             target.release(self)
@@ -155,10 +161,20 @@ class IncomingStream(links.IncomingStream, Feed):
         """Where events are kept, it gets these first."""
         if not self.told.keep:
             return
-        self._waiting.add(target)
+        self._waiting[target] = None
         if self._told_sinks and not self._starts_asked:
-            join = partial(self._join, target, delivery)
-            target.catch_up(self, self, join, is_by_key=self.told.keys > 0)
+            join, is_by_key = partial(self._join, target, delivery), self.told.keys > 0
+            self._waiting[target] = target.catch_up(self, self, join, is_by_key=is_by_key)
+
+    def numbers_of_sinks(self) -> dict[Target, int]:
+        """The sinks that take part in it, or are about to, and below which number they have had its events.
+
+        Those that wait for STARTED have had none: it says which number is next.
+        """
+        if not self.has_started or self._starts_asked:
+            return {}
+        behind = {target: each.next_number for target, each in self._waiting.items() if each is not None}
+        return {target: behind.get(target, self.sequence) for target in self._taking}
 
     def _join(self, target: Target, delivery: links.Delivery, sequence: int | None) -> int | None:
         """From now on it takes part, if the next event has that number, or whichever it has."""
@@ -166,7 +182,7 @@ class IncomingStream(links.IncomingStream, Feed):
             return 0
         number = self.add_delivery(delivery, sequence)
         if number is not None:
-            self._waiting.discard(target)
+            self._waiting.pop(target, None)
         return number
 
     def _hand_on(self) -> None:
@@ -184,11 +200,9 @@ class IncomingStream(links.IncomingStream, Feed):
             self.conversation.reports.discard(self.report_drops)
         if self._taking and not self._told_sinks:
             self._starts_asked += 1
-        elif not self._taking:
-            self.first = 0
         self._told_sinks = len(self._taking)
         protocol, granted = self.conversation.protocol, self.grant()
-        self.conversation.command(partial(protocol.attach, self.told, len(self._taking), granted, self.first))
+        self.conversation.command(partial(protocol.attach, self.told, len(self._taking), granted))
 
     def start(self, sequence: int, kept: int) -> None:
         """Its events follow from that number on, first so many that were kept; before that none may come."""
@@ -199,7 +213,7 @@ class IncomingStream(links.IncomingStream, Feed):
         if not self._starts_asked:
             self._waiting.clear()
             self._hand_on()
-            self.first = 0  # for sinks that come when these have gone
+            self.had = {}  # others that come have had nothing
         self.link.bind(self.told.number, self)
 
     # -----------------------------------------------------------------------
@@ -222,12 +236,15 @@ class IncomingStream(links.IncomingStream, Feed):
 
     def end(self) -> None:
         """The source is closed, the channel left, or the link over."""
+        if self.is_behind:  # what handlers have yet to finish with is not done
+            self.confirm()
         for target in self._taking:
             target.release(self)
         self._taking.clear()
         self._refusing.clear()
         self.deliveries = ()
-        self.confirm()
+        if not self.is_behind:
+            self.confirm()
         self.conversation.reports.discard(self.report_drops)
         self.conversation.confirmations.discard(self.confirm)
         self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody

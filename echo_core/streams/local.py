@@ -49,7 +49,7 @@ class LocalStream(Feed):
             join(None)
         elif join(0) is None:
             is_by_key = self._keep.per is not None
-            target.catch_up(self, self._outlet, join, is_by_key=is_by_key, hold=self._outlet.hold)
+            target.catch_up(self, self._outlet, join, is_by_key=is_by_key)
 
     def _join(
         self, target: Target, delivery: links.Delivery, is_direct: bool, sequence: int | None

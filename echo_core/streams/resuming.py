@@ -1,32 +1,60 @@
-"""Resuming: where sources elsewhere were when their links were lost, so that what never came is counted."""
+"""Resuming: where sinks were in sources elsewhere when their links were lost.
+
+When a source is back, it sends all that it keeps, for sinks that come later, too: those that were there pass
+over what they have had. What it has not kept never came, which is counted as long as one of them is there.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from echo_core.streams.incoming import IncomingStream
+from echo_core.streams.targets import Target
 
 _MAX_REMEMBERED = 4096  # sources; a peer may offer any number
+
+
+class _Left(NamedTuple):
+    """A source as its link was lost."""
+
+    next_number: int
+    had: dict[Target, int]  # sinks, and below which number they have had its events
 
 
 class Resuming:
     """Of one channel. A source is known again by its id, which outlives a link."""
 
-    __slots__ = ("_next_numbers",)
+    __slots__ = ("_left",)
 
     def __init__(self) -> None:
-        self._next_numbers: dict[bytes, int] = {}  # by the ids of sources
+        self._left: dict[bytes, _Left] = {}  # by the ids of sources
 
     def remember(self, stream: IncomingStream) -> None:
-        """Its link is lost. Of too many the oldest is forgotten."""
-        if len(self._next_numbers) >= _MAX_REMEMBERED:
-            del self._next_numbers[next(iter(self._next_numbers))]
-        self._next_numbers[stream.told.source_id] = stream.sequence
+        """Its link is lost. Without sinks nothing is missed; of too many sources the oldest is forgotten."""
+        if not (had := stream.numbers_of_sinks()):
+            return
+        if len(self._left) >= _MAX_REMEMBERED:
+            del self._left[next(iter(self._left))]
+        self._left[stream.told.source_id] = _Left(stream.sequence, had)
 
-    def ask_for_missed(self, stream: IncomingStream) -> None:
-        """Of a source that is back it wants what is kept from there on."""
-        stream.first = self._next_numbers.get(stream.told.source_id, 0)
+    def forget(self, target: Target) -> None:
+        """The sink is closed."""
+        for source_id, left in list(self._left.items()):
+            left.had.pop(target, None)
+            if not left.had:
+                del self._left[source_id]
+
+    def had_of(self, stream: IncomingStream) -> Mapping[Target, int]:
+        """Sinks that have had events of a source which is back, below a number."""
+        left = self._left.get(stream.told.source_id)
+        return left.had if left is not None else {}
 
     def note_start(self, stream: IncomingStream) -> None:
-        """What the source has submitted since then, and has not kept, never came."""
-        missing = stream.sequence - self._next_numbers.pop(stream.told.source_id, stream.sequence)
-        if missing > 0:
-            stream.count_lost(missing)
+        """What the source has submitted since then, and has not kept, never came.
+
+        Of what is kept by key that was followed by others.
+        """
+        left = self._left.pop(stream.told.source_id, None)
+        if left is not None and stream.sequence > left.next_number and not stream.told.keys:
+            stream.count_lost(stream.sequence - left.next_number)

@@ -66,10 +66,6 @@ class Feed:
         return None
 
 
-def _hold_nothing(_: bool) -> None:
-    """Of a source that nobody has to hold up."""
-
-
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
 
@@ -104,6 +100,7 @@ class Target:
         self._feeds_by_link: Counter[links.Link | None] = Counter()
         self._led: links.Link | None = None
         self._slowness = Slowness()
+        self._sharers = links.Sharers()
         self._drops = Drops()  # of the queue
         self._most = sys.maxsize if backlog is None else backlog.events  # that it can be handed at once
         self._behind: deque[CatchingUp] = deque()  # what it has to be handed by whoever has made it
@@ -144,7 +141,7 @@ class Target:
             dtype=reception.dtype if reception else None,
             convert=reception.convert if reception else None,
             on_refusal=partial(self.handler.refused, self, feed.format.name),
-            sink=self.handler,
+            sink=self._sharers,
             describe=describe if self.handler.takes_info or self.handler.function is None else None,
         )
 
@@ -155,15 +152,16 @@ class Target:
         join: Callable[[int | None], int | None],
         *,
         is_by_key: bool,
-        hold: Callable[[bool], object] = _hold_nothing,
-    ) -> None:
+    ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
         reception, delivery = self._reception_by_feed.get(feed), None
         if reception is not None:
             delivery = self._delivery(feed, reception, feed.describe.kept)
             self._late.append((delivery, 0))
         most = self._most
-        self._behind.append(CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key, hold=hold))
+        behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
+        self._behind.append(behind)
+        return behind
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference.

@@ -35,6 +35,9 @@ enum kind {
 #define GAP_PAYLOAD_BYTES 16
 #define STARTED_PAYLOAD_BYTES 24
 
+/* No event has a higher number when a stream begins, or behind a gap: so that no count of events that come begins anew. */
+#define MAX_NUMBER INT64_MAX
+
 /* Of a source that tells times, in each frame with its events: when they were submitted, a uint64 of ns since 1970 from
  * 1 to INT64_MAX. It stands before the records, and in a loan behind all else. */
 #define TIME_BYTES 8

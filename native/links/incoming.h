@@ -30,7 +30,8 @@ struct incoming_stream {
     uint32_t stream;           /* its number there */
     int is_keyed;              /* 1: what is kept is the newest of each value of a key, so that not all before was */
     struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
-    int followers;             /* sinks that are handed what is kept: until they have come up, no credit is renewed */
+    unsigned holders;          /* sinks that are handed what is kept, and about to come up with the source */
+    int64_t held_until;        /* ticks; until then the source is granted event by event for them */
     uint64_t sequence;         /* events and gaps since the stream began */
     uint64_t lost;             /* in gaps */
     struct amount taken;       /* received */
@@ -83,9 +84,11 @@ int echo_detour_open(struct detours *detours, struct handing *slow);
  * echo_delivery_hand: behind one that is an Exception all is dropped. */
 int echo_detour_go(struct detours *detours, struct detour *detour, const void *link);
 
-/* Has a callable called behind what is put aside now, once for each detour: of how many, or -1 with MemoryError. It is
- * never called behind what was dropped, as what it would say is not true. GIL; runs no Python code. */
-Py_ssize_t echo_detours_call_behind(struct detours *detours, PyObject *callable);
+/* Has a callable called behind what is put aside now, once for each detour, or each that has something of that stream: of
+ * how many, or -1 with MemoryError. It is never called behind what was dropped, as what it would say is not true. GIL;
+ * runs no Python code. */
+Py_ssize_t echo_detours_call_behind(struct detours *detours, const struct incoming_stream *incoming,
+                                    PyObject *callable);
 
 /* Closes its deliveries. GIL; runs no Python code. */
 void echo_incoming_close(const struct incoming_stream *incoming);

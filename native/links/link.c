@@ -189,10 +189,19 @@ static PyObject *link_take_over(PyObject *self, PyObject *Py_UNUSED(ignored))
 }
 DEFINE_ENTRY_THAT_ACTS(link_take_over, link_of(self))
 
-static PyObject *link_call_behind(PyObject *self, PyObject *callable)
+/* call_behind(callable, stream=None) */
+static PyObject *link_call_behind(PyObject *self, PyObject *args)
 {
-    Py_ssize_t count = echo_detours_call_behind(&link_of(self)->detours, callable);
+    const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
+    PyObject *callable, *stream = Py_None;
+    Py_ssize_t count;
 
+    if (!PyArg_ParseTuple(args, "O|O:call_behind", &callable, &stream))
+        return NULL;
+    if (stream != Py_None && !PyObject_TypeCheck(stream, state->incoming_type))
+        return PyErr_Format(PyExc_TypeError, "Expected an IncomingStream or None, got %R", stream);
+    count = echo_detours_call_behind(&link_of(self)->detours,
+                                     stream != Py_None ? (struct incoming_stream *)(void *)stream : NULL, callable);
     return count >= 0 ? PyLong_FromSsize_t(count) : NULL;
 }
 
@@ -366,9 +375,10 @@ PyMethodDef echo_link_methods[] = {
     {"take_over", link_take_over_entry, METH_NOARGS,
      PyDoc_STR(
          "take_over($self, /)\n--\n\nAs run, in place of a thread whose handler is slow. False: also if none is.")},
-    {"call_behind", link_call_behind, METH_O,
-     PyDoc_STR("call_behind($self, callable, /)\n--\n\nHas it called once by each thread that is at a slow sink, when "
-               "that has all that came before: by how many.")},
+    {"call_behind", link_call_behind, METH_VARARGS,
+     PyDoc_STR(
+         "call_behind($self, callable, stream=None, /)\n--\n\nHas it called once by each thread that is at a slow "
+         "sink, when that has all that came before: by how many. Those that have nothing of the stream do not.")},
     {"send", link_send_entry, METH_VARARGS,
      PyDoc_STR("send($self, kind, payload, /)\n--\n\n"
                "A control frame, in order with the events that were submitted before.")},

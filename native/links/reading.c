@@ -36,7 +36,7 @@ static int incoming_of(const struct link *link, uint32_t stream, struct incoming
 /* A count that would begin anew is no source's; that of the losses goes on where a stream starts again. */
 static int check_gap(const struct incoming_stream *incoming, uint64_t events)
 {
-    if (events > UINT64_MAX - incoming->sequence)
+    if (incoming->sequence > MAX_NUMBER || events > MAX_NUMBER - incoming->sequence)
         return echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
                           (unsigned long long)incoming->sequence, (unsigned long long)events);
     if (events > UINT64_MAX - incoming->lost)

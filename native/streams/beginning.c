@@ -1,8 +1,13 @@
-/* How a stream begins: with STARTED, and what its source keeps, in its backlog. Until the source's next events go there too,
- * which is the caller's to see to, nothing may come between: so all of it is queued at once, and written later. */
+/* How a stream begins: with STARTED, and what its source keeps, in its backlog. Until the source's next events go there
+ * too, which is the caller's to see to, nothing may come between: so all of it is queued at once, and written later.
+ *
+ * Sinks for which it has begun before are gone. What still waits for them gives way where the source keeps events, as a
+ * sink then takes part from its own STARTED on: so a peer that lets streams begin again and again, and does not read,
+ * has one beginning of each wait, and the STARTED of the others. There it may let wait as much as of any control frame.
+ */
 #include "streams/outgoing.h"
 
-#include "core/outbox/outbox.h"
+#include "core/outbox/staging.h"
 
 #include <string.h>
 
@@ -14,12 +19,13 @@ static size_t payload_size(const struct kept *kept)
 static void queue_started(struct outgoing *outgoing, uint64_t first, uint64_t sequence)
 {
     uint8_t payload[STARTED_PAYLOAD_BYTES] = {0};
+    struct frame frame = {.size = sizeof payload, .stream = KIND_STARTED, .payload = payload};
 
     store_little32(payload, outgoing->stream);
     store_little64(payload + 8, sequence - first);
     store_little64(payload + 16, first);
-    echo_outgoing_queue(outgoing, 0,
-                        &(struct frame){.size = sizeof payload, .stream = KIND_STARTED, .payload = payload});
+    if (!echo_outbox_is_flooded(outgoing->outbox, &frame))
+        echo_outgoing_queue(outgoing, 0, &frame);
 }
 
 /* Events between those that are kept by key. */
@@ -68,7 +74,8 @@ static void queue_all(struct outgoing *outgoing, const struct kept *kept, size_t
     queue_gap(outgoing, sequence - following);
 }
 
-Py_ssize_t echo_outgoing_stream_begin(PyObject *object, const struct kept *kept, size_t count, uint64_t sequence)
+Py_ssize_t echo_outgoing_stream_begin(PyObject *object, const struct history *history, const struct kept *kept,
+                                      size_t count, uint64_t sequence)
 {
     struct outgoing *outgoing = stream_of(object)->outgoing;
     size_t i, most = 1;
@@ -82,6 +89,8 @@ Py_ssize_t echo_outgoing_stream_begin(PyObject *object, const struct kept *kept,
         return -1;
     }
     outbox_lock(outgoing->outbox);
+    if (!outgoing->is_closed && history != NULL)
+        echo_outgoing_begin_anew(outgoing);
     if (!outgoing->is_closed)
         queue_all(outgoing, kept, count, sequence, room);
     echo_outbox_unlock(outgoing->outbox);

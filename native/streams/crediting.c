@@ -3,7 +3,8 @@
  * An event is done with when all deliveries are: when its handler has returned, or it was taken out of a queue or
  * dropped by it. A queue that makes others wait where it is full is never full by what another process sends, as no
  * more is granted than it may hold: its bound, or its share of it where several streams feed it. One that drops
- * instead has all sent to it, so that its policy decides.
+ * instead has all sent to it, so that its policy decides. What waits for a handler that is slow is bounded in the same
+ * way: one window, of which each stream that calls it has its share.
  *
  * Credit is renewed when half of the window has been used, so a stream that flows costs a frame in many thousand
  * events. A source that has used all waits, and this side knows: it is told at once where nothing is left to be done
@@ -19,6 +20,10 @@
 /* How often a source that waits is told that its sinks go on. */
 #define TELL_NS 10000000
 
+/* For so long a sink that comes up with the source has it granted event by event. It has no other influence: one that is
+ * slow falls behind alone, by as much as is kept for it. */
+#define HELD_NS 1000000000
+
 /* And after no fewer events or bytes of the window, lest a stream that hardly flows answers each event. A handler that
  * takes longer than some milliseconds is overtaken, so these are done within the patience of a source. */
 #define TELL_EVENTS 16
@@ -32,6 +37,8 @@ void echo_incoming_add(struct incoming_stream *incoming, struct delivery *delive
     delivery->incoming = incoming;
     if (delivery->is_queue)
         ((struct queue *)delivery->target)->feeds++;
+    else if (delivery->sharers != NULL)
+        delivery->sharers->streams++;
 }
 
 void echo_incoming_remove(const struct incoming_stream *incoming, struct delivery *delivery)
@@ -42,6 +49,8 @@ void echo_incoming_remove(const struct incoming_stream *incoming, struct deliver
     delivery->pending = (struct amount){0, 0};
     if (delivery->is_queue)
         ((struct queue *)delivery->target)->feeds--;
+    else if (delivery->sharers != NULL)
+        delivery->sharers->streams--;
 }
 
 void echo_delivery_forget(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
@@ -82,7 +91,17 @@ static struct amount amount_less(struct amount one, struct amount other)
     return amount_minus(one, amount_min(one, other));
 }
 
-static void look_at(const struct delivery *delivery, struct standing *standing)
+/* Of one window, for the streams that call the same handler. */
+static struct amount share_of(const struct delivery *delivery, struct amount window)
+{
+    unsigned streams = delivery->sharers != NULL ? delivery->sharers->streams : 1;
+
+    if (streams <= 1)
+        return window;
+    return amount_max((struct amount){window.events / streams, window.bytes / streams}, (struct amount){1, 1});
+}
+
+static void look_at(const struct delivery *delivery, struct amount window, struct standing *standing)
 {
     const struct queue *queue = delivery->is_queue ? (struct queue *)delivery->target : NULL;
 
@@ -90,24 +109,29 @@ static void look_at(const struct delivery *delivery, struct standing *standing)
     if (queue != NULL && !does_wait(queue->policy))
         return;
     standing->pacing = amount_max(standing->pacing, delivery->pending);
-    if (queue != NULL)
-        standing->window = amount_min(standing->window, echo_queue_share(queue));
+    standing->window =
+        amount_min(standing->window, queue != NULL ? echo_queue_share(queue) : share_of(delivery, window));
+}
+
+static int is_held(const struct incoming_stream *incoming)
+{
+    return incoming->holders > 0 && ticks_now() < incoming->held_until;
 }
 
 static struct standing standing_of(const struct incoming_stream *incoming)
 {
     Py_ssize_t i, count = incoming->deliveries != NULL ? PyTuple_Size(incoming->deliveries) : 0;
-    struct standing standing = {.window = incoming->window};
+    struct standing standing = {.window = is_held(incoming) ? (struct amount){1, 1} : incoming->window};
 
     for (i = 0; i < count; i++)
-        look_at((struct delivery *)PyTuple_GetItem(incoming->deliveries, i), &standing);
+        look_at((struct delivery *)PyTuple_GetItem(incoming->deliveries, i), incoming->window, &standing);
     return standing;
 }
 
 /* A limit that was told holds, also where the window has become smaller. */
 static struct credit credit_of(const struct incoming_stream *incoming, const struct standing *standing)
 {
-    struct amount most = incoming->followers == 0 ? amount_plus(incoming->handed, standing->window) : incoming->limit;
+    struct amount most = amount_plus(incoming->handed, standing->window);
 
     return (struct credit){.stream = incoming->stream,
                            .done = amount_max(incoming->told_done, amount_less(incoming->handed, standing->pending)),
@@ -202,6 +226,16 @@ void echo_incoming_renew(struct incoming_stream *incoming)
         return;
     note(incoming, &credit, standing.window);
     send(incoming->link, &credit);
+}
+
+void echo_incoming_hold(struct incoming_stream *incoming, int change)
+{
+    if (change > 0)
+        incoming->held_until = ticks_now() + echo_ticks_of(HELD_NS);
+    if (change >= 0 || incoming->holders > 0)
+        incoming->holders += (unsigned)change;
+    if (incoming->holders == 0)
+        echo_incoming_renew(incoming);
 }
 
 /* A source that has used all its credit sees nothing of what is still on its way here. */

@@ -98,6 +98,8 @@ static void forget_inherited(struct delivery *delivery)
         return;
     delivery->batches = NULL;
     delivery->calls = NULL;
+    delivery->works += delivery->works % 2;
+    delivery->seen_works = delivery->works;
     delivery->aside = (struct amount){0, 0};
     delivery->forks = echo_forks;
 }
@@ -144,13 +146,14 @@ static __attribute__((cold)) PyObject *call_meanwhile(struct delivery *delivery,
 
 static inline PyObject *call_handler(struct delivery *delivery, PyObject *event, uint64_t number, int64_t submitted_ns)
 {
+    uint64_t works = delivery->works;
     PyObject *result;
 
-    if (delivery->works % 2 == 1)
+    if (works % 2 == 1)
         return call_meanwhile(delivery, event, number, submitted_ns);
-    delivery->works++;
+    delivery->works = works + 1;
     result = call_target(delivery, event, number, submitted_ns);
-    delivery->works++;
+    delivery->works = works + 2; /* also in a child that the handler has forked */
     return result;
 }
 
@@ -167,9 +170,10 @@ int64_t echo_delivery_look(PyObject *self)
 {
     struct delivery *delivery = (struct delivery *)self;
     int64_t now_ns = monotonic_ns(), oldest_ns;
-    int has_worked = delivery->seen_works != delivery->works;
+    int has_worked;
 
     forget_inherited(delivery);
+    has_worked = delivery->seen_works != delivery->works;
     if (has_worked)
         delivery->seen_ns = now_ns;
     delivery->seen_works = delivery->works;
@@ -397,6 +401,7 @@ void echo_delivery_close(PyObject *self)
     if (delivery->is_closed)
         return;
     delivery->is_closed = 1;
+    delivery->is_plain = 0;
     forget_inherited(delivery);
     for (batch = delivery->batches; batch != NULL; batch = batch->next)
         skip_rest(delivery, batch);
@@ -498,14 +503,46 @@ static __attribute__((noinline)) int hand_array(struct delivery *delivery, const
 
 /* --- for others --- */
 
+/* How many of the records it has had. The source sends what it keeps record by record: where one has events of both
+ * kinds, it is a liar's. */
+static Py_ssize_t count_had(const struct delivery *delivery, const struct record *records, Py_ssize_t count,
+                            uint64_t *number)
+{
+    uint64_t events;
+    Py_ssize_t i;
+
+    for (i = 0; i < count && *number < delivery->had; i++) {
+        events = delivery->record_size != 0 ? (uint64_t)(records[i].size / delivery->record_size) : 1;
+        if (events > delivery->had - *number)
+            break;
+        *number += events;
+    }
+    return i;
+}
+
+static __attribute__((noinline)) int hand_otherwise(struct delivery *delivery, const struct record *records,
+                                                    Py_ssize_t count, PyObject *owner, uint64_t number)
+{
+    Py_ssize_t had;
+
+    if (delivery->is_closed)
+        return 0;
+    had = count_had(delivery, records, count, &number);
+    if (had == count)
+        return 0;
+    delivery->had = 0;
+    delivery->is_plain = !delivery->is_array;
+    if (delivery->is_array)
+        return hand_array(delivery, records + had, count - had, owner, number);
+    return hand_records(delivery, records + had, count - had, number);
+}
+
 int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t count, PyObject *owner, uint64_t number)
 {
     struct delivery *delivery = (struct delivery *)self;
 
-    if (delivery->is_closed)
-        return 0;
-    if (delivery->is_array)
-        return hand_array(delivery, records, count, owner, number);
+    if (!delivery->is_plain)
+        return hand_otherwise(delivery, records, count, owner, number);
     if (is_single(delivery, records, count))
         return hand_one(delivery, records->bytes, records->size, number, records->submitted_ns);
     return hand_records(delivery, records, count, number);

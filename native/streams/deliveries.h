@@ -27,16 +27,23 @@ struct call {
     int64_t seen_ns;            /* when it was first looked at; 0: not yet */
 };
 
+/* The Python object that all deliveries to one handler have as their sink. GIL. */
+struct sharers {
+    PyObject ob_base;
+    unsigned streams; /* of other processes, which call the handler */
+};
+
 /* The Python object. It has no tp_clear: a cycle through it leads through an IncomingStream, an Outlet, a Queue or an
  * instance of a class, which have one. */
 struct delivery {
-    PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
-    PyObject *target;     /* owned; a Queue, or called with each event */
-    PyObject *decode;     /* owned; from a record, or if is_array from a buffer of records */
-    PyObject *dtype;      /* owned; what decode takes besides a buffer. NULL: nothing */
-    PyObject *sink;       /* owned; all deliveries to one sink have the same. NULL: there is no other */
-    PyObject *on_error;   /* owned; called with each exception; True: also what is no Exception is reported now */
-    PyObject *on_refusal; /* owned; on_error for what decode raises, or the same */
+    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
+    PyObject *target;        /* owned; a Queue, or called with each event */
+    PyObject *decode;        /* owned; from a record, or if is_array from a buffer of records */
+    PyObject *dtype;         /* owned; what decode takes besides a buffer. NULL: nothing */
+    PyObject *sink;          /* owned; all deliveries to one sink have the same. NULL: there is no other */
+    struct sharers *sharers; /* borrowed; the sink, where it is that. NULL: it is not */
+    PyObject *on_error;      /* owned; called with each exception; True: also what is no Exception is reported now */
+    PyObject *on_refusal;    /* owned; on_error for what decode raises, or the same */
     PyObject *describe; /* owned; called with an event's number, and its time where that is told, says where it is from:
                            * for handlers a second argument, for queues until somebody asks. NULL: nobody does */
     struct raw_call raw;              /* of decode */
@@ -45,16 +52,18 @@ struct delivery {
     int is_queue;                     /* what target is */
     int is_array;                     /* 1: all records of a batch become one object */
     int is_closed;                    /* 1: nothing more is handed on */
+    int is_plain;                     /* 1: neither array nor closed, and nothing is passed over: one look for all */
+    uint64_t had;                     /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
     struct amount aside;              /* of records that wait for the thread which is at the sink: detours.c */
-    unsigned forks;      /* echo_forks when the first of them began: a child has no stacks but its own thread's */
-    uint64_t works;      /* odd: a call of the handler is under way; one more at each beginning and end */
-    struct call *calls;  /* on stacks; those that began meanwhile */
-    uint64_t seen_works; /* `works` at the last look */
-    int64_t seen_ns;     /* when that was first seen, if it is odd */
-    PyObject *counting[COUNTS];               /* owned; callables that have counts. NULL: none */
+    unsigned forks;             /* echo_forks when it was made, or forgot: a child has no stacks but its own thread's */
+    uint64_t works;             /* odd: a call of the handler is under way; one more at each beginning and end */
+    struct call *calls;         /* on stacks; those that began meanwhile */
+    uint64_t seen_works;        /* `works` at the last look */
+    int64_t seen_ns;            /* when that was first seen, if it is odd */
+    PyObject *counting[COUNTS]; /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
     unsigned long long decoded;               /* events that came as records, also where that failed */
     uint64_t interpreted;                     /* of them, what was left to Python code */
@@ -133,6 +142,9 @@ struct credit echo_incoming_credit(struct incoming_stream *incoming);
 void echo_incoming_confirm(struct incoming_stream *incoming);
 void echo_incoming_renew(struct incoming_stream *incoming);
 
+/* One sink more (1) or less (-1) comes up with the source; 0: still. As echo_delivery_done. */
+void echo_incoming_hold(struct incoming_stream *incoming, int change);
+
 /* Without a window no source ever has to wait. */
 #define NO_WINDOW (UINT64_C(1) << 62)
 
@@ -159,4 +171,5 @@ PyObject *echo_tuple_and(PyObject *const *place, PyObject *item);
 
 extern PyType_Spec echo_link_incoming_spec;
 extern PyType_Spec echo_link_delivery_spec;
+extern PyType_Spec echo_link_sharers_spec;
 extern PyType_Spec echo_link_span_spec;

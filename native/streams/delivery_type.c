@@ -35,6 +35,19 @@ static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
+/* pass_over(number) */
+static PyObject *delivery_pass_over(PyObject *self, PyObject *argument)
+{
+    struct delivery *delivery = (struct delivery *)self;
+    unsigned long long number = PyLong_AsUnsignedLongLong(argument);
+
+    if (number == (unsigned long long)-1 && PyErr_Occurred() != NULL)
+        return NULL;
+    delivery->had = number;
+    delivery->is_plain = 0;
+    Py_RETURN_NONE;
+}
+
 static PyObject *delivery_hand_event(PyObject *self, PyObject *event)
 {
     return echo_delivery_hand_event(self, event, &(struct record){.size = 0}, 0) == 0 ? Py_NewRef(Py_None) : NULL;
@@ -117,9 +130,13 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     if (delivery == NULL)
         return NULL;
     delivery->state = state;
-    if (take_arguments(delivery, args, kwargs) == 0)
+    delivery->forks = echo_forks;
+    if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
-    else
+        delivery->is_plain = !delivery->is_array;
+        if (delivery->sink != NULL && Py_IS_TYPE(delivery->sink, state->sharers_type))
+            delivery->sharers = (struct sharers *)(void *)delivery->sink;
+    } else
         Py_CLEAR(delivery);
     return (PyObject *)delivery;
 }
@@ -149,6 +166,8 @@ static PyMethodDef delivery_methods[] = {
      PyDoc_STR("hand($self, records, number=0, submitted_ns=0, /)\n--\n\nAs if a frame with these records had come.")},
     {"hand_event", delivery_hand_event, METH_O,
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
+    {"pass_over", delivery_pass_over, METH_O,
+     PyDoc_STR("pass_over($self, number, /)\n--\n\nOf what comes it has had the events below that number.")},
     {"look", delivery_look, METH_NOARGS,
      PyDoc_STR("look($self, /)\n--\n\nHow many ns ago that call of the handler was first looked at which is longest at "
                "work; -1: none is, -2: nor has one been since the last look.")},

@@ -5,7 +5,7 @@
  * the sink: copies, as what they were read into is used again. They are handed over in their order, so a sink notices
  * nothing but a thread that does not change; all other sinks notice nothing at all.
  *
- * How much is put aside is bounded by what the sources may send (credit). What is put aside for a delivery that is
+ * How much is put aside is bounded by what the sources may send (credit): one window for a sink, however many there are. What is put aside for a delivery that is
  * closed counts as dropped at once, as the rest of a batch does.
  */
 #include "streams/deliveries.h"
@@ -299,12 +299,29 @@ int echo_detour_go(struct detours *detours, struct detour *detour, const void *l
     return status;
 }
 
-Py_ssize_t echo_detours_call_behind(struct detours *detours, PyObject *callable)
+/* Whether the sink that takes this way is not done with what the stream has brought. */
+static int has_something_of(const struct detour *detour, const struct incoming_stream *incoming)
+{
+    Py_ssize_t i, count = incoming->deliveries != NULL ? PyTuple_Size(incoming->deliveries) : 0;
+    PyObject *delivery;
+
+    for (i = 0; i < count; i++) {
+        delivery = PyTuple_GetItem(incoming->deliveries, i);
+        if (sink_of(delivery) == detour->sink && ((struct delivery *)delivery)->pending.events > 0)
+            return 1;
+    }
+    return 0;
+}
+
+Py_ssize_t echo_detours_call_behind(struct detours *detours, const struct incoming_stream *incoming, PyObject *callable)
 {
     struct aside *aside;
     Py_ssize_t count = 0;
 
-    for (struct detour *detour = detours->first; detour != NULL; detour = detour->next, count++) {
+    for (struct detour *detour = detours->first; detour != NULL; detour = detour->next) {
+        if (incoming != NULL && !has_something_of(detour, incoming))
+            continue;
+        count++;
         aside = aside_new(NULL, callable, 0);
         if (aside == NULL)
             return -1;

@@ -135,6 +135,20 @@ void echo_history_follow(struct history *history, int more)
     make_room(history, 0, 0);
 }
 
+int echo_parse_hold(PyObject *argument, int *change)
+{
+    long number = PyLong_AsLong(argument);
+
+    if (number == -1 && PyErr_Occurred() != NULL)
+        return -1;
+    if (number < -1 || number > 1) {
+        PyErr_Format(PyExc_ValueError, "Expected one sink more, still, or less: 1, 0 or -1, got %ld", number);
+        return -1;
+    }
+    *change = (int)number;
+    return 0;
+}
+
 /* Takes the reference over, unless it fails. */
 static int add_one(struct history *history, struct kept kept)
 {

@@ -31,17 +31,20 @@ void echo_history_free(struct history *history);
 void echo_history_forget(struct history *history);
 
 /* What is in a record: several side by side, `size` bytes each, or one of that size. The first has that number in the
- * source. As many of the last as may be kept push out the oldest. One that is larger than all that may be kept pushes out all, as none may be missing
- * between two that are had; so does memory that fails. 0, or -1 with MemoryError. */
+ * source. As many of the last as may be kept push out the oldest. One that is larger than all that may be kept pushes out
+ * all, as none may be missing between two that are had; so does memory that fails. 0, or -1 with MemoryError. */
 int echo_history_add(struct history *history, const struct record *record, Py_ssize_t size, uint64_t number);
 
 /* One sink more, or less, that is handed what is kept while others get what is new: until it has come up with these, much
  * more than usual is kept, but by key. NULL is none. Runs no Python code. */
 void echo_history_follow(struct history *history, int more);
 
-/* What has that number or a higher one, the oldest first, for a sink that follows with all that is kept for these: a new tuple of a list of (number, record, time of submission or
- * 0), empty where the history is NULL, and `next`, the number of the next event. NULL with MemoryError. May run any
- * code, which sees nothing of what this has begun with. */
+/* What `hold` of both ends of a source takes: 1, 0 or -1. 0, or -1 with an exception. */
+int echo_parse_hold(PyObject *argument, int *change);
+
+/* What has that number or a higher one, the oldest first, for a sink that follows with all that is kept for these: a new
+ * tuple of a list of (number, record, time of submission or 0), empty where the history is NULL, and `next`, the number
+ * of the next event. NULL with MemoryError. May run any code, which sees nothing of what this has begun with. */
 PyObject *echo_history_since(const struct history *history, uint64_t number, uint64_t next, int is_following);
 
 /* All that is kept, by number, with references of its own; free() is the caller's. NULL with MemoryError. Runs no Python

@@ -301,6 +301,8 @@ static PyObject *incoming_restart(PyObject *self, PyObject *argument)
 
     if (sequence == (unsigned long long)-1 && PyErr_Occurred() != NULL)
         return NULL;
+    if (sequence > MAX_NUMBER)
+        return PyErr_Format(PyExc_ValueError, "Expected a number below 2**63, got %llu", sequence);
     if (incoming->history != NULL)
         echo_history_forget(incoming->history);
     incoming->sequence = sequence;
@@ -319,15 +321,23 @@ static PyObject *incoming_kept_since(PyObject *self, PyObject *args)
     return echo_history_since(incoming->history, number, incoming->sequence, is_following);
 }
 
-/* follow(more): the source may send what it was granted, and no more until all that follow have come up with it. */
+/* follow(more) */
 static PyObject *incoming_follow(PyObject *self, PyObject *more)
 {
-    struct incoming_stream *incoming = (struct incoming_stream *)self;
+    const struct incoming_stream *incoming = (struct incoming_stream *)self;
 
     echo_history_follow(incoming->history, more == Py_True);
-    incoming->followers += more == Py_True ? 1 : -(incoming->followers > 0);
-    if (incoming->followers == 0)
-        echo_incoming_renew(incoming);
+    Py_RETURN_NONE;
+}
+
+/* hold(change) */
+static PyObject *incoming_hold(PyObject *self, PyObject *argument)
+{
+    int change;
+
+    if (echo_parse_hold(argument, &change) != 0)
+        return NULL;
+    echo_incoming_hold((struct incoming_stream *)self, change);
     Py_RETURN_NONE;
 }
 
@@ -372,6 +382,9 @@ static PyMethodDef incoming_methods[] = {
                "What it keeps from that number on, as (number, record), and the number of the next event.")},
     {"follow", incoming_follow, METH_O,
      PyDoc_STR("follow($self, more, /)\n--\n\nOne sink more, or less, is handed what is kept: more than that is.")},
+    {"hold", incoming_hold, METH_O,
+     PyDoc_STR("hold($self, change, /)\n--\n\nOne sink more (1) or less (-1) comes up with the source, or still does "
+               "(0): for a second it is granted little.")},
     {"grant", incoming_grant, METH_NOARGS,
      PyDoc_STR("grant($self, /)\n--\n\nThe limits of events and bytes that the source is told of now.")},
     {"confirm", incoming_confirm, METH_NOARGS,

@@ -74,9 +74,9 @@ static const struct {
     int is_wire;
 } types[] = {
 #define TYPE(name, is_wire) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type), is_wire}
-    TYPE(wire, 0),     TYPE(socket_wire, 1), TYPE(ring_wire, 1), TYPE(chunk, 0),   TYPE(link, 0),
-    TYPE(outgoing, 0), TYPE(incoming, 0),    TYPE(delivery, 0),  TYPE(span, 0),    TYPE(queue, 0),
-    TYPE(outlet, 0),   TYPE(pool, 0),        TYPE(block, 0),     TYPE(mapping, 0), TYPE(loan, 0),
+    TYPE(wire, 0),     TYPE(socket_wire, 1), TYPE(ring_wire, 1), TYPE(chunk, 0),   TYPE(link, 0),   TYPE(outgoing, 0),
+    TYPE(incoming, 0), TYPE(delivery, 0),    TYPE(span, 0),      TYPE(queue, 0),   TYPE(outlet, 0), TYPE(pool, 0),
+    TYPE(block, 0),    TYPE(mapping, 0),     TYPE(loan, 0),      TYPE(sharers, 0),
 #undef TYPE
 };
 

@@ -49,8 +49,10 @@ void echo_outgoing_stream_skip(PyObject *stream, uint64_t events);
 
 /* --- beginning.c --- */
 
-/* What a stream begins with: STARTED, and what is kept. Queues it, whatever has to go for that: nothing is written yet,
- * and no other thread or Python code runs. How many events it is; -1 with MemoryError, and nothing was queued. GIL. */
-Py_ssize_t echo_outgoing_stream_begin(PyObject *stream, const struct kept *kept, size_t count, uint64_t sequence);
+/* What a stream begins with: STARTED, and what is kept of the history; NULL: its source keeps nothing. Queues it, whatever
+ * has to go for that: nothing is written yet, and no other thread or Python code runs. How many events it is; -1 with
+ * MemoryError, and nothing was queued. GIL. */
+Py_ssize_t echo_outgoing_stream_begin(PyObject *stream, const struct history *history, const struct kept *kept,
+                                      size_t count, uint64_t sequence);
 
 extern PyType_Spec echo_link_outgoing_spec;

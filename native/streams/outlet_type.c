@@ -233,7 +233,7 @@ static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *str
     if (all == NULL)
         return NULL;
     skipped = before(all, count, first);
-    kept = echo_outgoing_stream_begin(stream, all + skipped, count - skipped, sequence);
+    kept = echo_outgoing_stream_begin(stream, outlet->history, all + skipped, count - skipped, sequence);
     if (kept >= 0)
         status = outlet_set_tuple((PyObject *)outlet, streams, &outgoing);
     for (i = 0; i < count; i++)
@@ -294,14 +294,20 @@ static PyObject *outlet_follow(PyObject *self, PyObject *more)
     Py_RETURN_NONE;
 }
 
-/* hold(is_held) */
-static PyObject *outlet_hold(PyObject *self, PyObject *is_held)
+/* hold(change) */
+static PyObject *outlet_hold(PyObject *self, PyObject *argument)
 {
     struct outlet *outlet = (struct outlet *)self;
+    int change;
 
-    outlet->holder = PyThread_get_thread_ident();
-    atomic_store(&outlet->is_held, is_held == Py_True);
-    if (is_held != Py_True)
+    if (echo_parse_hold(argument, &change) != 0)
+        return NULL;
+    if (change >= 0 || outlet->holders > 0)
+        outlet->holders += (unsigned)change;
+    if (change >= 0)
+        outlet->holder = PyThread_get_thread_ident();
+    atomic_store(&outlet->is_held, outlet->holders > 0);
+    if (outlet->holders == 0)
         futex_wake_all(&outlet->is_held);
     Py_RETURN_NONE;
 }
@@ -384,7 +390,8 @@ static PyMethodDef outlet_methods[] = {
     {"follow", outlet_follow, METH_O,
      PyDoc_STR("follow($self, more, /)\n--\n\nOne sink more, or less, is handed what is kept: more than that is.")},
     {"hold", outlet_hold, METH_O,
-     PyDoc_STR("hold($self, is_held, /)\n--\n\nWhether other threads that submit wait, for 0.1 s at most.")},
+     PyDoc_STR("hold($self, change, /)\n--\n\nOne sink more (1) or less (-1) comes up with it, or still does (0): "
+               "other threads that submit wait, for 0.1 s at most.")},
     {"close", outlet_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nNothing more is taken; it lets go of streams and sinks.")},
     {NULL, NULL, 0, NULL}};

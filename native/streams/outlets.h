@@ -28,7 +28,8 @@ struct outlet {
     uint64_t forgotten;        /* values of the history's key, once it is gone */
     int has_times;             /* 1: events go with the time at which they were submitted */
     _Atomic uint32_t is_held;  /* 1: a sink is about to come up with it: whoever submits waits for a while. A futex */
-    unsigned long holder;      /* the thread that hands that sink what is kept */
+    unsigned holders;          /* sinks that are */
+    unsigned long holder;      /* the thread that hands one of them what is kept */
     int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class */
     Py_ssize_t outgoing_count, direct_count, converting_count; /* in the tuples */
     int measures;         /* 1: records vary, and there is a queue among direct, which wants their sizes */

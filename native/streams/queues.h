@@ -98,8 +98,9 @@ void echo_queue_empty(struct queue *queue);
 
 /* --- for deliveries --- */
 
-/* One event, or an array of several; both or neither is queued. Takes the reference to it over, no other of the item's. What there is no room for is treated by the queue's policy, which may release the GIL. What comes from another
- * process never waits: a queue whose policy is to wait takes all that its source had credit for. 0: queued, or dropped.
+/* One event, or an array of several; both or neither is queued. Takes the reference to it over, no other of the item's.
+ * What there is no room for is treated by the queue's policy, which may release the GIL. What comes from another process
+ * never waits: a queue whose policy is to wait takes all that its source had credit for. 0: queued, or dropped.
  * -1 with an exception, and dropped: what is no Exception, MemoryError, or BacklogError, as there was no room in time.
  * The Delivery that brings it counts its events where they are dropped, now or later, besides the queue itself. */
 int echo_queue_put(PyObject *queue, const struct item *item);

@@ -145,6 +145,44 @@ def test_forked_child_counts_nothing_of_its_parents_threads() -> None:
     assert counts(delivery) == (3, 3, 2, 2)
 
 
+@forks
+@pytest.mark.parametrize("forks_in_handler", [False, True])
+def test_forked_child_sees_no_handler_of_its_parents_threads_at_work(*, forks_in_handler: bool) -> None:
+    """It sees its own, and these end; also where a handler has forked it, and returns there."""
+    is_inside, may_go_on, at_work = threading.Event(), threading.Event(), list[bool]()
+
+    def handle(event: bytes) -> None:
+        if event == b"child":
+            at_work.append(delivery.look() >= 0)
+        elif forks_in_handler:
+            children.append(os.fork())
+            if children == [0]:
+                delivery.look()
+        else:
+            is_inside.set()
+            assert may_go_on.wait(30)
+
+    children = list[int]()
+    delivery = Delivery(handle, bytes, fail)
+    future = None
+    if forks_in_handler:
+        delivery.hand(b"parent")
+    else:
+        future = in_thread(delivery.hand, b"parent")
+        assert is_inside.wait(30)
+        children.append(os.fork())
+    if children == [0]:
+        delivery.look()
+        at_work.append(delivery.look() == -2)
+        delivery.hand(b"child")
+        at_work.append(delivery.look() == -1)
+        os._exit(at_work != [True, True, True])
+    may_go_on.set()
+    if future is not None:
+        future.result(30)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
+
+
 @pytest.mark.parametrize("size", [0, 1])
 def test_frames_behind_the_one_whose_handler_closes_are_counted(
     peer: tuple[SocketWire, Peer], size: int

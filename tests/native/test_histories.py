@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echo_core._c.links import Delivery, IncomingStream, Outlet
+from echo_core._c.links import Delivery, IncomingStream, Outlet, Sharers
 from echo_core.errors import ClosedError
+from echo_core.streams.catching_up import CatchingUp
 
 SIZE = 8
 
@@ -161,3 +162,52 @@ def test_text_that_is_no_key_is_not_kept(sent: bytes) -> None:
 def test_a_key_has_a_place(key: tuple[int, int, bool, bool, int]) -> None:
     with pytest.raises(ValueError, match="the place of a key"):
         Outlet(None, bytes, keep_events=1, keep_bytes=1, key=key)
+
+
+def test_streams_that_call_one_handler_share_a_window() -> None:
+    """As long as there are several; what was granted holds."""
+    sharers, granted = Sharers(), list[tuple[int, int]]()
+    streams = [IncomingStream(window_events=100, window_bytes=1000) for _ in range(4)]
+    for stream in streams:
+        stream.deliveries = (Delivery(print, bytes, print, sink=sharers),)
+        granted.append(stream.grant())
+    assert granted == [(100, 1000), (50, 500), (33, 333), (25, 250)]
+    assert sharers.streams == 4
+    for stream in streams[:3]:
+        stream.deliveries = ()
+    assert (sharers.streams, streams[3].grant()) == (1, (100, 1000))
+
+
+def test_no_stream_begins_anew_with_a_number_that_could_begin_anew() -> None:
+    incoming = IncomingStream()
+    incoming.restart(2**63 - 1)
+    with pytest.raises(ValueError, match="below 2"):
+        incoming.restart(2**63)
+
+
+def test_a_source_is_held_up_until_the_last_that_comes_up_with_it_has() -> None:
+    """It is granted event by event, and then as much as before."""
+    incoming = IncomingStream(window_events=10, window_bytes=10)
+    for change, granted in ((1, 1), (1, 1), (0, 1), (-1, 1), (-1, 10)):
+        incoming.hold(change)
+        assert incoming.grant() == (granted, granted)
+
+
+def test_a_sink_that_was_interrupted_before_it_began_takes_nothing_from_others() -> None:
+    """More than usual is kept as long as another one follows."""
+    outlet = outlet_that_keeps(1)
+    outlet.follow(True)
+    behind = CatchingUp(outlet, None, 10, lambda _: 0, is_by_key=False)
+    assert behind.take_part(is_due=True) == 0
+    for i in range(3):
+        outlet.submit(i)
+    assert [number for number, _, _ in outlet.kept_since(0, True)[0]] == [0, 1, 2]
+    outlet.follow(False)
+    assert [number for number, _, _ in outlet.kept_since(0, True)[0]] == [2]
+
+
+@pytest.mark.parametrize("change", [2, -2])
+def test_sinks_come_up_with_a_source_one_by_one(change: int) -> None:
+    for keeper in (outlet_that_keeps(1), IncomingStream()):
+        with pytest.raises(ValueError, match="1, 0 or -1"):
+            keeper.hold(change)

@@ -559,6 +559,17 @@ def test_a_stream_does_not_go_back() -> None:
         tell(pair.near, messages.Started(number, 0, 8))
 
 
+def test_no_stream_begins_with_a_number_that_could_begin_anew() -> None:
+    """Whatever comes of it is counted from there."""
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    for _ in range(2):
+        attach_again(pair, theirs)
+    assert tell(pair.near, messages.Started(own.number, 0, limits.MAX_NUMBER))
+    with pytest.raises(WireError, match="below 2"):
+        tell(pair.near, messages.Started(own.number, 0, limits.MAX_NUMBER + 1))
+
+
 def test_nothing_is_said_behind_bye() -> None:
     """It is the last frame."""
     pair = Pair().shared()
@@ -671,6 +682,19 @@ def test_flushes_are_limited() -> None:
     pair.far.answer_flush(0)
     pair.exchange()
     pair.near.flush()
+
+
+def test_flushes_of_a_peer_are_limited() -> None:
+    """Those that are not answered yet, and each has its own number."""
+    pair = Pair()
+    for number in range(limits.MAX_FLUSHES):
+        assert tell(pair.far, messages.Flush(number))
+    with pytest.raises(WireError, match="at most 1024 flushes"):
+        tell(pair.far, messages.Flush(limits.MAX_FLUSHES))
+    pair.far.answer_flush(7)
+    with pytest.raises(WireError, match="not under way"):
+        tell(pair.far, messages.Flush(8))
+    assert tell(pair.far, messages.Flush(7))
 
 
 # ---------------------------------------------------------------------------------------------------

@@ -143,6 +143,10 @@ class LinkProtocol:
         stream.is_closed = True
         self._state.send(messages.Closed(stream.number))
 
+    def stream_of(self, kind: int, payload: bytes) -> PeerStream | None:
+        """The peer's stream that a control frame is about, for who has to wait before it is received."""
+        return self._state.peer_streams.get(getattr(messages.decode(kind, payload), "stream", -1))
+
     # --- the peer's streams ---
 
     def attach(self, stream: PeerStream, sinks: int, granted: tuple[int, int], first: int = 0) -> None:
@@ -183,6 +187,7 @@ class LinkProtocol:
     def answer_flush(self, number: int) -> None:
         """Answers Flush, once all that came before it is handed over."""
         self._require_open()
+        self._state.peer_flushes.discard(number)
         self._state.send(messages.Flushed(number))
 
     def ping(self) -> None:

@@ -289,6 +289,7 @@ class LinkState:
         self.own_formats = FormatTable(LinkError)
         self.peer_formats = FormatTable(WireError)
         self.flushes: set[int] = set()  # own, not answered yet
+        self.peer_flushes: set[int] = set()  # likewise the peer's
         self.frames: list[tuple[int, bytes]] = []
         self.has_said_bye = False
         self.has_heard_bye = False

@@ -143,6 +143,8 @@ def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> 
         raise unexpected(WireError, "STARTED once for each ATTACH with the first sinks", started.stream)
     stream.starts -= 1
     sequence = started.sequence + started.kept
+    if sequence > limits.MAX_NUMBER:
+        raise unexpected(WireError, "a sequence below 2**63, with what was kept", sequence)
     if sequence < stream.sequence:
         raise unexpected(WireError, f"a sequence of {stream.sequence} or more", sequence)
     stream.sequence = sequence
@@ -155,6 +157,15 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
     if heard:
         link.send(messages.Released(stream.number))
     return heard
+
+
+def _flush(link: LinkState, flush: messages.Flush, _: None) -> list[Heard]:
+    if flush.number in link.peer_flushes:
+        raise unexpected(WireError, "a FLUSH that is not under way", flush.number)
+    if len(link.peer_flushes) >= limits.MAX_FLUSHES:
+        raise unexpected(WireError, f"at most {limits.MAX_FLUSHES} flushes under way", flush.number)
+    link.peer_flushes.add(flush.number)
+    return [Heard(flush, None)]
 
 
 def _flushed(link: LinkState, flushed: messages.Flushed, _: None) -> list[Heard]:
@@ -212,7 +223,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Gap: Place(_PEERS, _ATTACHED, _hear),
     messages.Closed: Place(_PEERS, _OFFERED, _closed),
     messages.Format: Place(None, _ANY, _format),
-    messages.Flush: Place(None, _ANY, _hear),
+    messages.Flush: Place(None, _ANY, _flush),
     messages.Flushed: Place(None, _ANY, _flushed),
     messages.Bye: Place(None, _ANY, _bye),
     messages.Ping: Place(None, _ANY, _ping),

@@ -161,8 +161,8 @@ void echo_outbox_write(struct outbox *outbox, int in_host);
 void echo_outbox_pump(struct outbox *outbox, int in_host);
 
 /* One thread's share in the work of a full outbox: writes, or waits for room on the wire, for another thread that
- * does, or where there is nothing to write for a change, as credit. At most timeout_ns (negative: no bound). Locked, not in the host; unlocks meanwhile. 0, or -EINTR.
- */
+ * does, or where there is nothing to write for a change, as credit. At most timeout_ns (negative: no bound). Locked, not
+ * in the host; unlocks meanwhile. 0, or -EINTR. */
 int echo_outbox_work(struct outbox *outbox, int64_t timeout_ns);
 
 /* Who does that looks up so often: waiting for the wire does not see that a stream was closed, nor a signal that

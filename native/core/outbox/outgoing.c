@@ -135,7 +135,8 @@ struct amount echo_circle_queued(const struct outgoing *first)
     return queued;
 }
 
-/* What a frame counts against the limit. Gaps do not: there are no more than events between them. */
+/* What a frame counts against the limit. Gaps do not: of each kind there is one at most before an event, or before a
+ * control frame that counts. */
 static size_t control_bytes_of(uint64_t events, uint32_t stream, size_t size)
 {
     return events == 0 && stream != KIND_GAP ? size : 0;
@@ -155,27 +156,36 @@ static int add(struct outgoing *outgoing, struct backlog *backlog, uint64_t tick
     return 0;
 }
 
-static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t ticket, uint64_t *gap)
+static void add_gap(struct outgoing *outgoing, struct backlog *backlog, uint64_t ticket, uint32_t why, uint64_t *gap)
 {
-    uint8_t payload[GAP_PAYLOAD_BYTES] = {0};
+    uint8_t payload[GAP_PAYLOAD_BYTES];
 
     if (*gap == 0)
         return;
     store_little32(payload, outgoing->stream);
+    store_little32(payload + 4, why);
     store_little64(payload + 8, *gap);
     *gap = 0;
     add(outgoing, backlog, ticket, 0, &(struct frame){.size = sizeof payload, .stream = KIND_GAP, .payload = payload});
 }
 
+static int has_head_gap(const struct outgoing *outgoing)
+{
+    return (outgoing->head_gap | outgoing->head_not_kept) > 0;
+}
+
 static void add_head_gap(struct outgoing *outgoing)
 {
-    add_gap(outgoing, &outgoing->ahead, outgoing->head_gap_ticket, &outgoing->head_gap);
+    uint64_t ticket = outgoing->head_gap_ticket;
+
+    add_gap(outgoing, &outgoing->ahead, ticket, GAP_OF_DROPPED, &outgoing->head_gap);
+    add_gap(outgoing, &outgoing->ahead, ticket, GAP_OF_NOT_KEPT, &outgoing->head_not_kept);
 }
 
 static void add_tail_gap(struct outgoing *outgoing)
 {
     if (outgoing->tail_gap > 0)
-        add_gap(outgoing, &outgoing->backlog, outgoing->outbox->tickets++, &outgoing->tail_gap);
+        add_gap(outgoing, &outgoing->backlog, outgoing->outbox->tickets++, GAP_OF_DROPPED, &outgoing->tail_gap);
 }
 
 int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t bytes)
@@ -273,22 +283,49 @@ static struct frame frame_of(const struct entry *entry)
         .size = load_little32(entry->frame), .stream = stream_of(entry), .payload = entry->frame + FRAME_HEADER_BYTES};
 }
 
-/* Control frames at the head are kept, and so is where in their order the events are missing. */
+/* What is counted there becomes part of the gap at the head. */
+static void widen_head_gap(struct outgoing *outgoing, const struct entry *entry, uint64_t events, uint64_t *gap)
+{
+    if (!has_head_gap(outgoing))
+        outgoing->head_gap_ticket = entry->ticket;
+    *gap += events;
+}
+
+/* To `ahead`, behind the gap at the head. 0; -1: no memory, with which the link ends. */
+static int move_ahead(struct outgoing *outgoing, const struct entry *entry)
+{
+    struct frame frame = frame_of(entry);
+
+    add_head_gap(outgoing);
+    if (echo_backlog_add(&outgoing->ahead, entry->ticket, 0, &frame) == 0)
+        return 0;
+    echo_outbox_end(outgoing->outbox, END_MEMORY, 0);
+    return -1;
+}
+
+/* Control frames at the head are kept, and so is where in their order the events are missing: gaps between which there is
+ * nothing else become one. */
 static void keep_control(struct outgoing *outgoing)
 {
-    struct entry *entry = backlog_head(&outgoing->backlog);
-    struct frame frame;
+    const struct entry *entry;
+    const uint8_t *gap;
 
-    while (entry != NULL && entry->events == 0) {
-        add_head_gap(outgoing);
-        frame = frame_of(entry);
-        if (echo_backlog_add(&outgoing->ahead, entry->ticket, 0, &frame) != 0) {
-            echo_outbox_end(outgoing->outbox, END_MEMORY, 0);
+    while ((entry = backlog_head(&outgoing->backlog)) != NULL && entry->events == 0) {
+        gap = entry->frame + FRAME_HEADER_BYTES;
+        if (stream_of(entry) == KIND_GAP)
+            widen_head_gap(outgoing, entry, load_little64(gap + 8),
+                           load_little32(gap + 4) == GAP_OF_NOT_KEPT ? &outgoing->head_not_kept : &outgoing->head_gap);
+        else if (move_ahead(outgoing, entry) != 0)
             return;
-        }
         echo_backlog_drop(&outgoing->backlog);
-        entry = backlog_head(&outgoing->backlog);
     }
+}
+
+static void drop_head(struct outgoing *outgoing, const struct entry *entry)
+{
+    take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
+    count_dropped(outgoing, entry->events);
+    echo_backlog_drop(&outgoing->backlog);
 }
 
 void echo_outgoing_drop_oldest(struct outgoing *outgoing)
@@ -299,12 +336,20 @@ void echo_outgoing_drop_oldest(struct outgoing *outgoing)
     entry = backlog_head(&outgoing->backlog);
     if (entry == NULL)
         return;
-    take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
-    if (outgoing->head_gap == 0)
-        outgoing->head_gap_ticket = entry->ticket;
-    outgoing->head_gap += entry->events;
-    count_dropped(outgoing, entry->events);
-    echo_backlog_drop(&outgoing->backlog);
+    widen_head_gap(outgoing, entry, entry->events, &outgoing->head_gap);
+    drop_head(outgoing, entry);
+}
+
+void echo_outgoing_begin_anew(struct outgoing *outgoing)
+{
+    const struct entry *entry;
+
+    outgoing->head_gap = outgoing->head_not_kept = outgoing->tail_gap = 0;
+    while ((entry = backlog_head(&outgoing->backlog)) != NULL) {
+        if (entry->events == 0 && stream_of(entry) != KIND_GAP && move_ahead(outgoing, entry) != 0)
+            return;
+        drop_head(outgoing, entry);
+    }
 }
 
 /* Control frames are kept, with the gaps between them. */
@@ -330,16 +375,13 @@ void echo_outgoing_give_up(struct outgoing *outgoing)
 
 static void clear_stream(struct outgoing *outgoing)
 {
-    struct entry *entry;
+    const struct entry *entry;
 
     while (backlog_head(&outgoing->ahead) != NULL)
         echo_backlog_drop(&outgoing->ahead);
-    while ((entry = backlog_head(&outgoing->backlog)) != NULL) {
-        take_back(outgoing, stream_of(entry), entry->frame + FRAME_HEADER_BYTES);
-        count_dropped(outgoing, entry->events);
-        echo_backlog_drop(&outgoing->backlog);
-    }
-    outgoing->head_gap = 0;
+    while ((entry = backlog_head(&outgoing->backlog)) != NULL)
+        drop_head(outgoing, entry);
+    outgoing->head_gap = outgoing->head_not_kept = 0;
     echo_outgoing_arrange(outgoing);
 }
 
@@ -376,7 +418,7 @@ static uint64_t ticket_of(const struct outgoing *outgoing)
 {
     if (outgoing->ahead.first != NULL)
         return backlog_head(&outgoing->ahead)->ticket;
-    return outgoing->head_gap > 0 ? outgoing->head_gap_ticket : backlog_head(&outgoing->backlog)->ticket;
+    return has_head_gap(outgoing) ? outgoing->head_gap_ticket : backlog_head(&outgoing->backlog)->ticket;
 }
 
 /* NULL: a control frame of the link is next, or nothing. */

@@ -50,7 +50,8 @@ struct outgoing {
     struct backlog ahead;           /* goes first: control frames and gaps that dropping left at the head */
     struct backlog backlog;         /* what the limits count */
     uint64_t head_gap;              /* events dropped between `ahead` and `backlog` */
-    uint64_t head_gap_ticket;       /* of the first of them */
+    uint64_t head_not_kept;         /* events there that are not kept by key */
+    uint64_t head_gap_ticket;       /* of the first of them, whichever */
     uint64_t tail_gap;        /* events dropped behind the backlog; said when that has gone, or before the next frame */
     uint64_t events, dropped; /* accepted (some of them dropped later), dropped in all */
     uint64_t unconfirmed;     /* events that were sent, and not confirmed when it ended */
@@ -101,6 +102,10 @@ int echo_outgoing_fits(const struct outgoing *outgoing, uint64_t events, size_t 
 
 /* Bytes and events that wait in the streams of a circle. */
 struct amount echo_circle_queued(const struct outgoing *first);
+
+/* The stream is about to begin anew, with STARTED: what waits before that is no sink's. Events are dropped and counted,
+ * and no gap is said of them; control frames stay, in their order. */
+void echo_outgoing_begin_anew(struct outgoing *outgoing);
 
 /* To the end of the backlog. 0; -1: it is not there, as memory has failed, and with it the link. */
 int echo_outgoing_queue(struct outgoing *outgoing, uint64_t events, const struct frame *frame);

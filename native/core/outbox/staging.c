@@ -109,7 +109,7 @@ void echo_outbox_stage(struct outbox *outbox, const struct frame *frame, int64_t
 
 int echo_outbox_is_flooded(struct outbox *outbox, const struct frame *frame)
 {
-    if (frame_bytes(frame->size) <= outbox->max_control_bytes - outbox->control_bytes)
+    if (outbox->control_bytes + frame_bytes(frame->size) <= outbox->max_control_bytes)
         return 0;
     echo_outbox_end(outbox, END_FLOODED, 0);
     return 1;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -212,6 +213,111 @@ def test_what_a_process_has_missed_is_kept_for_it(make_node: MakeNode) -> None:
     sink.close()
     until(lambda: source.sinks == 0)
     assert numbers(opened.sink(Plain)) == [*range(20), LAST]
+
+
+def _relink(here: echo.Node, there: echo.Node, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """The link between two nodes is lost, and comes back."""
+    before, beyond = peers_of(here), peers_of(there)
+    for peer in before:
+        peer.link.shut()
+    until(lambda: not set(beyond) & set(peers_of(there)))
+    meanwhile()
+    until(lambda: [peer for peer in peers_of(here) if peer not in before] != [])
+    until(lambda: peers_of(there) != [])
+
+
+@pytest.mark.parametrize("keep", [1, echo.Keep(last=1, per="id")])
+@pytest.mark.parametrize("first", ["stays", "is closed", "is closed meanwhile"])
+def test_a_sink_gets_what_is_kept_also_after_a_link_was_lost(
+    make_node: MakeNode, first: str, keep: int | echo.Keep
+) -> None:
+    """Whoever was there before gets nothing twice, and nobody has lost anything."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    source = channel.source(keep=keep)
+    opened = there.open_channel(channel.id)
+    before = opened.sink(Plain)
+    source.wait_matched()
+    for i in range(5):
+        source.submit(Plain(7, float(i)))
+    source.flush(LIMIT_S)
+    if first == "is closed":
+        before.close()
+        until(lambda: source.sinks == 0)
+    late: list[echo.Sink[Plain]] = []
+
+    def meanwhile() -> None:
+        late.append(opened.sink(Plain))
+        if first == "is closed meanwhile":
+            before.close()
+
+    _relink(here, there, meanwhile)
+    source.wait_matched(1 + (first == "stays"), LIMIT_S)
+    late.append(opened.sink(Plain))
+    source.wait_matched(2 + (first == "stays"), LIMIT_S)
+    source.submit(Plain(8, 5.0))
+    for sink in late:
+        assert [sink.get(LIMIT_S).x for _ in range(2)] == [4.0, 5.0]
+        assert sink.statistics().lost == 0
+    if first == "stays":
+        assert [before.get(LIMIT_S).x for _ in range(6)] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+        assert before.statistics().lost == 0
+
+
+def test_a_sink_that_is_slow_to_take_what_is_kept_falls_behind_alone(make_node: MakeNode) -> None:
+    """Another one of its process gets many times what may be under way; and it all of it, once it goes on."""
+    here = make_node(transports=["unix"])
+    there = make_node(transports=["unix"], limits=echo.Limits(window_events=64))
+    channel = here.create_channel("x", Plain)
+    source = channel.source(keep=1, backlog=echo.Backlog(when_full="block", timeout_s=LIMIT_S))
+    opened = there.open_channel(channel.id)
+    fast, slow, may_go = Collector(), Collector(), threading.Event()
+    opened.sink(Plain, fast)
+    source.wait_matched()
+    source.submit(Plain(0, 0.0))
+    source.flush(LIMIT_S)
+
+    def stop(event: Plain) -> None:
+        slow(event)
+        assert may_go.wait(LIMIT_S)
+
+    sinks: list[echo.Sink[Plain]] = []
+    making = threading.Thread(target=lambda: sinks.append(opened.sink(Plain, stop)))
+    making.start()
+    slow.wait(1)
+    for i in range(1, 2000):
+        source.submit(Plain(i, 0.0))
+    assert [event.id for event in fast.wait(2000)] == list(range(2000))
+    may_go.set()
+    making.join(LIMIT_S)
+    source.submit(Plain(LAST, 0.0))
+    assert [event.id for event in slow.wait(2001)] == [*range(2000), LAST]
+    assert sinks[0].statistics().lost == 0
+
+
+def test_what_nobody_had_asked_for_is_no_loss(make_node: MakeNode) -> None:
+    """Its last sink was closed, and another one comes after the link was lost and back."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened = there.open_channel(channel.id)
+    notices = Collector()
+    opened.watch(notices)
+    source = channel.source()
+    with opened.sink(Plain) as sink:
+        source.wait_matched()
+        source.submit(Plain(0, 0.0))
+        assert sink.get(LIMIT_S).id == 0
+    until(lambda: source.sinks == 0)
+    for i in range(500):
+        source.submit(Plain(i, 0.0))
+    _relink(here, there)
+    sink = opened.sink(Plain)
+    source.wait_matched()
+    source.submit(Plain(LAST, 0.0))
+    assert numbers(sink) == [LAST]
+    assert sink.statistics().lost == 0
+    there.close()
+    assert not [notice for notice in notices.events if isinstance(notice, echo.EventsLost)]
 
 
 def test_what_is_kept_counts_besides_what_is_submitted(make_node: MakeNode) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import until
+from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import Collector
@@ -234,3 +234,41 @@ def test_a_handler_that_fails_for_every_event_logs_one_traceback_and_a_sum(
     assert "999 more" in caplog.text
     assert len(caplog.records) == 2
     assert sink.statistics().failures == 1000
+
+
+@pytest.mark.parametrize("ends", ["with its source", "with its link"])
+def test_a_slow_handler_has_nothing_confirmed_that_it_has_not_finished_with(
+    make_node: MakeNode, ends: str
+) -> None:
+    """Also when its source is closed: its process may yet be killed."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    work, other = here.create_channel("work", Plain), here.create_channel("other", Plain)
+    may_go, at_work, elsewhere = threading.Event(), Collector(), Collector()
+
+    def handle(event: Plain) -> None:
+        at_work(event)
+        assert may_go.wait(LIMIT_S)
+
+    there.open_channel(work.id).sink(Plain, handle)
+    there.open_channel(other.id).sink(Plain, elsewhere)
+    source, beside = work.source(), other.source()
+    source.wait_matched()
+    beside.wait_matched()
+    for i in range(10):
+        source.submit(Plain(i, 0.0))
+    at_work.wait(1)
+    source.close()
+    beside.submit(Plain(0, 0.0))
+    elsewhere.wait(1)
+    assert (work.statistics().confirmed, len(at_work.events)) == (0, 1)
+    if ends == "with its source":
+        may_go.set()
+        until(lambda: work.statistics().confirmed == 10)
+        assert [event.id for event in at_work.events] == list(range(10))
+    else:
+        for peer in peers_of(here):
+            peer.link.shut()
+        until(lambda: work.statistics().unconfirmed == 10)
+        may_go.set()
+    counted = work.statistics()
+    assert counted.confirmed + counted.unconfirmed == 10
