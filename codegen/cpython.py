@@ -110,8 +110,11 @@ def slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
 
     An instance is made without `__init__`, a mark is put into each slot, and the marks are looked for.
     """
-    if not _has_plain_slots(cls, names):
-        return None
+    return plain_slot_offsets(cls, names) if _has_plain_slots(cls, names) else None
+
+
+def plain_slot_offsets(cls: type[Any], names: Sequence[str]) -> dict[str, int] | None:
+    """The same for a class whose attributes are known to be slots, however it guards them."""
     instance = object.__new__(cls)
     words = (ctypes.c_uint64 * (cls.__basicsize__ // POINTER)).from_address(id(instance))
     marks = {name: object() for name in names}

@@ -6,6 +6,8 @@ Types that no tree is made for (lists of several dimensions, mostly) stay with t
 
 from __future__ import annotations
 
+import functools
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -126,8 +128,20 @@ def _scalar(scalar: Scalar) -> tuple[str, tuple[Any, ...]]:
         return "s", ()
     if scalar.kind is Kind.BYTES:
         return "x", ()
+    if scalar.kind is Kind.UUID and (places := _uuid_places()):
+        return "U", places
     letter = LEAVES.get((scalar.kind, scalar.size))
     return (letter, ()) if letter else ("v", _functions(scalar))
+
+
+@functools.cache
+def _uuid_places() -> tuple[type[uuid.UUID], int, int, object] | None:
+    """The class, the slots of its instances, and what the second one holds in all that are received."""
+    names = "int", "is_safe"
+    slots = None if cpython.problem() else cpython.plain_slot_offsets(uuid.UUID, names)
+    if slots is None or not events.HAS_UUIDS:
+        return None
+    return uuid.UUID, slots["int"], slots["is_safe"], uuid.UUID(int=0).is_safe
 
 
 def _functions(scalar: Scalar) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:

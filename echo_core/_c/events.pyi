@@ -8,6 +8,9 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 # The letters of numbers and bools: (name of their Kind, bytes) by letter.
 LEAVES: Final[dict[str, tuple[str, int]]]
 
+# Whether UUIDs are leaves: whether it is known how ints lie.
+HAS_UUIDS: Final[int]
+
 # Of one record: how many fields may count others.
 MAX_TIES: Final[int]
 

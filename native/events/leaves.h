@@ -10,6 +10,9 @@
 #include "events/outcome.h" /* first: it includes Python.h, which says what the C library is to offer */
 
 #include "events/bytes.h"
+#include "events/halves.h"
+#include "events/layouts.h"
+#include "events/times.h"
 #include "types.h"
 
 /* Everything is at an offset below this: room for sums in 32 and 64 bits. */
@@ -28,12 +31,22 @@
     LEAF(UINT16, 'H', "UINT", 2, load_uint16_t(bytes), PyLong_FromLong, write_int(it, bytes, 2, 0, UINT16_MAX))        \
     LEAF(UINT8, 'B', "UINT", 1, load_uint8_t(bytes), PyLong_FromLong, write_int(it, bytes, 1, 0, UINT8_MAX))
 
-/* All leaves but text. */
-#define LEAVES(LEAF)                                                                                                   \
+/* Times are leaves only where echo_layouts.has_times says so. */
+#define TIMES(LEAF)                                                                                                    \
+    LEAF(TIMESTAMP, 'T', "TIMESTAMP", 8, load_int64_t(bytes), echo_new_timestamp, echo_write_timestamp(it, bytes))     \
+    LEAF(DURATION, 'D', "DURATION", 8, load_int64_t(bytes), echo_new_duration, echo_write_duration(it, bytes))
+
+#define NUMBERS(LEAF)                                                                                                  \
     LEAF(DOUBLE, 'd', "FLOAT", 8, load_double(bytes), PyFloat_FromDouble, write_double(it, bytes))                     \
     LEAF(FLOAT, 'f', "FLOAT", 4, load_float(bytes), PyFloat_FromDouble, write_float(it, bytes))                        \
+    LEAF(HALF, 'g', "FLOAT", 2, load_half(bytes), PyFloat_FromDouble, write_half(it, bytes))                           \
+    LEAF(COMPLEX128, 'C', "COMPLEX", 16, bytes, new_complex128, write_complex128(it, bytes))                           \
+    LEAF(COMPLEX64, 'c', "COMPLEX", 8, bytes, new_complex64, write_complex64(it, bytes))                               \
     INTEGERS(LEAF)                                                                                                     \
     LEAF(BOOL, '?', "BOOL", 1, *bytes != 0, PyBool_FromLong, write_bool(it, bytes))
+
+/* All leaves but text. */
+#define LEAVES(LEAF) NUMBERS(LEAF) TIMES(LEAF)
 
 /* What bytes mean: the first character of what Python says of a Value or a Field. */
 enum form {
@@ -43,6 +56,7 @@ enum form {
         FORM_CHARS = 's', /* UTF-8, ended by the first NUL or by the size */
     FORM_BYTES = 'x',     /* Value: exactly so many bytes */
     FORM_MEMBER = 'e',    /* Value: the number of a member of an enumeration */
+    FORM_UUID = 'U',      /* Value: the 16 bytes of a UUID */
     FORM_PYTHON = 'v',    /* read(bytes) makes it, write(value) gives the bytes */
     FORM_TEXT = 't',      /* a slot that refers to UTF-8 text, ended by a NUL */
     FORM_BLOB = 'y',      /* a slot {offset, length} that refers to bytes */
@@ -78,7 +92,7 @@ static inline Py_ssize_t size_of_form(int form)
     case FORM_BLOB:
         return 16;
     default:
-        return form > 0 && form < 128 && strchr("sxevnNalrwko", form) != NULL ? 0 : -1;
+        return form > 0 && form < 128 && strchr("sxeUvnNalrwko", form) != NULL ? 0 : -1;
     }
 }
 
@@ -101,7 +115,19 @@ static inline int is_integer(int form)
     return form > 0 && form < 128 && strchr("bhiqBHIQ", form) != NULL;
 }
 
-/* --- values to bytes: GOOD or UNUSUAL --- */
+/* --- bytes to values --- */
+
+static inline PyObject *new_complex128(const uint8_t *bytes)
+{
+    return PyComplex_FromDoubles(load_double(bytes), load_double(bytes + sizeof(double)));
+}
+
+static inline PyObject *new_complex64(const uint8_t *bytes)
+{
+    return PyComplex_FromDoubles(load_float(bytes), load_float(bytes + sizeof(float)));
+}
+
+/* --- values to bytes: GOOD or UNUSUAL; that of times may be RAISED --- */
 
 static inline enum outcome write_int(PyObject *value, uint8_t *bytes, Py_ssize_t size, int64_t low, int64_t high)
 {
@@ -110,8 +136,12 @@ static inline enum outcome write_int(PyObject *value, uint8_t *bytes, Py_ssize_t
 
     if (!PyLong_CheckExact(value))
         return UNUSUAL;
-    number = PyLong_AsLongLongAndOverflow(value, &overflow); /* raises only for what is no int */
-    if (overflow != 0 || number < low || number > high)
+    if (!take_short_int(value, &number)) {
+        number = PyLong_AsLongLongAndOverflow(value, &overflow); /* raises only for what is no int */
+        if (overflow != 0)
+            return UNUSUAL;
+    }
+    if (number < low || number > high)
         return UNUSUAL;
     store_number(bytes, size, number);
     return GOOD;
@@ -135,7 +165,7 @@ static inline enum outcome write_uint64(PyObject *value, uint8_t *bytes)
 static inline enum outcome take_double(PyObject *value, double *out)
 {
     if (PyFloat_CheckExact(value)) {
-        *out = PyFloat_AsDouble(value);
+        *out = float_of(value);
         return GOOD;
     }
     if (!PyLong_CheckExact(value))
@@ -158,18 +188,60 @@ static inline enum outcome write_double(PyObject *value, uint8_t *bytes)
 }
 
 /* A finite number that becomes infinite does not fit. */
-static inline enum outcome write_float(PyObject *value, uint8_t *bytes)
+static inline enum outcome store_float(double number, uint8_t *bytes)
 {
-    double number;
-    float rounded;
+    float rounded = (float)number;
 
-    if (take_double(value, &number) != GOOD)
-        return UNUSUAL;
-    rounded = (float)number;
     if (__builtin_isinf(rounded) && !__builtin_isinf(number))
         return UNUSUAL;
     memcpy(bytes, &rounded, sizeof rounded);
     return GOOD;
+}
+
+static inline enum outcome write_float(PyObject *value, uint8_t *bytes)
+{
+    double number;
+
+    return take_double(value, &number) == GOOD ? store_float(number, bytes) : UNUSUAL;
+}
+
+/* What a NaN becomes differs between Pythons. */
+static inline enum outcome write_half(PyObject *value, uint8_t *bytes)
+{
+    double number;
+
+    return take_double(value, &number) == GOOD && store_half(number, bytes) ? GOOD : UNUSUAL;
+}
+
+/* Real numbers are complex ones, too. */
+static inline enum outcome take_complex(PyObject *value, double parts[2])
+{
+    if (!PyComplex_CheckExact(value)) {
+        parts[1] = 0.0;
+        return take_double(value, &parts[0]);
+    }
+    parts[0] = PyComplex_RealAsDouble(value);
+    parts[1] = PyComplex_ImagAsDouble(value);
+    return GOOD;
+}
+
+static inline enum outcome write_complex128(PyObject *value, uint8_t *bytes)
+{
+    double parts[2];
+
+    if (take_complex(value, parts) != GOOD)
+        return UNUSUAL;
+    memcpy(bytes, parts, sizeof parts);
+    return GOOD;
+}
+
+static inline enum outcome write_complex64(PyObject *value, uint8_t *bytes)
+{
+    double parts[2];
+
+    if (take_complex(value, parts) != GOOD || store_float(parts[0], bytes) != GOOD)
+        return UNUSUAL;
+    return store_float(parts[1], bytes + sizeof(float));
 }
 
 static inline enum outcome write_bool(PyObject *value, uint8_t *bytes)
@@ -183,8 +255,13 @@ static inline enum outcome write_bool(PyObject *value, uint8_t *bytes)
 /* The UTF-8 of exact text; it stays with the text. NULL for any other. */
 static inline const char *utf8_of(PyObject *value, Py_ssize_t *size)
 {
-    const char *text = PyUnicode_CheckExact(value) ? PyUnicode_AsUTF8AndSize(value, size) : NULL;
+    const char *text = NULL;
 
+    if (!PyUnicode_CheckExact(value))
+        return NULL;
+    text = ascii_of(value, size);
+    if (text == NULL)
+        text = PyUnicode_AsUTF8AndSize(value, size);
     if (text == NULL)
         PyErr_Clear();
     return text;

@@ -21,7 +21,8 @@
  *
  *   Routine    records of one layout to another's by compiled code (routines.c, programs.c)
  *
- * Numbers and text in bytes are leaves.h and chars.c. Whatever is unusual goes to a slow Python callable, whose result
+ * Numbers, text and times in bytes are leaves.h, halves.h, chars.c and times.c; where Python's own objects keep what they
+ * hold is layouts.h. Whatever is unusual goes to a slow Python callable, whose result
  * or exception counts: shell.h. Expected workload: records of about 100 bytes, millions of calls per second.
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state. programs.c releases it while records are converted, and
@@ -41,13 +42,32 @@ static PyType_Spec *const specs[TYPE_COUNT] = {
     [DECODER] = &echo_record_decoder_spec,     [ROUTINE] = &echo_routine_spec,
 };
 
-/* {letter: (kind, size)} of the leaves; see leaves.h */
+static int add_leaf(PyObject *leaves, int letter, const char *kind, int size)
+{
+    PyObject *key = PyUnicode_FromFormat("%c", letter), *what = Py_BuildValue("(si)", kind, size);
+    int status = key != NULL && what != NULL ? PyDict_SetItem(leaves, key, what) : -1;
+
+    Py_XDECREF(key);
+    Py_XDECREF(what);
+    return status;
+}
+
+/* {letter: (kind, size)} of the leaves that are known here; see leaves.h */
 static PyObject *new_leaves(void)
 {
-#define LEAF(name, letter, kind, size, ...) letter, kind, size,
-    PyObject *leaves = Py_BuildValue("{C(si)C(si)C(si)C(si)C(si)C(si)C(si)C(si)C(si)C(si)C(si)}", LEAVES(LEAF) 0);
-#undef LEAF
+    PyObject *leaves = PyDict_New();
+    int status = leaves != NULL ? 0 : -1;
 
+#define LEAF(name, letter, kind, size, ...)                                                                            \
+    if (status == 0)                                                                                                   \
+        status = add_leaf(leaves, letter, kind, size);
+    NUMBERS(LEAF)
+    if (echo_layouts.has_times) {
+        TIMES(LEAF)
+    }
+#undef LEAF
+    if (status != 0)
+        Py_CLEAR(leaves);
     return leaves;
 }
 
@@ -59,6 +79,8 @@ static int add_constants(PyObject *module)
     Py_XDECREF(leaves);
     if (status != 0 || PyModule_AddIntMacro(module, MAX_TIES) != 0)
         return -1;
+    if (PyModule_AddIntConstant(module, "HAS_UUIDS", echo_layouts.ints != INTS_UNKNOWN) != 0)
+        return -1;
     return PyModule_AddIntMacro(module, GIL_RELEASE_BYTES);
 }
 
@@ -67,6 +89,8 @@ static int module_exec(PyObject *module)
     struct module_state *state = PyModule_GetState(module);
     int i;
 
+    if (echo_layouts_find() != 0)
+        return -1;
     for (i = 0; i < TYPE_COUNT; i++) {
         if (add_type(module, specs[i], &state->types[i]) != 0)
             return -1;

@@ -83,6 +83,34 @@ static int set_functions(struct value *value, PyObject *details)
     return 0;
 }
 
+static int is_place(Py_ssize_t at, Py_ssize_t size, Py_ssize_t basicsize)
+{
+    return at == 0 || (at >= (Py_ssize_t)sizeof(PyObject) && is_within(at, size, basicsize));
+}
+
+static int is_slot(Py_ssize_t at, Py_ssize_t basicsize)
+{
+    return is_place(at, sizeof(PyObject *), basicsize) && at % (Py_ssize_t)sizeof(PyObject *) == 0;
+}
+
+/* (class, slot of the int, slot of the safety, safety) */
+static int set_uuid(struct value *value, PyObject *details)
+{
+    PyObject *cls;
+    Py_ssize_t basicsize;
+
+    if (!PyArg_ParseTuple(details, "O!nnO:Value", &PyType_Type, &cls, &value->number_slot, &value->safety_slot,
+                          &value->safety))
+        return -1;
+    basicsize = size_attribute(cls, "__basicsize__");
+    if (basicsize < 0 || value->number_slot == 0 || value->safety_slot == 0 || value->size != 16 ||
+        !is_slot(value->number_slot, basicsize) || !is_slot(value->safety_slot, basicsize))
+        return refuse("a class with two slots, and 16 bytes", cls);
+    value->cls = (PyTypeObject *)cls;
+    value->is_free = 1;
+    return 0;
+}
+
 /* (element,): in place before a flag, or by the element's own slot */
 static int set_option(struct value *value, PyObject *details)
 {
@@ -187,11 +215,6 @@ static int can_be_made(PyObject *cls)
     return instance != NULL;
 }
 
-static int is_place(Py_ssize_t at, Py_ssize_t size, Py_ssize_t basicsize)
-{
-    return at == 0 || (at >= (Py_ssize_t)sizeof(PyObject) && is_within(at, size, basicsize));
-}
-
 /* (name, value, at, slot, inlined) */
 static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
 {
@@ -200,8 +223,7 @@ static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
     if (!PyArg_ParseTuple(item, "UO!nnn:Value", &field->name, Py_TYPE((PyObject *)record), &field->value, &field->at,
                           &field->slot, &field->inlined))
         return -1;
-    if (!is_within(field->at, field->value->size, record->size) ||
-        !is_place(field->slot, sizeof(PyObject *), basicsize) || field->slot % sizeof(PyObject *) != 0 ||
+    if (!is_within(field->at, field->value->size, record->size) || !is_slot(field->slot, basicsize) ||
         !is_place(field->inlined, field->value->size, basicsize) || field->value->last_tie >= record->tie_count)
         return refuse("a field within its record", item);
     record->count++;
@@ -316,6 +338,7 @@ static int set_leaf(struct value *value, PyObject *details)
         return refuse("the form of a leaf, its size and no details", details);
     value->is_fixed = value->form != FORM_TEXT && value->form != FORM_BLOB;
     value->is_free = value->is_fixed && value->form != FORM_BOOL && value->form != FORM_CHARS;
+    value->runs_python = value->form == FORM_TIMESTAMP; /* that of a datetime's time zone */
     return 0;
 }
 
@@ -331,6 +354,8 @@ static int set_details(struct value *value, PyObject *details)
     switch (value->form) {
     case FORM_MEMBER:
         return is_size_of_number(value->size) ? set_members(value, details) : refuse("a size", details);
+    case FORM_UUID:
+        return set_uuid(value, details);
     case FORM_PYTHON:
         return set_functions(value, details);
     case FORM_OPTION:

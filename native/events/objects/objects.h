@@ -54,6 +54,9 @@ struct value {
     Py_ssize_t size;              /* bytes in place */
     Py_ssize_t alignment;         /* of these */
     PyObject *read, *write;       /* borrowed; PYTHON */
+    Py_ssize_t number_slot;       /* UUID: offset in an instance of the slot of its int */
+    Py_ssize_t safety_slot;       /* UUID: and of the slot that says how safe it is */
+    PyObject *safety;             /* borrowed; UUID: what the latter holds of one that was received */
     PyObject **members;           /* owned array of borrowed references; MEMBER */
     int64_t *numbers;             /* owned; MEMBER: theirs, ascending */
     struct value *element;        /* borrowed; OPTION, REFERENCE, ARRAY, SEQUENCE */
@@ -61,7 +64,7 @@ struct value {
     PyTypeObject *container;      /* borrowed; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
     PyObject *dtype;              /* borrowed; of an ndarray of elements; NULL: there are none of them */
     PyObject *dtype_name;         /* owned; "dtype" */
-    PyTypeObject *cls;            /* borrowed; RECORD */
+    PyTypeObject *cls;            /* borrowed; RECORD, UUID */
     int can_be_made;              /* RECORD: 1: object.__new__ makes instances of the class */
     struct member *fields;        /* owned; RECORD */
     struct member **checked;      /* owned; RECORD: its fields that are not free */

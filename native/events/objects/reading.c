@@ -293,6 +293,21 @@ static PyObject *read_member(const struct value *value, const uint8_t *bytes)
     return found >= 0 ? Py_NewRef(value->members[found]) : NULL;
 }
 
+/* Without `__init__`, which is Python code: the class says by its slots what an instance is. */
+static PyObject *read_uuid(const struct value *value, const uint8_t *bytes)
+{
+    uint64_t halves[2] = {__builtin_bswap64(load_uint64_t(bytes)), __builtin_bswap64(load_uint64_t(bytes + 8))};
+    PyObject *number = echo_new_wide_int(halves), *uuid = number != NULL ? PyType_GenericAlloc(value->cls, 0) : NULL;
+
+    if (uuid == NULL) {
+        Py_XDECREF(number);
+        return NULL;
+    }
+    *slot_at(uuid, value->number_slot) = number;
+    *slot_at(uuid, value->safety_slot) = Py_NewRef(value->safety);
+    return uuid;
+}
+
 /* A value at its place, as a new reference; NULL, with or without an exception, where there is none. lengths:
  * those that the record holds that it is a field of. */
 static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *lengths)
@@ -307,6 +322,8 @@ static PyObject *read_value(struct in *in, const struct value *value, Py_ssize_t
         return PyBytes_FromStringAndSize((const char *)bytes, value->size);
     case FORM_MEMBER:
         return read_member(value, bytes);
+    case FORM_UUID:
+        return read_uuid(value, bytes);
     case FORM_PYTHON:
         return read_by_python(value->read, bytes, value->size);
     case FORM_TEXT:

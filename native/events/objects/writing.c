@@ -90,6 +90,19 @@ static enum outcome write_member(const struct value *value, PyObject *it, uint8_
     return UNUSUAL;
 }
 
+static enum outcome write_uuid(const struct value *value, PyObject *it, uint8_t *bytes)
+{
+    PyObject *number = Py_IS_TYPE(it, value->cls) ? *slot_at(it, value->number_slot) : NULL;
+    uint64_t halves[2];
+
+    if (number == NULL || !PyLong_CheckExact(number) || !echo_take_wide_int(number, halves))
+        return UNUSUAL;
+    halves[0] = __builtin_bswap64(halves[0]);
+    halves[1] = __builtin_bswap64(halves[1]);
+    memcpy(bytes, halves, sizeof halves);
+    return GOOD;
+}
+
 static enum outcome write_by_python(const struct value *value, PyObject *it, uint8_t *bytes)
 {
     PyObject *data = PyObject_CallFunctionObjArgs(value->write, it, NULL);
@@ -363,6 +376,8 @@ static enum outcome write_value(struct out *out, const struct value *value, PyOb
         return write_bytes(it, bytes, value->size);
     case FORM_MEMBER:
         return write_member(value, it, bytes);
+    case FORM_UUID:
+        return write_uuid(value, it, bytes);
     case FORM_PYTHON:
         return write_by_python(value, it, bytes);
     case FORM_TEXT:

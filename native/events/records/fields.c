@@ -43,7 +43,7 @@ struct field *echo_record_find_field(struct field *field, PyObject *object)
 
 static int is_form(int form)
 {
-    return form > 0 && form < 128 && strchr("?bhiqBHIQfdsvwktyo", form) != NULL;
+    return form > 0 && form < 128 && strchr("?bhiqBHIQfdgcCTDsvwktyo", form) != NULL;
 }
 
 /* Whether the field lies in its record and has what its form needs. */

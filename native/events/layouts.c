@@ -1,0 +1,200 @@
+/* Tries what layouts.h says of objects on real ones, once, when the module is imported.
+ *
+ * Free-threaded builds and machines of another word or byte order know nothing. */
+#include "events/layouts.h"
+#include "events/times.h"
+
+struct layouts echo_layouts;
+
+/* --- wide ints --- */
+
+static void set_digits(PyObject *wide, const uint64_t halves[2], Py_ssize_t count)
+{
+    unsigned __int128 rest = (unsigned __int128)halves[0] << 64 | halves[1];
+    uint32_t *digits = (uint32_t *)(void *)((char *)wide + INT_DIGITS_AT);
+    int64_t tag = (int64_t)count * 8;
+    Py_ssize_t i;
+
+    if (echo_layouts.ints == INTS_HAVE_TAG)
+        memcpy((char *)wide + BEHIND_HEAD, &tag, sizeof tag);
+    for (i = 0; i < count; i++, rest >>= DIGIT_BITS)
+        digits[i] = (uint32_t)rest & ((UINT32_C(1) << DIGIT_BITS) - 1);
+}
+
+PyObject *echo_new_wide_int(const uint64_t halves[2])
+{
+    PyObject *wide;
+    Py_ssize_t count;
+
+    if (halves[0] == 0)
+        return PyLong_FromUnsignedLongLong(halves[1]);
+    count = (128 - __builtin_clzll(halves[0]) + DIGIT_BITS - 1) / DIGIT_BITS;
+    wide = PyType_GenericAlloc(&PyLong_Type, count); /* as for a subclass; sets the size */
+    if (wide != NULL)
+        set_digits(wide, halves, count);
+    return wide;
+}
+
+int echo_take_wide_int(PyObject *exact_int, uint64_t halves[2])
+{
+    unsigned __int128 number = 0;
+    int64_t count;
+    uint32_t digit;
+
+    memcpy(&count, behind_head(exact_int), sizeof count);
+    if (echo_layouts.ints == INTS_HAVE_TAG)
+        count = (count & 3) == 2 ? -1 : count >> 3;
+    if (echo_layouts.ints == INTS_UNKNOWN || count < 0 || count > 5)
+        return 0;
+    while (count > 0) {
+        memcpy(&digit, (char *)exact_int + INT_DIGITS_AT + 4 * --count, sizeof digit);
+        if (number >> (128 - DIGIT_BITS) != 0)
+            return 0;
+        number = number << DIGIT_BITS | digit;
+    }
+    halves[0] = (uint64_t)(number >> 64);
+    halves[1] = (uint64_t)number;
+    return 1;
+}
+
+/* --- trying them --- */
+
+/* Whether a number lies as it should: short if it has at most two digits. */
+static int is_int(int64_t number, int is_short)
+{
+    PyObject *object = PyLong_FromLongLong(number);
+    int64_t found = ~number;
+    int holds = object != NULL && take_short_int(object, &found) == is_short && (!is_short || found == number);
+
+    Py_XDECREF(object);
+    return holds;
+}
+
+/* Whether what is made of two halves is what Python's own arithmetic makes of them, and is read again. */
+static int is_wide(uint64_t high, uint64_t low)
+{
+    uint64_t halves[2] = {high, low}, again[2] = {0};
+    PyObject *made = echo_new_wide_int(halves), *above = PyLong_FromUnsignedLongLong(high);
+    PyObject *bits = PyLong_FromLong(64), *below = PyLong_FromUnsignedLongLong(low);
+    PyObject *shifted = above != NULL && bits != NULL ? PyNumber_Lshift(above, bits) : NULL;
+    PyObject *whole = shifted != NULL && below != NULL ? PyNumber_Or(shifted, below) : NULL;
+    int holds = made != NULL && whole != NULL && echo_take_wide_int(whole, again) && again[0] == high &&
+                again[1] == low && PyObject_RichCompareBool(made, whole, Py_EQ) == 1;
+
+    Py_XDECREF(made);
+    Py_XDECREF(above);
+    Py_XDECREF(bits);
+    Py_XDECREF(below);
+    Py_XDECREF(shifted);
+    Py_XDECREF(whole);
+    return holds;
+}
+
+static int are_ints(enum int_layout layout)
+{
+    int64_t two_digits = INT64_C(1) << 2 * DIGIT_BITS;
+    int64_t shorts[] = {0,
+                        1,
+                        -1,
+                        255,
+                        -255,
+                        (1 << DIGIT_BITS) - 1,
+                        1 << DIGIT_BITS,
+                        -(1 << DIGIT_BITS),
+                        two_digits - 1,
+                        1 - two_digits};
+    size_t i;
+
+    echo_layouts.ints = layout;
+    for (i = 0; i < sizeof shorts / sizeof *shorts; i++) {
+        if (!is_int(shorts[i], 1))
+            return 0;
+    }
+    return is_int(two_digits, 0) && is_int(-two_digits, 0) && is_int(INT64_MIN, 0) && is_wide(1, 0) &&
+           is_wide(UINT64_MAX, UINT64_MAX) && is_wide(UINT64_C(0x0123456789abcdef), 7);
+}
+
+static int are_floats(void)
+{
+    double samples[] = {0.0, 1.5, -2.25e300};
+    int holds = 1;
+    size_t i;
+
+    for (i = 0; i < sizeof samples / sizeof *samples; i++) {
+        PyObject *object = PyFloat_FromDouble(samples[i]);
+
+        holds &= object != NULL && memcmp(behind_head(object), &samples[i], sizeof *samples) == 0;
+        Py_XDECREF(object);
+    }
+    return holds;
+}
+
+/* Whether text is read as it is, if it is ASCII, and left alone otherwise. */
+static int is_text(const char *sample, int is_ascii)
+{
+    PyObject *object = PyUnicode_FromString(sample);
+    Py_ssize_t size = 0;
+    const char *found = object != NULL ? ascii_of(object, &size) : NULL;
+    int holds = is_ascii
+                    ? found != NULL && size == (Py_ssize_t)strlen(sample) && memcmp(found, sample, (size_t)size) == 0
+                    : object != NULL && found == NULL;
+
+    Py_XDECREF(object);
+    return holds;
+}
+
+static int are_texts(void)
+{
+    return is_text("", 1) && is_text("a", 1) && is_text("sixteen and more of them", 1) && is_text("caf\xc3\xa9", 0) &&
+           is_text("\xe2\x82\xac", 0) && is_text("\xf0\x9f\x98\x80", 0);
+}
+
+/* Whether a list and a tuple of these three are found to hold them. */
+static int are_items(void)
+{
+    PyObject *samples[] = {Py_None, Py_True, Py_False};
+    PyObject *tuple = PyTuple_Pack(3, samples[0], samples[1], samples[2]);
+    PyObject *list = tuple != NULL ? PySequence_List(tuple) : NULL;
+    int holds;
+
+    echo_layouts.has_items = 1;
+    holds = list != NULL && count_items(list) == 3 && count_items(tuple) == 3 &&
+            memcmp(items_of(tuple), samples, sizeof samples) == 0 &&
+            memcmp(items_of(list), samples, sizeof samples) == 0;
+    Py_XDECREF(list);
+    Py_XDECREF(tuple);
+    return holds;
+}
+
+/* The GIL guards what is read here. A build without it says so in its flags, which are part of sys.abiflags. */
+static int has_gil(void)
+{
+    PyObject *flags = PySys_GetObject("abiflags"); /* borrowed */
+    const char *text = flags != NULL ? PyUnicode_AsUTF8AndSize(flags, NULL) : NULL;
+
+    PyErr_Clear();
+    return text == NULL || strchr(text, 't') == NULL;
+}
+
+static int is_known_machine(void)
+{
+    return sizeof(void *) == 8 && sizeof(PyObject) == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && has_gil();
+}
+
+int echo_layouts_find(void)
+{
+    int has_tags = Py_Version >= 0x030C0000;
+
+    memset(&echo_layouts, 0, sizeof echo_layouts);
+    if (!is_known_machine())
+        return 0;
+    if (!are_ints(has_tags ? INTS_HAVE_TAG : INTS_HAVE_SIZE))
+        echo_layouts.ints = INTS_UNKNOWN;
+    echo_layouts.has_floats = are_floats();
+    echo_layouts.has_items = are_items();
+    echo_layouts.text_data_at = BEHIND_HEAD + (has_tags ? 24 : 32);
+    if (!are_texts())
+        echo_layouts.text_data_at = 0;
+    echo_layouts.has_times = echo_times_find();
+    return PyErr_Occurred() == NULL ? 0 : -1;
+}
