@@ -165,13 +165,12 @@ def _part_form(field: Field, layout: Layout, path: str) -> Form:
     letter = "o"
     if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
         letter = "t" if isinstance(type_, Text) else "y"
+    is_numbers = isinstance(type_, Sequence) and is_numeric(type_.element)
     slow = (
         partial(_read_view if is_view else _read_any, field, layout, path),
-        partial(plain_of, type_, path=path),
+        partial(_check_array, type_, path) if is_numbers else partial(plain_of, type_, path=path),
     )
     read_part, check = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
-    if isinstance(type_, Sequence) and is_numeric(type_.element):
-        check = partial(_check_array, type_, path)
     return Form(letter, is_shared and not is_view, read_part, check)
 
 

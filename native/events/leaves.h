@@ -127,7 +127,7 @@ static inline PyObject *new_complex64(const uint8_t *bytes)
     return PyComplex_FromDoubles(load_float(bytes), load_float(bytes + sizeof(float)));
 }
 
-/* --- values to bytes: GOOD or UNUSUAL; that of times may be RAISED --- */
+/* --- values to bytes: GOOD, or UNUSUAL and nothing is written; that of times may be RAISED --- */
 
 static inline enum outcome write_int(PyObject *value, uint8_t *bytes, Py_ssize_t size, int64_t low, int64_t high)
 {
@@ -237,11 +237,14 @@ static inline enum outcome write_complex128(PyObject *value, uint8_t *bytes)
 
 static inline enum outcome write_complex64(PyObject *value, uint8_t *bytes)
 {
+    uint8_t halves[2 * sizeof(float)];
     double parts[2];
 
-    if (take_complex(value, parts) != GOOD || store_float(parts[0], bytes) != GOOD)
+    if (take_complex(value, parts) != GOOD || store_float(parts[0], halves) != GOOD ||
+        store_float(parts[1], halves + sizeof(float)) != GOOD)
         return UNUSUAL;
-    return store_float(parts[1], bytes + sizeof(float));
+    memcpy(bytes, halves, sizeof halves);
+    return GOOD;
 }
 
 static inline enum outcome write_bool(PyObject *value, uint8_t *bytes)

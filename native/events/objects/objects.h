@@ -205,6 +205,10 @@ enum outcome echo_value_write(const struct value *value, PyObject *event, uint8_
 /* The record of an event, as new bytes in *result. May run any code, if the value does. */
 enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObject **result);
 
+/* Whether a value can be written. Numbers of an array that lies as the record does are not looked at. May run any code, if
+ * the value does. */
+enum outcome echo_value_check(const struct value *value, PyObject *it);
+
 /* A value of fixed size at its place. May run any code, if the value does. For compiled code: 0 is GOOD, -1
  * anything else. */
 int32_t echo_write_field(PyObject *value, PyObject *it, uint8_t *target);

@@ -1,27 +1,85 @@
 /* The type Part: one field by itself, for events that keep their record: read where it lies in a record whose
  * parts have been verified, and written as it would be into a record.
  */
+#include "events/objects/parts.h"
 #include "events/module.h"
-#include "events/objects/objects.h"
 
-/* The Python object. */
-struct part {
-    struct shell shell;   /* first; the fallbacks are for reading and writing */
-    struct value *record; /* owned; the whole record. Has no tp_clear, nor has this */
-    Py_ssize_t index;     /* of the field in it */
-    int is_view;          /* 1: a sequence of numbers or records is a view of the source */
-};
-
-static PyObject *part_read(PyObject *self, PyObject *source)
+static const struct member *field_of(const struct part *part)
 {
-    struct part *part = (struct part *)self;
+    return &part->record->fields[part->index];
+}
+
+const struct part *echo_part_of(PyTypeObject *sibling_type, PyObject *function)
+{
+    PyObject *self = PyCFunction_Check(function) ? PyCFunction_GetSelf(function) : NULL;
+
+    return self != NULL && Py_IS_TYPE(self, sibling(sibling_type, PART)) ? (struct part *)self : NULL;
+}
+
+int echo_part_fits(const struct part *part, Py_ssize_t size, int is_inline)
+{
+    const struct value *value = field_of(part)->value;
+
+    return value->size == size && (value->is_fixed || !is_inline);
+}
+
+/* --- from bytes --- */
+
+PyObject *echo_part_read(const struct part *part, PyObject *source)
+{
     PyObject *result = NULL;
     enum outcome outcome = UNUSUAL;
 
     if (PyBytes_CheckExact(source))
-        outcome =
-            echo_value_decode_field(part->record, &part->record->fields[part->index], source, part->is_view, &result);
-    return finish(&part->shell, outcome, result, part->shell.fallbacks[0], source);
+        outcome = echo_value_decode_field(part->record, field_of(part), source, part->is_view, &result);
+    return finish((struct shell *)part, outcome, result, part->shell.fallbacks[0], source);
+}
+
+PyObject *echo_part_read_inline(const struct part *part, const uint8_t *bytes)
+{
+    const struct value *value = field_of(part)->value;
+    PyObject *result = echo_read_field((PyObject *)value, bytes);
+
+    if (result != NULL || PyErr_Occurred() != NULL)
+        return result;
+    return echo_shell_decode_slowly((struct shell *)part, part->shell.fallbacks[0], bytes, value->size);
+}
+
+static PyObject *part_read(PyObject *self, PyObject *source)
+{
+    return echo_part_read((struct part *)self, source);
+}
+
+/* --- to bytes --- */
+
+/* What the fallback says of a value; what it returns is of no use. */
+static int fall_back_to_check(const struct part *part, PyObject *it)
+{
+    PyObject *checked = fall_back((struct shell *)part, part->shell.fallbacks[1], it);
+
+    Py_XDECREF(checked);
+    return checked != NULL ? 0 : -1;
+}
+
+int echo_part_check(const struct part *part, PyObject *it)
+{
+    enum outcome outcome = echo_value_check(field_of(part)->value, it);
+
+    return outcome == UNUSUAL ? fall_back_to_check(part, it) : outcome == GOOD ? 0 : -1;
+}
+
+enum outcome echo_part_write(const struct part *part, PyObject *it, uint8_t *target)
+{
+    const struct value *value = field_of(part)->value;
+    uint8_t room[ROOM_BYTES];
+    PyObject *record = NULL;
+    Py_ssize_t written;
+    enum outcome outcome = echo_value_write(value, it, room, ROOM_BYTES, &record, &written);
+
+    if (outcome == GOOD)
+        memcpy(target, record != NULL ? (uint8_t *)PyBytes_AsString(record) : room, (size_t)value->size);
+    Py_XDECREF(record);
+    return outcome;
 }
 
 /* The bytes that the value is, followed by those of its parts. */
@@ -29,10 +87,12 @@ static PyObject *part_write(PyObject *self, PyObject *it)
 {
     struct part *part = (struct part *)self;
     PyObject *result = NULL;
-    enum outcome outcome = echo_value_encode(part->record->fields[part->index].value, it, &result);
+    enum outcome outcome = echo_value_encode(field_of(part)->value, it, &result);
 
     return finish(&part->shell, outcome, result, part->shell.fallbacks[1], it);
 }
+
+/* --- the type --- */
 
 static int is_viewable(const struct value *value)
 {

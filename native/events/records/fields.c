@@ -58,6 +58,20 @@ static int is_complete(const struct field *field, Py_ssize_t at)
            (strchr("vwktyo", field->form) == NULL || PyCallable_Check(field->read)) && PyCallable_Check(field->write);
 }
 
+/* Notes whose methods the two functions are. */
+static int set_parts(struct field *field)
+{
+    int is_inline = field->slot == 0 || field->form == FORM_KEPT;
+
+    field->reader = echo_part_of(Py_TYPE((PyObject *)field), field->read);
+    field->writer = echo_part_of(Py_TYPE((PyObject *)field), field->write);
+    if ((field->reader == NULL || echo_part_fits(field->reader, field->size, is_inline)) &&
+        (field->writer == NULL || echo_part_fits(field->writer, field->size, is_inline)))
+        return 0;
+    PyErr_Format(PyExc_ValueError, "Expected Parts of %zd bytes for %R", field->size, field->name);
+    return -1;
+}
+
 static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"shape",     "name", "form",  "at",     "size", "slot",
@@ -83,6 +97,8 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
         return -1;
     }
     field->at = field->shape->record + at;
+    if (set_parts(field) != 0)
+        return -1;
     if (echo_record_set_nested(field->shape, nested, field->size, &field->nested) != 0)
         return -1;
     Py_XINCREF((PyObject *)field->nested);

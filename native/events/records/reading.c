@@ -69,12 +69,28 @@ static PyObject *blob_from_source(const struct field *field, PyObject *object)
 
 static PyObject *part_from_source(const struct field *field, PyObject *object)
 {
+    PyObject *source, *result;
     char *bytes;
     Py_ssize_t size;
 
     if (!open_source(field, object, &bytes, &size))
         return NULL;
-    return call_and_release(field->read, Py_NewRef(*slot_at(object, field->shape->source)));
+    source = Py_NewRef(*slot_at(object, field->shape->source));
+    if (field->reader == NULL)
+        return call_and_release(field->read, source);
+    result = echo_part_read(field->reader, source);
+    Py_DECREF(source);
+    return result;
+}
+
+/* Of the field's own bytes. */
+static PyObject *read_inline(const struct field *field, PyObject *object)
+{
+    const uint8_t *bytes = (uint8_t *)object + field->at;
+
+    if (field->reader != NULL)
+        return echo_part_read_inline(field->reader, bytes);
+    return read_by_python(field->read, bytes, field->size);
 }
 
 static PyObject *make_kept(const struct field *field, PyObject *object)
@@ -87,7 +103,7 @@ static PyObject *make_kept(const struct field *field, PyObject *object)
     case FORM_PART:
         return part_from_source(field, object);
     default:
-        return read_by_python(field->read, (uint8_t *)object + field->at, field->size);
+        return read_inline(field, object);
     }
 }
 
@@ -122,7 +138,7 @@ static PyObject *read_value(const struct field *field, PyObject *object)
     case FORM_CHARS:
         return read_chars(bytes, field->size);
     case FORM_PYTHON:
-        return read_by_python(field->read, bytes, field->size);
+        return read_inline(field, object);
     case FORM_WINDOW:
         return read_window(field, object);
     case FORM_KEPT:

@@ -1,11 +1,12 @@
 /* How an event holds its record, and what one C file has for the others. classes.c draws such an event.
  *
- * Callers of everything below hold the GIL, and nothing below releases it. "May run any code" means Python
+ * Callers of everything below hold the GIL, and nothing below releases it but Parts in long work. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
  */
 #pragma once
 
 #include "events/leaves.h"
+#include "events/objects/parts.h"
 #include "events/shell.h"
 
 /* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
@@ -57,17 +58,19 @@ struct shape {
 
 /* The Python object: a data descriptor. Fixed at creation. */
 struct field {
-    PyObject ob_base;     /* spelled out: PyObject_HEAD hides it */
-    struct shape *shape;  /* owned; NULL only after tp_clear */
-    PyObject *name;       /* owned str */
-    PyObject *read;       /* owned; a callable, or None where the form needs none */
-    PyObject *write;      /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
-    struct shape *nested; /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
-    char form;            /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
-    int is_shared;        /* 1: who has read the value can change it */
-    Py_ssize_t at;        /* offset in the object of the record's bytes for this field */
-    Py_ssize_t size;      /* how many they are */
-    Py_ssize_t slot;      /* offset in the object of the kept value; 0 for inline forms */
+    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
+    struct shape *shape;       /* owned; NULL only after tp_clear */
+    PyObject *name;            /* owned str */
+    PyObject *read;            /* owned; a callable, or None where the form needs none */
+    PyObject *write;           /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
+    struct shape *nested;      /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
+    const struct part *reader; /* borrowed from read: whose method it is; NULL where it is any other callable */
+    const struct part *writer; /* likewise, from write */
+    char form;       /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
+    int is_shared;   /* 1: who has read the value can change it */
+    Py_ssize_t at;   /* offset in the object of the record's bytes for this field */
+    Py_ssize_t size; /* how many they are */
+    Py_ssize_t slot; /* offset in the object of the kept value; 0 for inline forms */
 };
 
 /* --- places in an object --- */

@@ -14,7 +14,7 @@ static enum outcome write_inline(const struct field *field, PyObject *it, uint8_
     case FORM_CHARS:
         return write_chars(it, bytes, field->size);
     default:
-        return UNUSUAL;
+        return field->writer != NULL ? echo_part_write(field->writer, it, bytes) : UNUSUAL;
     }
 }
 
@@ -69,17 +69,25 @@ static int is_surely_good(const struct field *field, PyObject *value)
     }
 }
 
-/* write(value) raises, or its result is ignored: what is kept is the value as given. */
-static int write_kept(const struct field *field, PyObject *object, PyObject *value)
+/* 0, or what write(value) raises; its result is ignored. */
+static int check_kept(const struct field *field, PyObject *value)
 {
     PyObject *checked;
 
-    if (!is_surely_good(field, value)) {
-        checked = PyObject_CallFunctionObjArgs(field->write, value, NULL);
-        if (checked == NULL)
-            return -1;
-        Py_DECREF(checked);
-    }
+    if (is_surely_good(field, value))
+        return 0;
+    if (field->writer != NULL)
+        return echo_part_check(field->writer, value);
+    checked = PyObject_CallFunctionObjArgs(field->write, value, NULL);
+    Py_XDECREF(checked);
+    return checked != NULL ? 0 : -1;
+}
+
+/* What is kept is the value as given. */
+static int write_kept(const struct field *field, PyObject *object, PyObject *value)
+{
+    if (check_kept(field, value) != 0)
+        return -1;
     mark_stale(field->shape, object);
     keep(object, field->slot, Py_NewRef(value));
     return 0;
@@ -90,6 +98,7 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
 int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
 {
     struct field *field = field_in((struct field *)self, object);
+    enum outcome outcome;
     uint8_t *bytes;
 
     if (field == NULL)
@@ -101,7 +110,8 @@ int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
     if (field->slot != 0)
         return write_kept(field, object, value);
     bytes = (uint8_t *)object + field->at;
-    if (write_inline(field, value, bytes) != GOOD && write_by_python(field, value, bytes) != 0)
+    outcome = write_inline(field, value, bytes);
+    if (outcome == RAISED || (outcome == UNUSUAL && write_by_python(field, value, bytes) != 0))
         return -1;
     mark_stale(field->shape, object);
     return 0;
