@@ -158,6 +158,7 @@ def event(
     )
 
     def decorate(plain: type[T]) -> type[T]:
+        has_own_init = "__init__" in vars(plain)
         has_own_equality = "__eq__" in vars(plain) or not options.get("eq", True)
         called = named(name, aliases=aliases)(plain) if name or aliases else plain
         slotted = dataclasses.dataclass(slots=True, **options)(called)
@@ -165,7 +166,7 @@ def event(
         with contextlib.suppress(UnknownNameError):
             if holds_arrays(format_of(slotted).record) and not has_own_equality:
                 type.__setattr__(slotted, "__eq__", equal_records)
-            made = native_class(slotted, plain)
+            made = native_class(slotted, plain, has_own_init=has_own_init)
             format_of(made)
         return made
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from echo_core._c import events
 from echo_core.codegen import cpython
+from echo_core.codegen.events import calls
 from echo_core.codegen.events.record_fields import Form, checks_of, form_of
 from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.codegen.plain.objects import runs_post_init
@@ -83,17 +84,20 @@ class _Plan:
         return len(self.slots) + (1 if self.source else 0)
 
 
-def native_class(slotted: type[Any], plain: type[Any]) -> type[Any]:
+def native_class(slotted: type[Any], plain: type[Any], *, has_own_init: bool = False) -> type[Any]:
     """The native record class in place of a dataclass with slots, or that class where it must stay.
 
-    `plain` is the class that the dataclass was made of: methods that say `super()` still refer to it.
+    `plain` is the class that the dataclass was made of: methods that say `super()` still refer to it. It may
+    have had an `__init__` of its own, in place of what a dataclass generates.
     """
     plan = None if problem() else _plan(slotted)
     if plan is None:
         return slotted
     made = _rebuilt(slotted, plan)
     _redirect(vars(made).values(), {plain, slotted}, made)
-    _equip(made, plan)
+    shape = _equip(made, plan)
+    if not has_own_init and (how := calls.how_to_make(made)) is not None:
+        shape.make_by(*how)
     return made
 
 
@@ -185,7 +189,7 @@ def _untracked_class(
     return made
 
 
-def _equip(made: type[Any], plan: _Plan) -> None:
+def _equip(made: type[Any], plan: _Plan) -> events.Shape:
     """Gives the class its Shape and the descriptors of its fields."""
     record = plan.layout.record
     state = plan.record_at + record.size if plan.source else 0
@@ -205,6 +209,7 @@ def _equip(made: type[Any], plan: _Plan) -> None:
         if _SHAPE in vars(base):
             vars(base)[_SHAPE].mark_extended()
     type.__setattr__(made, _SHAPE, shape)
+    return shape
 
 
 def _descriptor(shape: events.Shape, plan: _Plan, field: Field) -> events.FieldDescriptor:

@@ -127,6 +127,15 @@ class Shape:
     @property
     def owner(self) -> type[Any] | None: ...
     def bind(self, cls: type[Any], fields: dict[str, FieldDescriptor], /) -> None: ...
+    def make_by(
+        self,
+        init: Callable[..., None],
+        arguments: tuple[tuple[str, Any, str], ...],
+        positional: int,
+        order: tuple[int, ...],
+        after: str | None,
+        /,
+    ) -> None: ...
     def mark_extended(self) -> None: ...
 
 @final

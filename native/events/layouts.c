@@ -2,7 +2,9 @@
  *
  * Free-threaded builds and machines of another word or byte order know nothing. */
 #include "events/layouts.h"
-#include "events/times.h"
+#include "events/leaves.h"
+
+#include <structmember.h>
 
 struct layouts echo_layouts;
 
@@ -166,6 +168,69 @@ static int are_items(void)
     return holds;
 }
 
+/* --- classes --- */
+
+#define PROBE_AT (BEHIND_HEAD + 40) /* as good as any */
+#define VECTORCALL_OFFSET_AT 56     /* in a type: where in its instances that function is */
+#define HAVE_VECTORCALL (1UL << 11) /* a flag of such types */
+
+static Py_ssize_t word_of(PyTypeObject *type, Py_ssize_t at)
+{
+    Py_ssize_t word;
+
+    memcpy(&word, (char *)type + at, sizeof word);
+    return word;
+}
+
+/* A type of ours that says where its instances have their function; NULL with an exception. */
+static PyTypeObject *new_probe(void)
+{
+    PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, PROBE_AT, READONLY, NULL}, {NULL, 0, 0, 0, NULL}};
+    PyType_Slot slots[] = {{Py_tp_members, members}, {0, NULL}};
+    PyType_Spec spec = {.name = "echo_core._c.events.Probe",
+                        .basicsize = PROBE_AT + 8,
+                        .flags = Py_TPFLAGS_DEFAULT | HAVE_VECTORCALL,
+                        .slots = slots};
+
+    return (PyTypeObject *)PyType_FromSpec(&spec);
+}
+
+/* What a call of a class runs is where `type` says, in the word in which our type has what it was told. Lists and
+ * tuples have such a function, and a new class has none. */
+static void find_vectorcall(void)
+{
+    PyTypeObject *probe = new_probe();
+    Py_ssize_t at = word_of(&PyType_Type, VECTORCALL_OFFSET_AT),
+               size = size_attribute((PyObject *)&PyType_Type, "__basicsize__");
+
+    if (probe != NULL && word_of(probe, VECTORCALL_OFFSET_AT) == PROBE_AT &&
+        (PyType_GetFlags(&PyType_Type) & HAVE_VECTORCALL) != 0 && at > VECTORCALL_OFFSET_AT && at % 8 == 0 &&
+        at + 8 <= size && word_of(probe, at) == 0 && word_of(&PyList_Type, at) != 0 && word_of(&PyTuple_Type, at) != 0)
+        echo_layouts.vectorcall_at = at;
+    Py_XDECREF((PyObject *)probe);
+}
+
+/* A class says where it has its dictionary, as any object does. */
+static void find_type_dict(void)
+{
+    PyObject *dict = NULL, *class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Probe");
+    Py_ssize_t at = size_attribute((PyObject *)&PyType_Type, "__dictoffset__");
+
+    if (class != NULL)
+        dict = PyObject_GenericGetDict(class, NULL);
+    if (dict != NULL && at > 0 && *slot_at(class, at) == dict)
+        echo_layouts.type_dict_at = at;
+    Py_XDECREF(dict);
+    Py_XDECREF(class);
+}
+
+static void find_classes(void)
+{
+    find_type_dict();
+    if (echo_layouts.type_dict_at != 0)
+        find_vectorcall();
+}
+
 /* The GIL guards what is read here. A build without it says so in its flags, which are part of sys.abiflags. */
 static int has_gil(void)
 {
@@ -196,5 +261,6 @@ int echo_layouts_find(void)
     if (!are_texts())
         echo_layouts.text_data_at = 0;
     echo_layouts.has_times = echo_times_find();
+    find_classes();
     return PyErr_Occurred() == NULL ? 0 : -1;
 }

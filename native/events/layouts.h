@@ -28,8 +28,15 @@ struct layouts {
     int has_items;           /* 1: a list has a pointer to its items behind its size, a tuple the items themselves */
     int has_times;           /* 1: datetimes and timedeltas are as times.c reads them */
     Py_ssize_t text_data_at; /* of compact ASCII text; 0: not known where that lies */
+
+    /* In classes, and both 0 where it is not known: */
+    Py_ssize_t type_dict_at;  /* the dictionary of their attributes */
+    Py_ssize_t vectorcall_at; /* what a call of the class runs; NULL for nearly all, which have type.__call__ run */
 };
 extern struct layouts echo_layouts;
+
+/* A function that is called with arguments in an array: PEP 590. */
+typedef PyObject *vectorcall(PyObject *callable, PyObject *const *args, size_t count_and_flag, PyObject *names);
 
 /* Tries all facts. -1 with an exception, which none of them is. */
 int echo_layouts_find(void);

@@ -21,19 +21,6 @@ struct decoder {
 
 /* --- one event --- */
 
-/* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
-static inline PyObject *event_new(const struct shape *shape)
-{
-    PyObject *object;
-
-    if (!shape->is_plain)
-        return PyType_GenericAlloc(shape->owner, 0); /* zeroed */
-    object = PyObject_Malloc((size_t)shape->object_size);
-    if (object == NULL)
-        return PyErr_NoMemory();
-    return PyObject_Init(object, shape->owner);
-}
-
 /* Fills in the record of a new object. Runs no Python code. */
 static inline enum outcome fill(const struct shape *shape, const struct program *program, PyObject *object,
                                 const uint8_t *source)
@@ -70,7 +57,7 @@ static inline enum outcome decode_one(const struct decoder *decoder, const struc
                                       const uint8_t *source, PyObject *whole, PyObject **result)
 {
     const struct shape *shape = decoder->shape;
-    PyObject *object = event_new(shape);
+    PyObject *object = echo_record_new(shape);
     enum outcome outcome;
 
     if (object == NULL)

@@ -34,7 +34,16 @@ struct kept {
                            * NULL: unknown */
 };
 
-/* The Python object. All but owner, fields and is_extended is fixed at creation. */
+/* An argument of a class's `__init__`, and the field that it is for. */
+struct argument {
+    PyObject *name;      /* interned; borrowed from the shape's details, as is the next but one */
+    struct field *field; /* borrowed from the shape's fields */
+    PyObject *otherwise; /* its default, or what makes one; NULL: it has to be given */
+    int is_factory;      /* 1: `otherwise` is called */
+};
+#define MAX_ARGUMENTS 512
+
+/* The Python object. All but owner, fields, is_extended and how events are made is fixed at creation. */
 struct shape {
     PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
     PyTypeObject *owner;       /* owned; the event class. NULL before bind and after tp_clear */
@@ -54,6 +63,15 @@ struct shape {
     Py_ssize_t check_count;    /* how many */
     struct kept *kept;         /* owned, PyMem; may be NULL when there are none */
     Py_ssize_t kept_count;     /* how many */
+
+    /* How a call of the class makes an event; all NULL or 0 before make_by. */
+    PyObject *making_details;    /* owned tuple: what Python says of it */
+    PyObject *init;              /* borrowed from the details; the class's own `__init__` */
+    PyObject *after;             /* borrowed likewise; the name of a method to call on a new event, or NULL */
+    struct argument *arguments;  /* owned, PyMem; as `__init__` has them */
+    Py_ssize_t *order;           /* owned, PyMem; which argument is set first, which next */
+    Py_ssize_t argument_count;   /* of both */
+    Py_ssize_t positional_count; /* the others are given by name only */
 };
 
 /* The Python object: a data descriptor. Fixed at creation. */
@@ -110,6 +128,19 @@ static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
         *target++ = *source++;
 }
 
+/* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
+static inline PyObject *echo_record_new(const struct shape *shape)
+{
+    PyObject *object;
+
+    if (!shape->is_plain)
+        return PyType_GenericAlloc(shape->owner, 0); /* zeroed */
+    object = PyObject_Malloc((size_t)shape->object_size);
+    if (object == NULL)
+        return PyErr_NoMemory();
+    return PyObject_Init(object, shape->owner);
+}
+
 /* --- what one file has for the others --- */
 
 /* shapes.c */
@@ -141,6 +172,12 @@ PyObject *echo_record_field_get(PyObject *self, PyObject *object, PyObject *type
 /* writing.c: tp_descr_set. Borrows the value, and takes a reference where it is kept. May run any
  * code. */
 int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value);
+
+/* writing.c: the same where the field is known to be the object's own, and there is a value. */
+int echo_record_set_value(const struct field *field, PyObject *object, PyObject *value);
+
+/* making.c: a method of Shape. */
+PyObject *echo_record_make_by(PyObject *self, PyObject *args);
 
 /* window.c: a new Window on the field's bytes, which holds the object. Runs no Python code. */
 PyObject *echo_record_window_new(const struct field *field, PyObject *object);

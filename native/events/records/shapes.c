@@ -224,9 +224,13 @@ static PyObject *shape_mark_extended(PyObject *self, PyObject *unused)
 
 /* --- the type --- */
 
-static const Py_ssize_t owned[] = {offsetof(struct shape, owner),        offsetof(struct shape, window_type),
-                                   offsetof(struct shape, fields),       offsetof(struct shape, checks_details),
-                                   offsetof(struct shape, kept_details), 0};
+static const Py_ssize_t owned[] = {offsetof(struct shape, owner),
+                                   offsetof(struct shape, window_type),
+                                   offsetof(struct shape, fields),
+                                   offsetof(struct shape, checks_details),
+                                   offsetof(struct shape, kept_details),
+                                   offsetof(struct shape, making_details),
+                                   0};
 
 static int shape_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -234,7 +238,7 @@ static int shape_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 /* What the kept fields refer to stays until the end: copy_record reads it. It cannot be part of a cycle that
- * owner and fields do not break. */
+ * owner and fields do not break. Neither can `init`: whoever makes an event needs the owner. */
 static int shape_tp_clear(PyObject *self)
 {
     struct shape *shape = (struct shape *)self;
@@ -251,6 +255,8 @@ static void shape_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     PyMem_Free(shape->kept);
     PyMem_Free(shape->checks);
+    PyMem_Free(shape->arguments);
+    PyMem_Free(shape->order);
     clear_owned(self, owned);
     free_instance(self);
 }
@@ -258,6 +264,9 @@ static void shape_dealloc(PyObject *self)
 static PyMethodDef shape_methods[] = {
     {"bind", shape_bind, METH_VARARGS,
      PyDoc_STR("bind($self, cls, fields, /)\n--\n\nNames the class whose instances have this shape. Once.")},
+    {"make_by", echo_record_make_by, METH_VARARGS,
+     PyDoc_STR("make_by($self, init, arguments, positional, order, after, /)\n--\n\n"
+               "From now on a call of the class makes an event without running its own `init`.")},
     {"mark_extended", shape_mark_extended, METH_NOARGS,
      PyDoc_STR("mark_extended($self, /)\n--\n\nSome subclass has a shape of its own.")},
     {NULL, NULL, 0, NULL}};

@@ -95,18 +95,11 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
 
 /* --- the descriptor --- */
 
-int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
+int echo_record_set_value(const struct field *field, PyObject *object, PyObject *value)
 {
-    struct field *field = field_in((struct field *)self, object);
     enum outcome outcome;
     uint8_t *bytes;
 
-    if (field == NULL)
-        return -1;
-    if (value == NULL) {
-        PyErr_Format(PyExc_AttributeError, "Expected a value for %R: a field cannot be deleted", field->name);
-        return -1;
-    }
     if (field->slot != 0)
         return write_kept(field, object, value);
     bytes = (uint8_t *)object + field->at;
@@ -115,4 +108,17 @@ int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
         return -1;
     mark_stale(field->shape, object);
     return 0;
+}
+
+int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
+{
+    struct field *field = field_in((struct field *)self, object);
+
+    if (field == NULL)
+        return -1;
+    if (value == NULL) {
+        PyErr_Format(PyExc_AttributeError, "Expected a value for %R: a field cannot be deleted", field->name);
+        return -1;
+    }
+    return echo_record_set_value(field, object, value);
 }
