@@ -1,7 +1,8 @@
 """How a call of an event class makes an event: the `__init__` of its dataclass, as data that C code follows.
 
-native/events/records/making.c does what the generated function would do. A class whose calls do anything else (an
-`__init__`, `__new__` or `__setattr__` of its own, a metaclass, arguments that are no fields) keeps running it.
+native/events/records/making.c does what the generated function would do. A class whose calls do anything
+else (an `__init__`, `__new__` or `__setattr__` of its own, a metaclass, arguments that are no fields) keeps
+running it.
 """
 
 from __future__ import annotations

@@ -210,25 +210,62 @@ static void find_vectorcall(void)
     Py_XDECREF((PyObject *)probe);
 }
 
-/* A class says where it has its dictionary, as any object does. */
-static void find_type_dict(void)
+static uint32_t version_of(PyObject *class, Py_ssize_t at)
 {
-    PyObject *dict = NULL, *class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Probe");
+    uint32_t version;
+
+    memcpy(&version, (char *)class + at, sizeof version);
+    return version;
+}
+
+/* Whether a class gets a version when an attribute is looked for, and loses it when one is set. */
+static int is_version(PyObject *class, Py_ssize_t at)
+{
+    uint32_t before = 0, found;
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        Py_XDECREF(PyObject_GetAttrString(class, "__module__"));
+        found = version_of(class, at);
+        if (found == 0 || found == before || PyObject_SetAttrString(class, "it", Py_None) != 0 ||
+            version_of(class, at) != 0)
+            return 0;
+        before = found;
+    }
+    return 1;
+}
+
+/* It stands two words before what a call runs. */
+static void find_version(PyObject *class)
+{
+    Py_ssize_t at = echo_layouts.vectorcall_at - 16;
+
+    if (echo_layouts.vectorcall_at != 0 && is_version(class, at))
+        echo_layouts.version_at = at;
+}
+
+/* A class says where it has its dictionary, as any object does. */
+static void find_type_dict(PyObject *class)
+{
+    PyObject *dict = PyObject_GenericGetDict(class, NULL);
     Py_ssize_t at = size_attribute((PyObject *)&PyType_Type, "__dictoffset__");
 
-    if (class != NULL)
-        dict = PyObject_GenericGetDict(class, NULL);
     if (dict != NULL && at > 0 && *slot_at(class, at) == dict)
         echo_layouts.type_dict_at = at;
     Py_XDECREF(dict);
-    Py_XDECREF(class);
 }
 
 static void find_classes(void)
 {
-    find_type_dict();
+    PyObject *class = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Probe");
+
+    if (class == NULL)
+        return;
+    find_type_dict(class);
     if (echo_layouts.type_dict_at != 0)
         find_vectorcall();
+    find_version(class);
+    Py_DECREF(class);
 }
 
 /* The GIL guards what is read here. A build without it says so in its flags, which are part of sys.abiflags. */

@@ -29,9 +29,10 @@ struct layouts {
     int has_times;           /* 1: datetimes and timedeltas are as times.c reads them */
     Py_ssize_t text_data_at; /* of compact ASCII text; 0: not known where that lies */
 
-    /* In classes, and both 0 where it is not known: */
+    /* In classes, and 0 where it is not known: */
     Py_ssize_t type_dict_at;  /* the dictionary of their attributes */
     Py_ssize_t vectorcall_at; /* what a call of the class runs; NULL for nearly all, which have type.__call__ run */
+    Py_ssize_t version_at;    /* 32 bits that no two classes share, and no two states of one class; 0: none as yet */
 };
 extern struct layouts echo_layouts;
 

@@ -78,6 +78,26 @@ enum form {
     case FORM_##name:                                                                                                  \
         return write;
 
+/* The same for a switch that returns 0 or an outcome when it has done `count` values that stand side by side, in
+ * bytes and among the items. No other code runs meanwhile. */
+#define LEAVES_TO_READ(name, letter, kind, size, number, new_object, write)                                            \
+    case FORM_##name:                                                                                                  \
+        for (; count > 0; count--, bytes += (size), items++) {                                                         \
+            *items = new_object(number);                                                                               \
+            if (*items == NULL)                                                                                        \
+                return -1;                                                                                             \
+        }                                                                                                              \
+        return 0;
+#define LEAVES_TO_WRITE(name, letter, kind, size, number, new_object, write)                                           \
+    case FORM_##name:                                                                                                  \
+        for (; count > 0; count--, bytes += (size), items++) {                                                         \
+            PyObject *it = *items;                                                                                     \
+                                                                                                                       \
+            if ((write) != GOOD)                                                                                       \
+                return UNUSUAL;                                                                                        \
+        }                                                                                                              \
+        return GOOD;
+
 /* How many bytes the form takes in place; 0: any number, or none of its own; -1: there is no such form. */
 static inline Py_ssize_t size_of_form(int form)
 {
@@ -108,6 +128,23 @@ static inline int64_t load_integer(int form, const uint8_t *bytes)
     default:
         Py_UNREACHABLE();
     }
+}
+
+static inline int is_number(int form)
+{
+    switch (form) {
+#define LEAF(name, ...) case FORM_##name:
+        NUMBERS(LEAF)
+#undef LEAF
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static inline int is_leaf(int form)
+{
+    return is_number(form) || form == FORM_TIMESTAMP || form == FORM_DURATION;
 }
 
 static inline int is_integer(int form)

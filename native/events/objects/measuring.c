@@ -34,7 +34,7 @@ static enum outcome measure_parts(const struct value *value, PyObject *it, Py_ss
 static enum outcome measure_items(const struct value *value, PyObject *items, Py_ssize_t *total)
 {
     const struct value *element = value->element;
-    Py_ssize_t i, count = PyList_CheckExact(items) ? PyList_Size(items) : PyTuple_Size(items);
+    Py_ssize_t i, count = count_items(items);
     enum outcome outcome = value->count == 1 ? GOOD : UNUSUAL;
 
     if (outcome == GOOD && value->form == FORM_SEQUENCE)

@@ -174,9 +174,13 @@ static inline int is_bare(const struct value *array, int64_t count)
 /* An element of a list or tuple that still has `count` of them: a new reference, or NULL. */
 static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
 {
-    if (PyList_CheckExact(items))
-        return PyList_Size(items) == count ? Py_NewRef(PyList_GetItem(items, i)) : NULL;
-    return Py_NewRef(PyTuple_GetItem(items, i));
+    PyObject **all = items_of(items);
+
+    if (count_items(items) != count)
+        return NULL;
+    if (all != NULL)
+        return Py_NewRef(all[i]);
+    return Py_NewRef(PyList_CheckExact(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i));
 }
 
 /* --- what one file has for the others --- */

@@ -122,24 +122,66 @@ static PyObject *read_array(struct in *in, const struct value *value, Py_ssize_t
     return array;
 }
 
-static PyObject *read_items(struct in *in, const struct value *value, Py_ssize_t at, Py_ssize_t count)
+static int read_some_leaves(char form, const uint8_t *bytes, PyObject **items, Py_ssize_t count)
 {
-    int is_tuple = value->container == &PyTuple_Type;
-    PyObject *items = is_tuple ? PyTuple_New(count) : PyList_New(count);
+    switch ((enum form)form) {
+        LEAVES(LEAVES_TO_READ)
+    default:
+        Py_UNREACHABLE();
+    }
+}
+
+/* Into a new list or tuple: a turn of them at once, as nobody can change the list meanwhile. */
+static int read_leaves(struct in *in, const struct value *element, Py_ssize_t at, PyObject *items, Py_ssize_t count)
+{
+    Py_ssize_t some, done;
+
+    for (done = 0; done < count; done += some) {
+        some = count - done < TURN_OBJECTS ? count - done : TURN_OBJECTS;
+        if (count_items(items) != count)
+            return -1;
+        if (read_some_leaves(element->form, in->bytes + at + done * element->size, items_of(items) + done, some) != 0)
+            return -1;
+        if (in->turn != NULL)
+            turn_count(in->turn, some);
+    }
+    return 0;
+}
+
+static int read_each(struct in *in, const struct value *element, Py_ssize_t at, PyObject *items, Py_ssize_t count)
+{
+    int is_tuple = PyTuple_CheckExact(items);
     Py_ssize_t i;
 
-    for (i = 0; items != NULL && i < count; i++, at += value->element->size) {
-        PyObject *item = read_value(in, value->element, at, NULL);
+    for (i = 0; i < count; i++, at += element->size) {
+        PyObject *item = read_value(in, element, at, NULL);
 
         if (item == NULL)
-            Py_CLEAR(items);
-        else if (is_tuple)
+            return -1;
+        if (is_tuple)
             PyTuple_SetItem(items, i, item);
         else
             PyList_SetItem(items, i, item);
         if (in->turn != NULL)
-            turn_count(in->turn, value->element->objects);
+            turn_count(in->turn, element->objects);
     }
+    return 0;
+}
+
+static PyObject *read_items(struct in *in, const struct value *value, Py_ssize_t at, Py_ssize_t count)
+{
+    const struct value *element = value->element;
+    PyObject *items = value->container == &PyTuple_Type ? PyTuple_New(count) : PyList_New(count);
+    int status;
+
+    if (items == NULL)
+        return NULL;
+    if (is_leaf(element->form) && items_of(items) != NULL)
+        status = read_leaves(in, element, at, items, count);
+    else
+        status = read_each(in, element, at, items, count);
+    if (status != 0)
+        Py_CLEAR(items);
     return items;
 }
 

@@ -106,13 +106,30 @@ static enum outcome encode_list(const struct shape *shape, PyObject *events, PyO
 
 /* --- the calls --- */
 
+/* The fallback's record, of a Walker mostly: made on the stack, without a call by Python's protocol. */
+static PyObject *encode_slowly(struct shell *shell, PyObject *event)
+{
+    uint8_t room[ROOM_BYTES];
+    PyObject *record = NULL;
+    Py_ssize_t written;
+
+    if (shell->raw.encode == NULL)
+        return fall_back(shell, shell->fallbacks[0], event);
+    shell->interpreted++;
+    if (shell->raw.encode(shell->raw.self, event, room, ROOM_BYTES, &record, &written) != 0)
+        return NULL;
+    return record != NULL ? record : PyBytes_FromStringAndSize((char *)room, written);
+}
+
 static PyObject *encoder_encode(PyObject *self, PyObject *event)
 {
     struct encoder *encoder = (struct encoder *)self;
     PyObject *result = NULL;
     enum outcome outcome = encode_one(encoder->shape, event, &result);
 
-    return finish(&encoder->shell, outcome, result, encoder->shell.fallbacks[0], event);
+    if (outcome == UNUSUAL)
+        return encode_slowly(&encoder->shell, event);
+    return finish(&encoder->shell, outcome, result, NULL, event);
 }
 
 static inline enum outcome encode_into(struct shell *shell, PyObject *event, uint8_t *room, Py_ssize_t size,

@@ -119,7 +119,7 @@ static int fill(const struct shape *shape, PyObject *event, PyObject *const *val
 }
 
 /* The shape of a class that is still what it was when it was told to be called here; NULL for any other. Borrowed. */
-static const struct shape *shape_of(PyObject *cls)
+static const struct shape *look_up_shape(PyObject *cls)
 {
     PyObject *dict = *slot_at(cls, echo_layouts.type_dict_at);
     const struct shape *shape = (struct shape *)PyDict_GetItemWithError(dict, shape_name);
@@ -129,6 +129,29 @@ static const struct shape *shape_of(PyObject *cls)
         PyType_GetSlot((PyTypeObject *)cls, Py_tp_new) != PyType_GetSlot(&PyBaseObject_Type, Py_tp_new))
         return NULL;
     return shape;
+}
+
+/* What was found of classes lately. A class that is changed gets another version, as does one that takes its place. */
+#define RECENT 64
+static struct recent {
+    const struct shape *shape; /* borrowed from the class */
+    uint32_t version;          /* 0: nothing was found */
+} recent[RECENT];
+
+static const struct shape *shape_of(PyObject *cls)
+{
+    struct recent *found = &recent[((uintptr_t)cls >> 6) % RECENT];
+    uint32_t version = 0;
+
+    if (echo_layouts.version_at != 0)
+        memcpy(&version, (char *)cls + echo_layouts.version_at, sizeof version);
+    if (version == 0)
+        return look_up_shape(cls);
+    if (version != found->version) {
+        found->shape = look_up_shape(cls);
+        found->version = found->shape != NULL ? version : 0;
+    }
+    return found->shape;
 }
 
 static PyObject *make_event(PyObject *cls, PyObject *const *args, size_t count_and_flag, PyObject *names)

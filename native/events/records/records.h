@@ -115,19 +115,6 @@ static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
     return offset >= 0 && size >= 0 && offset <= MAX_OFFSET && size <= MAX_OFFSET;
 }
 
-/* --- bytes --- */
-
-/* memcpy, inlined: for records of this size its call takes longer than its work. */
-static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
-{
-    for (; size >= 32; target += 32, source += 32, size -= 32)
-        memcpy(target, source, 32);
-    for (; size >= 8; target += 8, source += 8, size -= 8)
-        memcpy(target, source, 8);
-    for (; size > 0; size--)
-        *target++ = *source++;
-}
-
 /* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
 static inline PyObject *echo_record_new(const struct shape *shape)
 {
