@@ -40,11 +40,12 @@ def how_to_make(
     return init, tuple(map(_argument, ordered)), len(by_position), order, after
 
 
-def _meddles(cls: type[Any]) -> bool:
+def _meddles(cls: Any) -> bool:
     """Whether making an instance, or setting an attribute, is anything but Python's own."""
+    plain: Any = object
     frozen: bool = cls.__dataclass_params__.frozen  # then attributes are set past `__setattr__`
-    sets = frozen or cls.__setattr__ is object.__setattr__
-    return type(cls) is not type or cls.__new__ is not object.__new__ or not sets
+    sets = frozen or cls.__setattr__ is plain.__setattr__
+    return type(cls) is not type or cls.__new__ is not plain.__new__ or not sets
 
 
 def _arguments_of(init: FunctionType) -> list[str]:

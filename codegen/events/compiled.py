@@ -83,7 +83,9 @@ def _conversion(generic: GenericCodec[Any], *, keeps: bool = False) -> Conversio
 def _walker(generic: GenericCodec[Any], conversion: Conversion | None = None) -> events.Walker:
     tree = tree_of(generic.receiver.record)
     if tree is None:
-        raise _no_code(generic, "it has lists of several dimensions, or members of equal numbers")
+        raise _no_code(
+            generic, "it has an enumeration with members of equal numbers, or too much that counts"
+        )
     convert = None if conversion is None else conversion.call
     return events.Walker(tree, convert, generic.encode, generic.decode, _allowance(generic, tree))
 

@@ -1,8 +1,9 @@
 """How each field of an event class lies in its instances, and what makes and checks its values.
 
-Numbers, bools and chars are read and written in C (native/events/records: reading.c, writing.c). For all
-other types this module gives two Python functions: `read` makes a value from the field's bytes, and `write`
-returns the bytes of a value or raises an error that names the field. Both use the rules of `leaves.py` and
+Numbers, times and chars are read and written in C (native/events/records: reading.c, writing.c). For all
+other types this module gives two functions: `read` makes a value from the field's bytes, and `write` returns
+the bytes of a value or raises an error that names the field. They are the methods of a Part, which C code
+knows and uses without a call; behind it stand Python functions with the rules of `leaves.py` and
 `objects.py`, so an assignment fails exactly where encoding the value would fail.
 
 A mutable value is created once and then kept in a slot of the instance: otherwise a change to it would be
@@ -165,13 +166,12 @@ def _part_form(field: Field, layout: Layout, path: str) -> Form:
     letter = "o"
     if NATIVE.pointer_size == 8 and isinstance(type_, Text | Blob):
         letter = "t" if isinstance(type_, Text) else "y"
-    is_numbers = isinstance(type_, Sequence) and is_numeric(type_.element)
-    slow = (
-        partial(_read_view if is_view else _read_any, field, layout, path),
-        partial(_check_array, type_, path) if is_numbers else partial(plain_of, type_, path=path),
-    )
-    read_part, check = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
-    return Form(letter, is_shared and not is_view, read_part, check)
+    check: Callable[[Any], object] = partial(plain_of, type_, path=path)
+    if isinstance(type_, Sequence) and is_numeric(type_.element):
+        check = partial(_check_array, type_, path)
+    slow = partial(_read_view if is_view else _read_any, field, layout, path), check
+    read_part, write_part = value_trees.part_functions(field, layout.record, slow, is_view=is_view)
+    return Form(letter, is_shared and not is_view, read_part, write_part)
 
 
 def _is_view(type_: Type) -> bool:

@@ -1,7 +1,8 @@
 """A type of this machine's layout as a tree of `Value`, which C code walks to encode and decode.
 
 The tree says where everything lies: values in the bytes of a record, and fields in instances of a class.
-Types that no tree is made for (lists of several dimensions, mostly) stay with the generic codec.
+Types that no tree is made for (an enumeration with two members of one number, mostly) stay with the generic
+codec.
 """
 
 from __future__ import annotations
@@ -177,8 +178,6 @@ def _elements(type_: StaticArray | Sequence, shape: tuple[Any, ...]) -> tuple[An
         return tree, shape, np.ndarray, scalar_dtype(element, NATIVE.byte_order)
     if container is np.ndarray and isinstance(element, Record) and not has_parts(element):
         return tree, shape, np.ndarray, format_of(class_of(element)).dtype
-    if len(shape) > 1:
-        raise _NoTreeError
     return tree, shape, tuple if container is tuple else list, None
 
 

@@ -35,6 +35,61 @@ static inline void copy(uint8_t *target, const uint8_t *source, int64_t size)
         *target++ = *source++;
 }
 
+/* Whether one of eight bytes is 0. */
+static inline int has_zero(uint64_t bytes)
+{
+    return ((bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080)) != 0;
+}
+
+/* Up to eight bytes as a number, the rest of it 0, without reading beyond them. */
+static inline uint64_t load_short(const uint8_t *text, int64_t length)
+{
+    uint64_t bytes = 0;
+    int64_t i;
+
+    if (length >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, text, 4);
+        memcpy(&last, text + length - 4, 4);
+        return first | (uint64_t)last << 8 * (length - 4);
+    }
+    for (i = 0; i < length; i++)
+        bytes |= (uint64_t)text[i] << 8 * i;
+    return bytes;
+}
+
+/* Copies text; 0 where there is a NUL in it. Eight bytes at a time: most texts are a few of these, for which memchr and
+ * memcpy take longer than their work. */
+static inline int copy_text(uint8_t *target, const uint8_t *text, int64_t size)
+{
+    uint64_t word;
+
+    if (size > 64) {
+        if (memchr(text, 0, (size_t)size) != NULL)
+            return 0;
+        memcpy(target, text, (size_t)size);
+        return 1;
+    }
+    if (size < 8) {
+        for (; size > 0; size--) {
+            if (*text == 0)
+                return 0;
+            *target++ = *text++;
+        }
+        return 1;
+    }
+    for (; size >= 8; target += 8, text += 8, size -= 8) {
+        memcpy(&word, text, 8);
+        memcpy(target, &word, 8);
+        if (has_zero(word))
+            return 0;
+    }
+    memcpy(&word, text + size - 8, 8); /* the last eight, some of them again */
+    memcpy(target + size - 8, &word, 8);
+    return !has_zero(word);
+}
+
 /* A signed number of 1, 2, 4 or 8 bytes. */
 static inline int64_t load_number(const uint8_t *bytes, int64_t size)
 {

@@ -1,30 +1,6 @@
 /* Text of fixed size, in and out of its place in a record. */
 #include "events/leaves.h"
 
-/* Whether one of eight bytes is 0. */
-static int has_zero(uint64_t bytes)
-{
-    return ((bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080)) != 0;
-}
-
-/* Up to eight bytes as a number, the rest of it 0, without reading beyond them. */
-static uint64_t load_short(const uint8_t *text, int64_t length)
-{
-    uint64_t bytes = 0;
-    int64_t i;
-
-    if (length >= 4) {
-        uint32_t first, last;
-
-        memcpy(&first, text, 4);
-        memcpy(&last, text + length - 4, 4);
-        return first | (uint64_t)last << 8 * (length - 4);
-    }
-    for (i = 0; i < length; i++)
-        bytes |= (uint64_t)text[i] << 8 * i;
-    return bytes;
-}
-
 /* Text of at most 16 bytes into 16, the commonest place: 2 ns where memchr, memcpy and memset take 6. For
  * little-endian machines. */
 static int32_t write_sixteen(uint8_t *target, const uint8_t *text, int64_t length)

@@ -225,7 +225,7 @@ static int is_version(PyObject *class, Py_ssize_t at)
     int i;
 
     for (i = 0; i < 3; i++) {
-        Py_XDECREF(PyObject_GetAttrString(class, "__module__"));
+        Py_XDECREF(PyObject_GetAttrString(class, "__init__"));
         found = version_of(class, at);
         if (found == 0 || found == before || PyObject_SetAttrString(class, "it", Py_None) != 0 ||
             version_of(class, at) != 0)

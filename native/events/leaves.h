@@ -2,8 +2,8 @@
  * fields of events that hold their record.
  *
  * Python code defines which values are valid. The functions here handle values of exactly the common types with the
- * same result, and say UNUSUAL for all others: they never reject a value, and leave no exception set.
- * Only what says so runs Python code.
+ * same result, and say UNUSUAL for all others: they never reject a value, and leave no exception set but of what cannot
+ * be done again. Only what says so runs Python code.
  */
 #pragma once
 

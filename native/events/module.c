@@ -2,8 +2,8 @@
  *
  *   Value      how the values of one type lie in records of this machine (objects/values.c, details.c), as a tree
  *   Walker     encodes and decodes the events of a class by such a tree (objects/walker.c): values to bytes in
- *              writing.c, only how many in measuring.c, bytes to values in reading.c, bytes that others have
- *              written in normalising.c
+ *              writing.c and elements.c, only how many in measuring.c, bytes to values in reading.c, bytes
+ *              that others have written in normalising.c
  *   Allowance  how many objects one event may become (objects/allowance.c), which counting.c counts
  *   Part       reads one field of a record that is kept as bytes (objects/parts.c)
  *   Code       what was compiled for one class (objects/code.c), much faster; for its events by themselves, and
@@ -12,7 +12,8 @@
  *
  * Events that hold their record inline (records/classes.c draws one):
  *
- *   Shape      where the record, the state and the source of one class lie (records/shapes.c)
+ *   Shape      where the record, the state and the source of one class lie (records/shapes.c), and how a call of the
+ *              class makes an event (records/making.c)
  *   Field      the descriptor of one field (records/fields.c): a value is made when it is read
  *              (reading.c), checked when it is assigned (writing.c)
  *   Encoder    to records (records/encoder.c)
@@ -22,8 +23,7 @@
  *   Routine    records of one layout to another's by compiled code (routines.c, programs.c)
  *
  * Numbers, text and times in bytes are leaves.h, halves.h, chars.c and times.c; where Python's own objects keep what they
- * hold is layouts.h. Whatever is unusual goes to a slow Python callable, whose result
- * or exception counts: shell.h. Expected workload: records of about 100 bytes, millions of calls per second.
+ * hold is layouts.h. Whatever is unusual goes to a slow Python callable, whose result or exception counts: shell.h. Expected workload: records of about 100 bytes, millions of calls per second.
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state. programs.c releases it while records are converted, and
  * turns.h for moments of what takes long: making or reading many objects, copying many bytes.

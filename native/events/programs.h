@@ -66,3 +66,12 @@ int echo_runner_tp_clear(PyObject *self);
  * The caller holds the program for as long as this takes. On GOOD *result is the caller's. Nothing stays open,
  * whatever the outcome. */
 enum outcome echo_program_run(const struct program *program, PyObject *source, PyObject *target, PyObject **result);
+
+/* --- routines.c: what others call of a Routine without Python's protocol --- */
+
+/* The Routine whose `call` a function is, borrowed from it; NULL for any other callable. sibling_type: a type of the same
+ * module. */
+struct runner *echo_routine_of(PyTypeObject *sibling_type, PyObject *function);
+
+/* What its call makes of bytes. NULL with an exception. May run any code. */
+PyObject *echo_routine_convert(struct runner *routine, PyObject *source);

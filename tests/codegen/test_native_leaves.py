@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import gc
 import math
 import struct
+import sys
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +19,7 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core._c import events
+from echo_core.codegen import cpython
 from echo_core.codegen.plain.generic import GenericCodec
 from echo_core.errors import EchoError
 from echo_core.formats.declare import format_of
@@ -39,15 +43,25 @@ class Late(dt.datetime):
     """A datetime of a class of its own."""
 
 
-class Strange(dt.tzinfo):
-    """A zone that only Python code knows, and that has no offset in 1999."""
+class Zone(dt.tzinfo):
+    """A zone that only Python code knows."""
+
+    def tzname(self, when: dt.datetime | None) -> str:
+        return f"strange in {when and when.year}"
+
+    def dst(self, when: dt.datetime | None) -> None:
+        del when
+
+
+class Strange(Zone):
+    """One that has no offset in 1999."""
 
     def utcoffset(self, when: dt.datetime | None) -> dt.timedelta | None:
         return None if when is None or when.year == 1999 else dt.timedelta(seconds=when.year)
 
 
-class Wrong(dt.tzinfo):
-    """A zone that fails."""
+class Wrong(Zone):
+    """One that fails."""
 
     def utcoffset(self, when: dt.datetime | None) -> dt.timedelta | None:
         raise ArithmeticError
@@ -87,7 +101,7 @@ def outcome(call: Any, argument: Any) -> Any:
 
 
 def with_field(name: str, value: Any) -> Leaves:
-    return Leaves(**{each: getattr(LEAVES, each) for each in Leaves.__slots__} | {name: value})  # type: ignore[attr-defined]
+    return Leaves(**{each: getattr(LEAVES, each) for each in Leaves.__slots__} | {name: value})
 
 
 def assert_written_alike(name: str, value: Any, *, in_c: bool | None = None) -> None:
@@ -101,7 +115,7 @@ def assert_written_alike(name: str, value: Any, *, in_c: bool | None = None) -> 
 def assert_read_alike(name: str, data: bytes) -> None:
     """Whatever the bytes of one field are; all are read without asking the generic codec."""
     walker, generic = demand_walker(Leaves), generic_codec(Leaves)
-    at = format_of(Leaves).layout.record.fields[list(Leaves.__slots__).index(name)].offset  # type: ignore[attr-defined]
+    at = format_of(Leaves).layout.record.fields[list(Leaves.__slots__).index(name)].offset
     record = generic.encode(LEAVES)
     record = record[:at] + data + record[at + len(data) :]
     ours, theirs = walker.decode(record), generic.decode(record)
@@ -286,3 +300,39 @@ def test_they_come_from_other_machines(abi: str, id_: uuid.UUID, nanoseconds: in
     event = Leaves(when, dt.timedelta(microseconds=nanoseconds // 2000), id_, 1 - 2j, 0.5j, -0.25)
     data = echo.encoder(Leaves, abi=abi)(event)
     assert echo.decoder(Leaves, sender=echo.format_of(Leaves, abi=abi))(data) == event
+
+
+def test_nothing_leaks() -> None:
+    """Whether a value is made, written, refused, or goes to the generic codec."""
+
+    @echo.event
+    class Kept:
+        leaves: list[dt.datetime | None]
+        ids: list[uuid.UUID]
+        id: uuid.UUID
+        when: dt.datetime
+        half: echo.Float16 = 0.5
+
+    codec = echo.codec(Kept, tier="auto" if cpython.problem() else "compiled")
+    encode, decode, walker = codec.encode, codec.decode, demand_walker(Leaves)
+    when = dt.datetime(2024, 5, 17, tzinfo=BERLIN)
+
+    refused: list[Any] = [(), (1,), ([], [], 5, when), ([], [], LEAVES.id, dt.datetime(2024, 5, 17))]
+
+    def use() -> None:
+        event = Kept([when, None], [LEAVES.id], LEAVES.id, when=when)
+        again = decode(encode(event))
+        assert (again.leaves, again.ids, again.id, again.when) == ([when, None], [LEAVES.id], LEAVES.id, when)
+        assert walker.decode(walker.encode(LEAVES)) == LEAVES
+        for arguments in refused:
+            with contextlib.suppress(EchoError, TypeError):
+                Kept(*arguments)
+
+    for _ in range(100):
+        use()
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(1000):
+        use()
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 200

@@ -202,7 +202,7 @@ def test_a_list_that_another_thread_changes_between_turns_is_no_crash() -> None:
     ends = threading.Event()
 
     def change() -> None:
-        while not ends.is_set():
+        while not ends.is_set() and events:
             events.pop()
             if len(events) == 100_000:  # it shall not run out of them
                 events.extend(more)

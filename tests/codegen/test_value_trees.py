@@ -30,6 +30,7 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
+from echo_core.formats.leaves import is_numeric
 from echo_core.formats.types import Field, Nullable, Record, Sequence, StaticArray, Text, Type
 from tests.formats.strategies import comparable, examples, layouts, plain_values, records
 
@@ -83,7 +84,7 @@ def assert_walks_alike(cls: type[Any], event: Any) -> bytes:
 @examples(400)
 @given(st.data())
 def test_random_events_are_those_of_the_generic_codec(data: st.DataObject) -> None:
-    """Whatever the format; lists of several dimensions have no tree."""
+    """Whatever the format; a few enumerations have no tree."""
     format_ = Format(data.draw(layouts(NATIVE, depth=3)))
     cls = format_.record_class()
     walker, generic = walker_of(cls), generic_codec(cls)
@@ -114,16 +115,16 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
         outlet.submit(event)
         assert it.depth_bytes == len(generic.encode(event))
         assert it.get(0) is event
-    assert walker.interpreted == 0
+    assert walker.interpreted == 0 or has_tables(generic.receiver.record)
 
 
 def has_tables(type_: Type) -> bool:
-    """Whether there are arrays of records of several dimensions, which the generic codec does when empty."""
+    """Whether there are lists or records in several dimensions, which the generic codec does when empty."""
     match type_:
         case Record():
             return any(has_tables(field.type) for field in type_.fields)
         case StaticArray() | Sequence():
-            is_table = len(type_.shape) > 1 and isinstance(type_.element, Record)
+            is_table = len(type_.shape) > 1 and not is_numeric(type_.element)
             return is_table or has_tables(type_.element)
         case Nullable():
             return has_tables(type_.element)
@@ -630,13 +631,20 @@ LEAF = ("q", 8, 8, ())
         ("e", 3, 1, ((None,), (1,))),
         ("e", 4, 4, ((None, None), (2, 1))),
         ("v", 8, 8, (None, None)),
+        ("g", 4, 4, ()),
+        ("C", 8, 8, ()),
+        ("T", 4, 4, ()),
+        ("U", 8, 1, (uuid.UUID, 16, 24, None)),
+        ("U", 16, 1, (uuid.UUID, 0, 24, None)),
+        ("U", 16, 1, (uuid.UUID, 16, 20, None)),
+        ("U", 16, 1, (uuid.UUID, 16, 1024, None)),
         ("n", 8, 8, LEAF),
         ("N", 8, 8, LEAF),
         ("a", 16, 8, (LEAF, (3,), list, None)),
         ("a", 16, 8, (LEAF, (-1,), list, None)),
         ("a", 16, 8, (LEAF, (2**62, 4), list, None)),
         ("a", 16, 8, (LEAF, (None,), list, None)),
-        ("a", 16, 8, (LEAF, (1, 2), list, None)),
+        ("a", 16, 8, (LEAF, (1, 2), tuple, None)),
         ("a", 16, 8, (LEAF, (2,), list, np.dtype("i8"))),
         ("a", 16, 8, (LEAF, (2,), np.ndarray, None)),
         ("a", 16, 8, (LEAF, (), list, None)),

@@ -186,7 +186,8 @@ static int set_elements(struct value *value, PyObject *details)
     if (set_dimensions(value, dimensions) != 0)
         return -1;
     is_numpy = container != (PyObject *)&PyList_Type && container != (PyObject *)&PyTuple_Type;
-    if (is_numpy != (dtype != Py_None) || (!is_numpy && value->count != 1) || (is_numpy && !value->element->is_fixed))
+    if ((container == (PyObject *)&PyTuple_Type && value->count != 1) || is_numpy != (dtype != Py_None) ||
+        (is_numpy && !value->element->is_fixed))
         return refuse("a container that holds the elements", details);
     value->container = (PyTypeObject *)container;
     value->dtype = is_numpy ? dtype : NULL;
@@ -371,6 +372,13 @@ static int set_details(struct value *value, PyObject *details)
     }
 }
 
+static char is_quiet(const struct value *value)
+{
+    if (value->form == FORM_OPTION || value->form == FORM_REFERENCE)
+        return value->element->is_quiet;
+    return !value->runs_python && strchr("alr", value->form) == NULL;
+}
+
 /* (form, size, alignment, details) */
 int echo_value_fill(struct value *value, PyObject *args)
 {
@@ -386,6 +394,7 @@ int echo_value_fill(struct value *value, PyObject *args)
         return refuse("a size and an alignment", args);
     if (set_details(value, details) != 0)
         return -1;
+    value->is_quiet = is_quiet(value);
     echo_value_estimate(value);
     return 0;
 }

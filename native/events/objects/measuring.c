@@ -31,21 +31,38 @@ static enum outcome measure_blob(PyObject *it, Py_ssize_t *total)
 /* A value, but for its bytes in place. */
 static enum outcome measure_parts(const struct value *value, PyObject *it, Py_ssize_t *total);
 
-static enum outcome measure_items(const struct value *value, PyObject *items, Py_ssize_t *total)
+/* What the elements have besides their bytes in place. */
+static enum outcome measure_rows(const struct value *element, PyObject *items, const Py_ssize_t *shape,
+                                 Py_ssize_t levels, Py_ssize_t *total)
 {
-    const struct value *element = value->element;
-    Py_ssize_t i, count = count_items(items);
-    enum outcome outcome = value->count == 1 ? GOOD : UNUSUAL;
+    enum outcome outcome = GOOD;
+    Py_ssize_t i;
 
-    if (outcome == GOOD && value->form == FORM_SEQUENCE)
-        outcome = add_part(total, count, element->size, element->alignment);
-    for (i = 0; outcome == GOOD && i < count && !element->is_fixed; i++) {
-        PyObject *item = item_at(items, i, count);
+    for (i = 0; outcome == GOOD && i < *shape; i++) {
+        PyObject *item = item_at(items, i, *shape);
 
-        outcome = item != NULL ? measure_parts(element, item, total) : UNUSUAL;
+        if (item == NULL)
+            outcome = UNUSUAL;
+        else if (levels == 1)
+            outcome = measure_parts(element, item, total);
+        else
+            outcome = is_list(item) && count_items(item) == shape[1]
+                          ? measure_rows(element, item, shape + 1, levels - 1, total)
+                          : UNUSUAL;
         Py_XDECREF(item);
     }
     return outcome;
+}
+
+static enum outcome measure_items(const struct value *value, PyObject *items, Py_ssize_t *total)
+{
+    const struct value *element = value->element;
+    Py_ssize_t shape[MAX_DIMENSIONS], count = shape_of_lists(value, items, shape);
+    enum outcome outcome = count >= 0 ? GOOD : UNUSUAL;
+
+    if (outcome == GOOD && value->form == FORM_SEQUENCE)
+        outcome = add_part(total, count, element->size, element->alignment);
+    return outcome == GOOD && !element->is_fixed ? measure_rows(element, items, shape, value->count, total) : outcome;
 }
 
 /* How many there are in an ndarray; -1 where it cannot be the value's. */
@@ -80,7 +97,7 @@ static enum outcome measure_array(const struct value *value, PyObject *it, Py_ss
 
 static enum outcome measure_elements(const struct value *value, PyObject *it, Py_ssize_t *total)
 {
-    if (PyList_CheckExact(it) || PyTuple_CheckExact(it))
+    if (is_list(it))
         return measure_items(value, it, total);
     if (value->form == FORM_SEQUENCE && value->dtype != NULL && Py_IS_TYPE(it, value->container))
         return measure_array(value, it, total);

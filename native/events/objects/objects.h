@@ -47,6 +47,7 @@ struct value {
     char is_free;                 /* 1: any bytes will do */
     char is_fixed;                /* 1: no variable parts */
     char runs_python;             /* 1: reading or writing it may run any code */
+    char is_quiet;                /* 1: a leaf, or maybe one, of which writing runs no other code */
     char has_after;               /* 1: there is a record in it that has `after` */
     int depth;                    /* Values inside one another, at most MAX_DEPTH */
     int64_t objects;              /* that it is made of, elements of sequences apart; at most MAX_OBJECTS */
@@ -171,16 +172,46 @@ static inline int is_bare(const struct value *array, int64_t count)
 
 /* --- objects --- */
 
-/* An element of a list or tuple that still has `count` of them: a new reference, or NULL. */
-static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
+/* An element of a list or tuple that still has `count` of them: borrowed, or NULL. */
+static inline PyObject *peek_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
 {
     PyObject **all = items_of(items);
 
     if (count_items(items) != count)
         return NULL;
     if (all != NULL)
-        return Py_NewRef(all[i]);
-    return Py_NewRef(PyList_CheckExact(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i));
+        return all[i];
+    return PyList_CheckExact(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i);
+}
+
+/* The same as a new reference. */
+static inline PyObject *item_at(PyObject *items, Py_ssize_t i, Py_ssize_t count)
+{
+    return Py_XNewRef(peek_at(items, i, count));
+}
+
+static inline int is_list(PyObject *it)
+{
+    return PyList_CheckExact(it) || PyTuple_CheckExact(it);
+}
+
+/* How long lists in lists are, by the first ones of each level, and how many elements that makes; -1 where a level has
+ * something else than a list, and where it has none although there are more levels. */
+static inline Py_ssize_t shape_of_lists(const struct value *value, PyObject *items, Py_ssize_t *shape)
+{
+    Py_ssize_t i, count = 1;
+
+    for (i = 0; i < value->count; i++) {
+        if (i > 0)
+            items = peek_at(items, 0, shape[i - 1]);
+        if (!is_list(items))
+            return -1;
+        shape[i] = count_items(items);
+        if (shape[i] == 0 ? value->count > 1 : count > MAX_EXTENT / shape[i])
+            return -1;
+        count *= shape[i];
+    }
+    return count;
 }
 
 /* --- what one file has for the others --- */

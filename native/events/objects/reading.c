@@ -185,11 +185,35 @@ static PyObject *read_items(struct in *in, const struct value *value, Py_ssize_t
     return items;
 }
 
+/* Lists of so many dimensions, the first of them as long as `shape` says. *at: moves on. Each list has elements. */
+static PyObject *read_rows(struct in *in, const struct value *value, const int64_t *shape, Py_ssize_t dimensions,
+                           Py_ssize_t *at)
+{
+    Py_ssize_t i, count = (Py_ssize_t)*shape;
+    PyObject *rows;
+
+    if (dimensions == 1) {
+        rows = read_items(in, value, *at, count);
+        *at += count * value->element->size;
+        return rows;
+    }
+    rows = PyList_New(count);
+    for (i = 0; rows != NULL && i < count; i++) {
+        PyObject *row = read_rows(in, value, shape + 1, dimensions - 1, at);
+
+        if (row == NULL)
+            Py_CLEAR(rows);
+        else
+            PyList_SetItem(rows, i, row);
+    }
+    return rows;
+}
+
 static PyObject *read_elements(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
                                Py_ssize_t count)
 {
     if (value->container == &PyList_Type || value->container == &PyTuple_Type)
-        return read_items(in, value, at, count);
+        return count == 0 ? read_items(in, value, at, 0) : read_rows(in, value, shape, value->count, &at);
     return read_array(in, value, at, shape, count);
 }
 

@@ -5,12 +5,14 @@
  */
 #include "events/module.h"
 #include "events/objects/allowance.h"
+#include "events/programs.h"
 #include "events/turns.h"
 
 /* The Python object. Its tp_clear leaves the tree: a cycle through it leads through a class, which has one. */
 struct walker {
     struct shell shell;          /* first; the fallbacks are for encoding and decoding */
     struct value *value;         /* owned; of a record */
+    struct runner *routine;      /* borrowed from convert: whose call it is; NULL where it is any other callable */
     PyObject *convert;           /* owned; makes a sender's bytes ours, and checks them. None: they are */
     struct allowance *allowance; /* owned; NULL: an event may become any number of objects */
 };
@@ -73,6 +75,8 @@ static __attribute__((noinline)) enum outcome decode_other(const struct walker *
 
     if (walker->convert == Py_None)
         outcome = take_bytes(data, &ours);
+    else if (walker->routine != NULL)
+        ours = echo_routine_convert(walker->routine, data);
     else
         ours = PyObject_CallFunctionObjArgs(walker->convert, data, NULL);
     if (ours == NULL)
@@ -151,6 +155,7 @@ static PyObject *walker_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     walker->value = (struct value *)Py_NewRef(value);
     walker->convert = Py_NewRef(convert);
+    walker->routine = echo_routine_of(type, convert);
     walker->allowance = allowance != Py_None ? (struct allowance *)Py_NewRef(allowance) : NULL;
     return (PyObject *)walker;
 }

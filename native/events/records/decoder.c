@@ -16,6 +16,7 @@ struct decoder {
     struct shape *shape;  /* owned; bound, unless the GC has cleared it */
     PyObject *after;      /* owned; called with each event that was made, unless None */
     PyObject *convert;    /* owned; verifies a sender's record and makes it ours. NULL: it is, see install_copy */
+    struct runner *routine;      /* borrowed from convert: whose call it is; NULL where it is any other callable */
     struct allowance *allowance; /* owned; of what convert has made; NULL: it may be any number of objects */
 };
 
@@ -173,8 +174,12 @@ static inline int is_allowed(const struct decoder *decoder, PyObject *ours)
 /* An event of a sender's record, which is verified first, and made ours unless it is. */
 static PyObject *decode_converted(struct decoder *decoder, PyObject *data)
 {
-    PyObject *result, *ours = PyObject_CallFunctionObjArgs(decoder->convert, data, NULL);
+    PyObject *result, *ours;
 
+    if (decoder->routine != NULL)
+        ours = echo_routine_convert(decoder->routine, data);
+    else
+        ours = PyObject_CallFunctionObjArgs(decoder->convert, data, NULL);
     if (ours == NULL)
         return NULL;
     result = is_allowed(decoder, ours) ? decode_ours(decoder, ours) : NULL;
@@ -260,6 +265,7 @@ static PyObject *decoder_install_converted(PyObject *self, PyObject *args)
     if (decoder->convert != NULL)
         return PyErr_Format(PyExc_RuntimeError, "a conversion has been installed already");
     decoder->convert = Py_NewRef(convert);
+    decoder->routine = echo_routine_of(Py_TYPE(self), convert);
     decoder->allowance = allowance != Py_None ? (struct allowance *)Py_NewRef(allowance) : NULL;
     return decoder_install_copy(self, NULL);
 }
@@ -294,6 +300,7 @@ static int decoder_tp_clear(PyObject *self)
     int status = echo_runner_tp_clear(self); /* first: without a program nothing below is used */
 
     Py_CLEAR(decoder->after);
+    decoder->routine = NULL;
     Py_CLEAR(decoder->convert);
     return status;
 }

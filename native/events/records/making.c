@@ -138,15 +138,24 @@ static struct recent {
     uint32_t version;          /* 0: nothing was found */
 } recent[RECENT];
 
-static const struct shape *shape_of(PyObject *cls)
+static uint32_t version_of(PyObject *cls)
 {
-    struct recent *found = &recent[((uintptr_t)cls >> 6) % RECENT];
     uint32_t version = 0;
 
     if (echo_layouts.version_at != 0)
         memcpy(&version, (char *)cls + echo_layouts.version_at, sizeof version);
-    if (version == 0)
+    return version;
+}
+
+static const struct shape *shape_of(PyObject *cls)
+{
+    struct recent *found = &recent[((uintptr_t)cls >> 6) % RECENT];
+    uint32_t version = version_of(cls);
+
+    if (version == 0) {
+        Py_XDECREF(PyObject_GetAttr(cls, init_name)); /* gives it one, for the next call */
         return look_up_shape(cls);
+    }
     if (version != found->version) {
         found->shape = look_up_shape(cls);
         found->version = found->shape != NULL ? version : 0;
@@ -161,7 +170,7 @@ static PyObject *make_event(PyObject *cls, PyObject *const *args, size_t count_a
     PyObject *values[MAX_ARGUMENTS], *event;
 
     if (shape == NULL || !bind(shape, args, count, names, values)) {
-        PyErr_Clear(); /* of a comparison of names */
+        PyErr_Clear(); /* of looking for names */
         return call_as_usual(cls, args, count, names);
     }
     event = echo_record_new(shape);

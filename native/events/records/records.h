@@ -1,6 +1,6 @@
 /* How an event holds its record, and what one C file has for the others. classes.c draws such an event.
  *
- * Callers of everything below hold the GIL, and nothing below releases it but Parts in long work. "May run any code" means Python
+ * Callers of everything below hold the GIL, and nothing below releases it but a Part that has much to do. "May run any code" means Python
  * code, which may use, change and drop any object that the caller does not hold a reference to.
  */
 #pragma once

@@ -154,11 +154,11 @@ def test_what_was_assigned_to_the_class_later_runs() -> None:
 
     made: list[type[Any]] = []
     generated = Patched.__init__
-    Patched.__init__ = init  # type: ignore[method-assign, assignment]
+    Patched.__init__ = init  # type: ignore[method-assign]
     assert Patched(5).x == 10
     Patched.__init__ = generated  # type: ignore[method-assign]
     assert Patched(5).x == 5
-    Patched.__new__ = new  # type: ignore[method-assign, assignment]
+    Patched.__new__ = new  # type: ignore[method-assign]
     assert (Patched(5).x, made) == (5, [Patched])
 
 
