@@ -4,6 +4,7 @@
  * (reading.c) and writing (writing.c) rely on that.
  */
 #include "events/module.h"
+#include "events/objects/objects.h"
 #include "events/records/records.h"
 
 /* --- which one is it? --- */
@@ -58,7 +59,7 @@ static int is_complete(const struct field *field, Py_ssize_t at)
            (strchr("vwktyo", field->form) == NULL || PyCallable_Check(field->read)) && PyCallable_Check(field->write);
 }
 
-static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
+static int field_init(struct field *field, PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"shape",     "name", "form",  "at",     "size", "slot",
                             "is_shared", "read", "write", "nested", NULL};
@@ -66,8 +67,9 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
     Py_ssize_t at;
     int form;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, shape_type, &shape, &name,
-                                     &form, &at, &field->size, &field->slot, &field->is_shared, &read, &write, &nested))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, sibling(type, SHAPE), &shape,
+                                     &name, &form, &at, &field->size, &field->slot, &field->is_shared, &read, &write,
+                                     &nested))
         return -1;
     field->shape = (struct shape *)Py_NewRef(shape);
     field->name = Py_NewRef(name);
@@ -83,6 +85,7 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
         return -1;
     }
     field->at = field->shape->record + at;
+    field->numbers = field->form == FORM_WINDOW ? echo_part_numbers(sibling(type, PART), write) : NULL;
     if (echo_record_set_nested(field->shape, nested, field->size, &field->nested) != 0)
         return -1;
     Py_XINCREF((PyObject *)field->nested);
@@ -95,7 +98,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (field == NULL)
         return NULL;
-    if (field_init(field, sibling(type, SHAPE), args, kwargs) != 0)
+    if (field_init(field, type, args, kwargs) != 0)
         Py_CLEAR(field);
     return (PyObject *)field;
 }

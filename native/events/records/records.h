@@ -25,6 +25,8 @@ struct check {
     uint32_t known_count; /* 'e': how many, at least 1 */
 };
 
+struct value;
+
 /* A field of fixed size whose value is kept as an object: when it is, the record's bytes are outdated. */
 struct kept {
     Py_ssize_t slot;      /* offset in the object */
@@ -46,6 +48,7 @@ struct shape {
     Py_ssize_t state;          /* offset of the state byte, see enum state; 0: none */
     int is_exposed;            /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;              /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
+    int is_large;              /* 1: it would be plain, but large.c has the memory of its instances */
     int is_extended;           /* 1: some subclass keeps its fields elsewhere */
     PyObject *checks_details;  /* owned tuple: what Python says of its checks */
     PyObject *kept_details;    /* owned tuple: what Python says of the fields that are kept */
@@ -63,11 +66,13 @@ struct field {
     PyObject *read;       /* owned; a callable, or None where the form needs none */
     PyObject *write;      /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
     struct shape *nested; /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
-    char form;            /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
-    int is_shared;        /* 1: who has read the value can change it */
-    Py_ssize_t at;        /* offset in the object of the record's bytes for this field */
-    Py_ssize_t size;      /* how many they are */
-    Py_ssize_t slot;      /* offset in the object of the kept value; 0 for inline forms */
+    const struct value
+        *numbers;    /* borrowed from `write`; WINDOW: what it takes, where that can be copied. May be NULL */
+    char form;       /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
+    int is_shared;   /* 1: who has read the value can change it */
+    Py_ssize_t at;   /* offset in the object of the record's bytes for this field */
+    Py_ssize_t size; /* how many they are */
+    Py_ssize_t slot; /* offset in the object of the kept value; 0 for inline forms */
 };
 
 /* --- places in an object --- */
@@ -96,11 +101,21 @@ static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
 
 /* --- bytes --- */
 
+#define MAX_INLINED 1024
+
 /* memcpy, inlined: for records of this size its call takes longer than its work. */
 static inline void copy(uint8_t *target, const uint8_t *source, Py_ssize_t size)
 {
-    for (; size >= 32; target += 32, source += 32, size -= 32)
+    if (__builtin_expect(size > MAX_INLINED, 0)) {
+        memcpy(target, source, (size_t)size);
+        return;
+    }
+    for (; size >= 64; target += 64, source += 64, size -= 64)
+        memcpy(target, source, 64);
+    if (size >= 32) {
         memcpy(target, source, 32);
+        target += 32, source += 32, size -= 32;
+    }
     for (; size >= 8; target += 8, source += 8, size -= 8)
         memcpy(target, source, 8);
     for (; size > 0; size--)
@@ -117,6 +132,18 @@ int echo_record_demand_bound(PyObject *shape);
 /* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes it to *out,
  * borrowed, or leaves that as it is for None. -1 with an exception. Runs no Python code. */
 int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out);
+
+/* large.c */
+
+/* Instances of plain classes that are so large get their memory there. */
+#define LARGE_BYTES (64 * 1024)
+
+/* tp_alloc and tp_free of such classes. */
+PyObject *echo_large_alloc(PyTypeObject *type, Py_ssize_t items);
+void echo_large_free(void *object);
+
+/* A new object of such a class, of so many bytes: nothing is filled in behind its head. NULL with an exception. */
+PyObject *echo_large_new(PyTypeObject *type, Py_ssize_t size);
 
 /* fields.c */
 

@@ -3,6 +3,7 @@
  * The field's Python function `write` defines which values are valid. C code handles the common types with the same
  * result and calls `write` for all others; it never rejects a value itself.
  */
+#include "events/objects/objects.h"
 #include "events/records/records.h"
 
 /* --- the common types --- */
@@ -13,6 +14,8 @@ static enum outcome write_inline(const struct field *field, PyObject *it, uint8_
         LEAVES(LEAF_TO_WRITE)
     case FORM_CHARS:
         return write_chars(it, bytes, field->size);
+    case FORM_WINDOW:
+        return field->numbers != NULL ? echo_value_take_numbers(field->numbers, it, bytes) : UNUSUAL;
     default:
         return UNUSUAL;
     }
@@ -90,6 +93,7 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
 int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
 {
     struct field *field = field_in((struct field *)self, object);
+    enum outcome outcome;
     uint8_t *bytes;
 
     if (field == NULL)
@@ -101,7 +105,8 @@ int echo_record_field_set(PyObject *self, PyObject *object, PyObject *value)
     if (field->slot != 0)
         return write_kept(field, object, value);
     bytes = (uint8_t *)object + field->at;
-    if (write_inline(field, value, bytes) != GOOD && write_by_python(field, value, bytes) != 0)
+    outcome = write_inline(field, value, bytes);
+    if (outcome != GOOD && (outcome == RAISED || write_by_python(field, value, bytes) != 0))
         return -1;
     mark_stale(field->shape, object);
     return 0;
