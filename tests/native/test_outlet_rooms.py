@@ -178,13 +178,14 @@ def test_a_record_that_is_lent_is_encoded_where_it_is_read(cls: type[Any]) -> No
     outlet.outgoing[0].grant(NO_LIMIT, NO_LIMIT)
     mapping = Mapping(pool.fileno(), holder)
     event = cls(0, LENT[cls])
-    submitted, peak = [], 0
+    submitted: list[int] = []
 
     def submit(number: int) -> None:
         event.id = number
         outlet.submit(event)
         frame = there.recv(1 << 20)
-        submitted.append(codec.decode(mapping.open(frame[8:24])[1]).id)
+        lent: Any = mapping.open(frame[8:24])[1]
+        submitted.append(codec.decode(lent).id)
 
     with there:
         for number in range(3):

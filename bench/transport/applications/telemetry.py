@@ -65,14 +65,15 @@ CLASSES: dict[str, tuple[Any, Any]] = {
 def _structs() -> tuple[Any, Any]:
     """The same for msgspec."""
     msgspec: Any = importlib.import_module("msgspec")
-    motor = msgspec.defstruct("Motor", [("name", str), ("current", float), ("faults", list[int])])
+    motor: Any = msgspec.defstruct("Motor", [("name", str), ("current", float), ("faults", list[int])])
+    motors: Any = list[motor]  # a type for msgspec alone
     status = msgspec.defstruct(
         "Status",
         [
             ("time", datetime),
             ("robot", str),
             ("joints", list[float]),
-            ("motors", list[motor]),
+            ("motors", motors),
             ("note", str | None, None),
         ],
     )

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def _contender(
 
 
 @contextlib.contextmanager
-def busy() -> Iterator[None]:
+def busy() -> Generator[None]:
     """As many other processes compute as there are processors."""
     count = len(os.sched_getaffinity(0))
     others = [subprocess.Popen([sys.executable, "-c", _COMPUTING]) for _ in range(count)]
