@@ -22,7 +22,7 @@ SUITES = {
     "memory": "bench.memory",
     "takeover": "bench.takeover",
 }
-TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "throughput")
+TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "obvious", "throughput")
 """They have options of their own: `python -m bench latency --help`."""
 
 

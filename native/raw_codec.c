@@ -29,6 +29,7 @@ int echo_raw_call_of(PyObject *callable, struct raw_call *raw)
         if (row->call == PyCFunction_GetFunction(callable))
             *raw = (struct raw_call){.encode = row->encode,
                                      .decode = row->decode,
+                                     .decode_shared = row->decode_shared,
                                      .measure = row->measure,
                                      .count = row->count,
                                      .self = self};

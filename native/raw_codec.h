@@ -26,6 +26,9 @@ typedef int raw_encode(PyObject *self, PyObject *event, uint8_t *room, Py_ssize_
  * and may lie at any alignment. */
 typedef PyObject *raw_decode(PyObject *self, const uint8_t *record, Py_ssize_t size);
 
+/* The same of a record of fixed size that another process may write to meanwhile, so that nothing is verified in place. */
+typedef PyObject *raw_decode_shared(PyObject *self, const uint8_t *record, Py_ssize_t size);
+
 /* How many bytes the record of an event would take; exact for every event that can be encoded. It is encoded only
  * where that does not show otherwise. -1 with an exception. */
 typedef Py_ssize_t raw_measure(PyObject *self, PyObject *event);
@@ -36,24 +39,26 @@ typedef const unsigned long long *raw_count(PyObject *self, PyObject **next);
 
 /* One built-in function of a type. */
 struct raw_codec {
-    PyCFunction call;     /* what the function is made of; NULL in the row that ends a table */
-    raw_encode *encode;   /* NULL: it does not encode */
-    raw_decode *decode;   /* NULL: it does not decode */
-    raw_measure *measure; /* NULL exactly where encode is */
-    raw_count *count;     /* NULL: it leaves nothing to Python code, or does not count it */
+    PyCFunction call;                 /* what the function is made of; NULL in the row that ends a table */
+    raw_encode *encode;               /* NULL: it does not encode */
+    raw_decode *decode;               /* NULL: it does not decode */
+    raw_decode_shared *decode_shared; /* NULL: such records are copied for `decode` */
+    raw_measure *measure;             /* NULL exactly where encode is */
+    raw_count *count;                 /* NULL: it leaves nothing to Python code, or does not count it */
 };
 
 /* How a callable encodes and decodes without bytes objects; zeroes where it has no raw form. */
 struct raw_call {
     raw_encode *encode;
     raw_decode *decode;
+    raw_decode_shared *decode_shared;
     raw_measure *measure;
     raw_count *count;
     PyObject *self; /* of all; borrowed from the callable */
 };
 
 /* The attribute, and the capsule's name. A new layout of struct raw_codec takes a new number. */
-#define RAW_CODECS "__echo_raw_codecs_1__"
+#define RAW_CODECS "__echo_raw_codecs_2__"
 
 /* A type's entry in its tp_getset. rows: a static table, or at least one that lives as long as the process. */
 #define RAW_CODECS_PROPERTY(rows)                                                                                      \

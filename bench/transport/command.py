@@ -11,7 +11,7 @@ from bench.transport import choice
 from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
 from bench.transport.plot import as_svg
-from bench.transport.suites import breakdown, channels, fanout, inprocess, latency, throughput
+from bench.transport.suites import breakdown, channels, fanout, inprocess, latency, obvious, throughput
 
 SUITES: dict[str, Callable[[Options], Outcome]] = {
     "breakdown": breakdown.measure,
@@ -19,6 +19,7 @@ SUITES: dict[str, Callable[[Options], Outcome]] = {
     "fanout": fanout.measure,
     "inprocess": inprocess.measure,
     "latency": latency.measure,
+    "obvious": obvious.measure,
     "throughput": throughput.measure,
 }
 

@@ -24,9 +24,15 @@ DEFINE_LOAD(float)
 DEFINE_LOAD(double)
 #undef DEFINE_LOAD
 
+#define MAX_INLINED 1024
+
 /* memcpy, inlined: for places of this size its call takes longer than its work. */
 static inline void copy(uint8_t *target, const uint8_t *source, int64_t size)
 {
+    if (__builtin_expect(size > MAX_INLINED, 0)) {
+        memcpy(target, source, (size_t)size);
+        return;
+    }
     for (; size >= 32; target += 32, source += 32, size -= 32)
         memcpy(target, source, 32);
     for (; size >= 8; target += 8, source += 8, size -= 8)

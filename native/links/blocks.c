@@ -132,6 +132,14 @@ PyObject *echo_pool_place(PyObject *self, const uint8_t *bytes, Py_ssize_t size)
     return (PyObject *)block;
 }
 
+PyObject *echo_pool_room(PyObject *self, Py_ssize_t size, uint8_t **bytes)
+{
+    struct block *block = echo_block_new((struct pool *)self, size);
+
+    *bytes = block != NULL ? bytes_of(block) : NULL;
+    return (PyObject *)block;
+}
+
 int echo_block_lend(PyObject *self, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload)
 {
     const struct block *block = (struct block *)self;

@@ -59,6 +59,10 @@ struct block *echo_block_new(struct pool *pool, Py_ssize_t size);
  * `size` is too small for it to be worth while. GIL; released during large copies. */
 PyObject *echo_pool_place(PyObject *pool, const uint8_t *bytes, Py_ssize_t size);
 
+/* A free block, for a record that will be placed: a new reference, and where its `size` bytes are; NULL without an
+ * exception: none is free. GIL. */
+PyObject *echo_pool_room(PyObject *pool, Py_ssize_t size, uint8_t **bytes);
+
 /* Marks `holder` (of the link, by Pool.attach) in the block, and writes what a KIND_LOAN frame says: 16 bytes.
  * 0: it is not lent, since the holder has it already or has half of the pool; send a copy. GIL. */
 int echo_block_lend(PyObject *block, unsigned holder, uint32_t stream, Py_ssize_t size, uint8_t *payload);

@@ -226,12 +226,11 @@ static inline void count_decoded(struct delivery *delivery, unsigned long long b
     delivery->bytes += (uint64_t)size;
 }
 
-static inline int hand_one(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size, uint64_t number,
-                           int64_t submitted_ns)
+static inline int hand_one(struct delivery *delivery, raw_decode *decode, const uint8_t *bytes, Py_ssize_t size,
+                           uint64_t number, int64_t submitted_ns)
 {
-    const struct raw_call *raw = &delivery->raw;
     unsigned long long before = left_to_python(delivery);
-    PyObject *event = raw->decode != NULL ? raw->decode(raw->self, bytes, size) : decode_copy(delivery, bytes, size);
+    PyObject *event = decode != NULL ? decode(delivery->raw.self, bytes, size) : decode_copy(delivery, bytes, size);
 
     count_decoded(delivery, before, size, 1);
     return event != NULL ? deliver(delivery, event, size, 1, number, submitted_ns) : refuse(delivery);
@@ -270,8 +269,10 @@ static int goes_on(const struct delivery *delivery, unsigned forks)
     return !delivery->is_closed && !has_forked_since(forks);
 }
 
-/* `bytes`: those of the batch's current record, or of a copy. */
-static int hand_each(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
+/* `bytes`: those of the batch's current record, or of a copy. `decode`: what takes such bytes; compiled into both
+ * functions below. */
+static inline __attribute__((always_inline)) int hand_each_by(struct delivery *delivery, raw_decode *decode,
+                                                              struct batch *batch, const uint8_t *bytes)
 {
     Py_ssize_t at, total = batch->records[batch->current].size;
     int64_t submitted_ns = batch->records[batch->current].submitted_ns;
@@ -282,14 +283,25 @@ static int hand_each(struct delivery *delivery, struct batch *batch, const uint8
 
     if (total == size) {
         batch->begun = size;
-        return hand_one(delivery, bytes, size, batch->number++, submitted_ns);
+        return hand_one(delivery, decode, bytes, size, batch->number++, submitted_ns);
     }
     for (at = 0; status == 0 && at < total && goes_on(delivery, forks); at += size) {
         batch->begun = at + size;
-        if (hand_one(delivery, bytes + at, size, batch->number++, submitted_ns) != 0)
+        if (hand_one(delivery, decode, bytes + at, size, batch->number++, submitted_ns) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+static int hand_each(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
+{
+    return hand_each_by(delivery, delivery->raw.decode, batch, bytes);
+}
+
+/* The same where decoding begins with a copy, as another process may write to the bytes. */
+static int hand_each_shared(struct delivery *delivery, struct batch *batch, const uint8_t *bytes)
+{
+    return hand_each_by(delivery, delivery->raw.decode_shared, batch, bytes);
 }
 
 /* Releases the GIL for a large one: nobody else knows of the copy yet, and the record stays as long as its owner. */
@@ -329,9 +341,13 @@ static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *c
 /* Nobody changes a copy while it is verified and read. */
 static int hand_shared(struct delivery *delivery, struct batch *batch)
 {
-    PyObject *copy = copy_of(&batch->records[batch->current]);
+    const struct record *record = &batch->records[batch->current];
+    PyObject *copy;
     int status;
 
+    if (delivery->raw.decode_shared != NULL && delivery->record_size != 0)
+        return hand_each_shared(delivery, batch, record->bytes);
+    copy = copy_of(record);
     if (copy == NULL)
         return -1;
     status = hand_copy(delivery, batch, copy);
@@ -544,7 +560,7 @@ int echo_delivery_hand(PyObject *self, const struct record *records, Py_ssize_t 
     if (!delivery->is_plain)
         return hand_otherwise(delivery, records, count, owner, number);
     if (is_single(delivery, records, count))
-        return hand_one(delivery, records->bytes, records->size, number, records->submitted_ns);
+        return hand_one(delivery, delivery->raw.decode, records->bytes, records->size, number, records->submitted_ns);
     return hand_records(delivery, records, count, number);
 }
 

@@ -5,6 +5,7 @@
 #include "streams/submissions.h"
 
 #include "links/errors.h"
+#include "links/pool.h"
 
 #include "core/clock.h"
 #include "core/forks.h"
@@ -23,53 +24,87 @@
 
 /* --- room for records --- */
 
+enum owner { OF_STACK = 0, OF_OUTLET, OF_POOL };
+
 /* Where one submission encodes its record: nobody else does so there until it is given back. */
 struct room {
     uint8_t *bytes;
     Py_ssize_t size;
-    int is_kept; /* 1: the outlet's, else the stack's */
+    enum owner owner;
+    PyObject *block; /* owned; OF_POOL: that it is */
 };
+
+/* Whether what is encoded goes to other processes alone, one of which reads large records where they lie. What a sink
+ * here reads, no other process may write to. */
+static int is_lent(const struct outlet *outlet)
+{
+    return outlet->is_large && outlet->pool != NULL && outlet->converting_count == 0 && outlet->history == NULL &&
+           echo_submission_lends(outlet->outgoing);
+}
+
+static Py_ssize_t room_size(const struct outlet *outlet)
+{
+    return outlet->record_size != 0 ? outlet->record_size : outlet->room_size;
+}
+
+/* For records that the stack has no room for, as for one before: in the memory that they are lent in, so that they are
+ * copied no more; or else in the outlet's own. */
+static __attribute__((noinline)) struct room take_large_room(struct outlet *outlet, struct room stack)
+{
+    struct room room = {.size = room_size(outlet), .owner = OF_POOL};
+
+    if (is_lent(outlet))
+        room.block = echo_pool_room(outlet->pool, room.size, &room.bytes);
+    if (room.block != NULL)
+        return room;
+    room.owner = OF_OUTLET;
+    room.bytes = outlet->room;
+    outlet->room = NULL;
+    if (room.bytes == NULL && room.size <= ROOM_BYTES)
+        room.bytes = PyMem_Malloc((size_t)room.size);
+    return room.bytes != NULL ? room : stack;
+}
 
 static struct room take_room(struct outlet *outlet, uint8_t *stack)
 {
-    struct room room = {stack, STACK_BYTES, 0};
+    struct room room = {.bytes = stack, .size = STACK_BYTES};
 
-    if (outlet->room != NULL)
-        room = (struct room){outlet->room, outlet->room_size, 1};
-    outlet->room = NULL;
-    return room;
+    return outlet->room_size == 0 ? room : take_large_room(outlet, room);
 }
 
-/* Whether the record lies in bytes of its own, which nobody else has, as the room was too small for it: the next one
- * gets a larger room. */
+/* Whether the record lies in bytes of its own, which nobody else has, as the room was too small for it. */
 static int is_too_small(const struct room *room, const struct submission *submission)
 {
-    return submission->owner != NULL && Py_REFCNT(submission->owner) == 1 && submission->record.size > room->size &&
-           submission->record.size <= ROOM_BYTES;
+    return submission->owner != NULL && Py_REFCNT(submission->owner) == 1 && submission->record.size > room->size;
 }
 
-static void enlarge(struct room *room, Py_ssize_t size)
+/* The outlet keeps its memory, unless that was outgrown meanwhile, or a submission that was made within this one has
+ * given back some. */
+static __attribute__((noinline)) void give_large_room_back(struct outlet *outlet, struct room room,
+                                                           const struct submission *submission)
 {
-    uint8_t *bytes = PyMem_Malloc((size_t)size);
+    outlet->is_large = submission->record.size >= LOAN_BYTES;
+    Py_XDECREF(room.block);
+    if (room.owner == OF_OUTLET && room.size == room_size(outlet) && outlet->room == NULL && !outlet->is_closed)
+        outlet->room = room.bytes;
+    else if (room.owner == OF_OUTLET)
+        PyMem_Free(room.bytes);
+}
 
-    if (bytes == NULL)
-        return;
-    if (room->is_kept)
-        PyMem_Free(room->bytes);
-    *room = (struct room){bytes, size, 1};
+/* The next record gets a larger room, in which there is more than this one needs. */
+static void outgrow(struct outlet *outlet, Py_ssize_t size)
+{
+    echo_outlet_free_room(outlet);
+    outlet->room_size = size + size / 4;
+    outlet->is_large = size >= LOAN_BYTES;
 }
 
 static void give_room_back(struct outlet *outlet, struct room room, const struct submission *submission)
 {
     if (outlet->raw.encode != NULL && is_too_small(&room, submission))
-        enlarge(&room, submission->record.size + submission->record.size / 4); /* the next one may be larger */
-    if (!room.is_kept)
-        return;
-    PyMem_Free(outlet->room); /* of a submission that was made within this one */
-    outlet->room = room.bytes;
-    outlet->room_size = room.size;
-    if (outlet->is_closed)
-        echo_outlet_free_room(outlet);
+        outgrow(outlet, submission->record.size);
+    if (room.owner != OF_STACK)
+        give_large_room_back(outlet, room, submission);
 }
 
 /* --- submit --- */

@@ -34,7 +34,8 @@ struct outlet {
     Py_ssize_t outgoing_count, direct_count, converting_count; /* in the tuples */
     int measures;         /* 1: records vary, and there is a queue among direct, which wants their sizes */
     uint8_t *room;        /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
-    Py_ssize_t room_size; /* of it */
+    Py_ssize_t room_size; /* of it, if records vary; 0: the stack's has been enough */
+    int is_large;         /* 1: the last record for which it was not was worth lending */
     PyObject *pool;       /* owned; a Pool. NULL: there is none */
     uint64_t sequence;    /* events that were submitted */
     uint64_t bytes;       /* of their records, where somebody took any */

@@ -17,9 +17,6 @@
 
 #include "core/outbox/staging.h"
 
-/* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
-#define LOAN_BYTES (32 * 1024)
-
 _Thread_local int echo_submission_depth __attribute__((tls_model("initial-exec")));
 
 /* --- errors --- */
@@ -97,15 +94,20 @@ static int send_large(const struct outlet *outlet, PyObject *stream, PyObject *b
                                    : put_records(outlet, stream, submission);
 }
 
+int echo_submission_lends(PyObject *streams)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(streams); i++)
+        if (stream_of(PyTuple_GetItem(streams, i))->link->pool != NULL)
+            return 1;
+    return 0;
+}
+
 /* The block of the pool that large records lie in, if a stream lends what is in it. */
 static PyObject *place(const struct outlet *outlet, PyObject *streams, const struct record *record)
 {
-    if (outlet->pool == NULL || record->size < LOAN_BYTES)
+    if (outlet->pool == NULL || record->size < LOAN_BYTES || !echo_submission_lends(streams))
         return NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_Size(streams); i++)
-        if (stream_of(PyTuple_GetItem(streams, i))->link->pool != NULL)
-            return echo_pool_place(outlet->pool, record->bytes, record->size);
-    return NULL;
+    return echo_pool_place(outlet->pool, record->bytes, record->size);
 }
 
 int echo_submission_send(const struct outlet *outlet, struct submission *submission)

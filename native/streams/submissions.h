@@ -8,6 +8,9 @@
 #include "core/clock.h"
 #include "core/forks.h"
 
+/* Fewer bytes are copied into frames faster than a block of the pool is found and lent. */
+#define LOAN_BYTES (32 * 1024)
+
 /* One submission, on the stack of its call: what leaves, and what has gone wrong on the way. */
 struct submission {
     struct record record; /* its bytes are in a room of the caller's, in `owner`, in a buffer of the caller's, or
@@ -44,6 +47,9 @@ static inline void leave_submission(void)
 /* To other processes. 0; -1 with what is no Exception and came second, or with what ends the submission. GIL; may
  * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
+
+/* Whether one of such streams lends what lies in the pool. GIL. */
+int echo_submission_lends(PyObject *streams);
 
 /* What is submitted now: where somebody is told so, it is looked up when. */
 static inline int64_t time_of_submission(const struct outlet *outlet)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.transport.applications import camera, telemetry
 from bench.transport.endpoint import Peer
 from bench.transport.outcome import Options, Outcome
 from bench.transport.peers import available
@@ -17,7 +18,7 @@ from bench.transport.processes.placement import Placement
 from bench.transport.processes.tcp_bytes import received_bytes
 from bench.transport.processes.worker import Station, Task
 from bench.transport.rounds import in_rounds, latency_of, stream_of
-from bench.transport.suites import channels, inprocess, overload
+from bench.transport.suites import channels, inprocess, obvious, overload
 
 ALONE = ("dataclass", "record")  # forms that are never a batch
 CASES = [
@@ -109,10 +110,25 @@ def test_peers_carry_every_message(peer: Peer, n: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.once
-@pytest.mark.parametrize("measure", [channels.measure, inprocess.measure])
+@pytest.mark.parametrize("measure", [channels.measure, inprocess.measure, obvious.measure])
 def test_suites_of_one_kind_have_figures(measure: Callable[[Options], Outcome]) -> None:
     """Whatever they are; what was measured is checked in the measurement."""
     assert all(row.measured > 0 for row in measure(Options(quick=True)).rows)
+
+
+def test_an_application_whose_messages_are_wrong_is_found_out() -> None:
+    """A frame that is missing, a pixel that is another, a list of another length."""
+    screen, dashboard = camera.Screen(), telemetry.Dashboard()
+    images = camera.images()
+    screen.show(0, images[0])
+    with pytest.raises(ValueError, match="frame 1"):
+        screen.show(2, images[2])
+    with pytest.raises(ValueError, match="pixel"):
+        screen.show(1, images[2])
+    status, motor = telemetry.CLASSES["dataclass"]
+    assert dashboard.show(telemetry.made(status, motor, 0))
+    with pytest.raises(ValueError, match="joints of 1"):
+        dashboard.show(telemetry.made(status, motor, 2))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c.links import DROP_NEWEST, Delivery, OutgoingStream, Outlet, SocketWire
+from echo_core._c.links import DROP_NEWEST, Delivery, Mapping, OutgoingStream, Outlet, Pool, SocketWire
 from tests.native.link_ends import NO_LIMIT, PATIENCE_NS, link_over
 from tests.native.sinks import NativeParts, Sink, SlottedParts, outlet_of
 
@@ -139,3 +139,87 @@ def test_the_next_large_record_takes_no_new_memory(cls: type[Any]) -> None:
         link.shut()
         there.close()
     assert peak - before < 40_000  # half a record
+
+
+@dataclass(slots=True)
+class Grid:
+    """A record of fixed size, half a MiB."""
+
+    id: int
+    cells: echo.Array[echo.UInt16, 512, 512]
+
+
+@echo.event
+class NativeGrid:
+    id: int
+    cells: echo.Array[echo.UInt16, 512, 512]
+
+
+AMPLE = {"max_events": 1 << 20, "max_bytes": 1 << 30, "policy": DROP_NEWEST, "timeout_ns": PATIENCE_NS}
+LENT: dict[type[Any], Any] = {
+    Grid: np.arange(1 << 18, dtype=np.uint16).reshape(512, 512),
+    NativeGrid: np.arange(1 << 18, dtype=np.uint16).reshape(512, 512),
+    NativeNumbers: np.arange(60_000.0),
+    SlottedNumbers: np.arange(60_000.0),
+}
+
+
+@pytest.mark.parametrize("cls", LENT, ids=lambda cls: cls.__name__)
+def test_a_record_that_is_lent_is_encoded_where_it_is_read(cls: type[Any]) -> None:
+    """No other memory holds it on its way, and readers have what was submitted."""
+    pool = Pool(block_bytes=1 << 16, blocks=64)
+    codec = echo.codec(cls, tier="compiled")
+    outlet = outlet_of(codec, cls)
+    outlet.pool = pool
+    here, there = socket.socketpair()
+    holder = pool.attach()
+    link = link_over(SocketWire(here.detach()), pool=pool, holder=holder)
+    outlet.outgoing = (OutgoingStream(link, 64, "a source", **AMPLE),)
+    outlet.outgoing[0].grant(NO_LIMIT, NO_LIMIT)
+    mapping = Mapping(pool.fileno(), holder)
+    event = cls(0, LENT[cls])
+    submitted: list[int] = []
+
+    def submit(number: int) -> None:
+        event.id = number
+        outlet.submit(event)
+        frame = there.recv(1 << 20)
+        lent: Any = mapping.open(frame[8:24])[1]
+        submitted.append(codec.decode(lent).id)
+
+    with there:
+        for number in range(3):
+            submit(number)
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            event.id = 3
+            outlet.submit(event)
+            peak = tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+        link.shut()
+    assert submitted == [0, 1, 2]
+    assert peak < 40_000
+
+
+def test_a_record_that_a_sink_here_reads_is_in_no_memory_of_others() -> None:
+    """A reader could change it while it is decoded."""
+    pool = Pool(block_bytes=1 << 16, blocks=64)
+    codec = echo.codec(NativeGrid, tier="compiled")
+    here, there = socket.socketpair()
+    link = link_over(SocketWire(here.detach()), pool=pool, holder=pool.attach())
+    used: list[int] = []
+    outlet = outlet_of(codec, NativeGrid)
+    outlet.pool = pool
+    outlet.outgoing = (OutgoingStream(link, 64, "a source", **AMPLE),)  # without credit: what is lent waits
+
+    def take(record: bytes) -> None:
+        used.append(pool.used)
+
+    outlet.converting = (Delivery(take, bytes, print),)
+    with there:
+        for number in range(3):
+            outlet.submit(NativeGrid(number, LENT[NativeGrid]))
+        link.shut()
+    assert used == [9, 18, 27]

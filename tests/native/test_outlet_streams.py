@@ -229,6 +229,56 @@ def test_a_large_batch_is_written_to_the_pool_once_for_all_streams(stream: Calla
     assert pool.used == 0
 
 
+@echo.event
+class Letter:
+    """A text that has to be looked at, in a record that is worth lending."""
+
+    id: int
+    text: echo.Chars[40_000]
+    is_read: bool = False
+
+
+@dataclass(slots=True)
+class LetterSlots:
+    """The same as a dataclass, whose objects are made of the record."""
+
+    id: int
+    text: echo.Chars[40_000]
+    is_read: bool = False
+
+
+@pytest.mark.parametrize("cls", [Letter, LetterSlots])
+@pytest.mark.parametrize("is_lent", [True, False])
+def test_an_event_that_is_lent_is_checked_as_others_are(cls: type[Any], is_lent: bool) -> None:
+    """A foreign true is ours, and text that is none ends the link; an event that was made stays as it is."""
+    pool = Pool(block_bytes=1 << 16, blocks=4) if is_lent else None
+    codec = echo.codec(cls, tier="compiled")
+    size = record_size(codec)
+    here, there = socket.socketpair()
+    ours = link_over(SocketWire(here.detach()), pool=pool, holder=pool.attach() if pool else 0)
+    theirs = link_over(SocketWire(there.detach()), mapping=Mapping(pool.fileno(), 0) if pool else None)
+    events: list[Any] = []
+    incoming = IncomingStream(record_size=size)
+    incoming.deliveries = (Delivery(events.append, codec.decode, print, record_size=size),)
+    theirs.bind(STREAM, incoming)
+    outgoing = OutgoingStream(
+        ours, STREAM, "a source", max_events=9, max_bytes=1 << 20, policy=BLOCK, timeout_ns=PATIENCE_NS
+    )
+    outgoing.grant(NO_LIMIT, NO_LIMIT)
+    outlet = Outlet(None, bytes, record_size=size)
+    outlet.outgoing, outlet.pool = (outgoing,), pool
+    record = bytearray(codec.encode(cls(1, "é" * 1000, is_read=True)))
+    record[-8:] = record[-8:].replace(b"\x01", b"\x07")
+    outlet.submit_records(record)
+    record[8:10] = b"\xff\xff"
+    outlet.submit_records(record)
+    with pytest.raises(WireError, match="UTF-8"):
+        theirs.run()
+    ours.shut()
+    assert [(event.id, event.text, event.is_read) for event in events] == [(1, "é" * 1000, True)]
+    assert pool is None or pool.used == 0
+
+
 def test_a_batch_that_is_in_the_pool_already_is_not_copied(stream: Callable[..., Ends]) -> None:
     """It was written where it is read, and needs no frames of its size."""
     pool = Pool(block_bytes=1 << 16, blocks=4)

@@ -94,6 +94,39 @@ static enum outcome write_array(struct out *out, const struct value *value, PyOb
     return outcome;
 }
 
+static int has_shape(const struct value *array, const Py_buffer *buffer)
+{
+    int is_it = buffer->ndim == array->count && buffer->itemsize == array->element->size;
+
+    for (Py_ssize_t i = 0; is_it && i < array->count; i++)
+        is_it = buffer->shape[i] == array->dimensions[i].length;
+    return is_it;
+}
+
+/* It may be a view of the place itself. */
+static void copy_numbers(uint8_t *target, const uint8_t *source, Py_ssize_t size)
+{
+    if (source + size <= target || target + size <= source)
+        copy_in_turn(target, source, size);
+    else
+        memmove(target, source, (size_t)size);
+}
+
+enum outcome echo_value_take_numbers(const struct value *array, PyObject *it, uint8_t *target)
+{
+    Py_buffer buffer;
+    int fits;
+
+    if (!Py_IS_TYPE(it, array->container) || is_of_dtype(array, it) != 1 ||
+        PyObject_GetBuffer(it, &buffer, PyBUF_ND | PyBUF_C_CONTIGUOUS) != 0)
+        return outcome_of_error();
+    fits = has_shape(array, &buffer);
+    if (fits)
+        copy_numbers(target, buffer.buf, array->size);
+    PyBuffer_Release(&buffer);
+    return fits ? GOOD : UNUSUAL;
+}
+
 static enum outcome write_some_numbers(char form, PyObject *const *items, Py_ssize_t count, uint8_t *bytes)
 {
     switch ((enum form)form) {

@@ -244,6 +244,10 @@ enum outcome echo_value_encode(const struct value *value, PyObject *event, PyObj
  * the value does. */
 enum outcome echo_value_check(const struct value *value, PyObject *it);
 
+/* The elements of an ndarray into the place of an ARRAY of numbers, which it may be a view of; UNUSUAL: nothing was
+ * changed. May run any code. */
+enum outcome echo_value_take_numbers(const struct value *array, PyObject *it, uint8_t *target);
+
 /* A value of fixed size at its place. May run any code, if the value does. For compiled code: 0 is GOOD, -1
  * anything else. */
 int32_t echo_write_field(PyObject *value, PyObject *it, uint8_t *target);
@@ -272,3 +276,9 @@ enum outcome echo_value_decode_field(const struct value *record, const struct me
 
 /* A value of fixed size, for compiled code: a new reference, or NULL. May run any code, if the value does. */
 PyObject *echo_read_field(PyObject *value, const uint8_t *source);
+
+/* parts.c */
+
+/* The Value of an array of numbers, if that is what a callable, the `write` of a Part, takes; NULL. Borrowed from the
+ * callable. Runs no code. */
+const struct value *echo_part_numbers(PyTypeObject *part_type, PyObject *write);

@@ -92,6 +92,24 @@ static PyObject *part_write(PyObject *self, PyObject *it)
     return finish(&part->shell, outcome, result, part->shell.fallbacks[1], it);
 }
 
+static int is_array_of_numbers(const struct value *value)
+{
+    return value->form == FORM_ARRAY && value->dtype != NULL && value->element->form != FORM_RECORD &&
+           value->element->is_free;
+}
+
+const struct value *echo_part_numbers(PyTypeObject *part_type, PyObject *write)
+{
+    PyObject *self = PyCFunction_Check(write) ? PyCFunction_GetSelf(write) : NULL;
+    const struct part *part = (struct part *)self;
+    const struct value *value;
+
+    if (self == NULL || !Py_IS_TYPE(self, part_type) || PyCFunction_GetFunction(write) != part_write)
+        return NULL;
+    value = part->record->fields[part->index].value;
+    return is_array_of_numbers(value) ? value : NULL;
+}
+
 /* --- the type --- */
 
 static int is_viewable(const struct value *value)

@@ -34,16 +34,31 @@ PyObject *echo_record_base_type(PyObject *module, PyObject *args)
     return PyType_FromSpecWithBases(&spec, base);
 }
 
+/* The size of what the first base makes room for; -1 with an exception. */
+static Py_ssize_t size_of_room(PyObject *bases)
+{
+    PyObject *room = PyTuple_GetItem(bases, 0);
+
+    return room != NULL ? size_attribute(room, "__basicsize__") : -1;
+}
+
 /* A class of its own that Python could not make: its instances have no GC header, since they refer to
- * nothing but their class. What a class statement would put into it is for the caller to put there. */
+ * nothing but their class. What a class statement would put into it is for the caller to put there. Classes that a
+ * class statement derives from it get their memory as others do. */
 PyObject *echo_record_plain_type(PyObject *module, PyObject *args)
 {
-    PyType_Slot slots[] = {{0, NULL}};
+    PyType_Slot slots[] = {{0, NULL}, {Py_tp_free, echo_large_free}, {0, NULL}};
     PyType_Spec spec = {.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
     PyObject *bases;
+    Py_ssize_t size;
 
     (void)module;
     if (!PyArg_ParseTuple(args, "sO!:plain_type", &spec.name, &PyTuple_Type, &bases)) /* copies the name */
         return NULL;
+    size = size_of_room(bases);
+    if (size < 0)
+        return NULL;
+    if (size >= LARGE_BYTES)
+        slots[0] = (PyType_Slot){Py_tp_alloc, echo_large_alloc};
     return PyType_FromSpecWithBases(&spec, bases);
 }

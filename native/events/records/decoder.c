@@ -207,6 +207,31 @@ WITH_STEP static PyObject *decoder_decode_raw(PyObject *self, const uint8_t *rec
     return result;
 }
 
+/* Whether a record is copied into its event before anything looks at it. */
+static int is_copied_first(const struct decoder *decoder, Py_ssize_t size)
+{
+    return is_installed(decoder) && decoder->runner.program->fixed == NULL && decoder->convert == NULL &&
+           decoder->shape->source == 0 && size == decoder->shape->size;
+}
+
+/* What is not good is copied, and said of the copy. */
+static PyObject *decoder_decode_shared(PyObject *self, const uint8_t *record, Py_ssize_t size)
+{
+    struct shell *shell = (struct shell *)self;
+    PyObject *data, *result = NULL;
+    enum outcome outcome = UNUSUAL;
+
+    if (is_copied_first((struct decoder *)self, size))
+        outcome = decode_record(shell, record, size, NULL, &result);
+    shell->compiled += outcome == GOOD;
+    if (outcome != UNUSUAL)
+        return result;
+    data = bytes_in_turn(record, size);
+    result = data != NULL ? decoder_decode_raw(self, (uint8_t *)PyBytes_AsString(data), size) : NULL;
+    Py_XDECREF(data);
+    return result;
+}
+
 WITH_STEP static PyObject *decoder_decode_many(PyObject *self, PyObject *data)
 {
     struct shell *shell = (struct shell *)self;
@@ -222,8 +247,9 @@ static const unsigned long long *count_of(PyObject *self, PyObject **next)
     return &decoder->runner.shell.interpreted;
 }
 
-static const struct raw_codec raw_codecs[] = {{.call = decoder_decode, .decode = decoder_decode_raw, .count = count_of},
-                                              {.call = NULL}};
+static const struct raw_codec raw_codecs[] = {
+    {.call = decoder_decode, .decode = decoder_decode_raw, .decode_shared = decoder_decode_shared, .count = count_of},
+    {.call = NULL}};
 
 /* --- installing --- */
 

@@ -4,6 +4,7 @@
  * (reading.c) and writing (writing.c) rely on that.
  */
 #include "events/module.h"
+#include "events/objects/objects.h"
 #include "events/records/records.h"
 
 /* --- which one is it? --- */
@@ -72,7 +73,7 @@ static int set_parts(struct field *field)
     return -1;
 }
 
-static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *args, PyObject *kwargs)
+static int field_init(struct field *field, PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"shape",     "name", "form",  "at",     "size", "slot",
                             "is_shared", "read", "write", "nested", NULL};
@@ -80,8 +81,9 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
     Py_ssize_t at;
     int form;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, shape_type, &shape, &name,
-                                     &form, &at, &field->size, &field->slot, &field->is_shared, &read, &write, &nested))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!UCnnnpOOO:FieldDescriptor", names, sibling(type, SHAPE), &shape,
+                                     &name, &form, &at, &field->size, &field->slot, &field->is_shared, &read, &write,
+                                     &nested))
         return -1;
     field->shape = (struct shape *)Py_NewRef(shape);
     field->name = Py_NewRef(name);
@@ -99,6 +101,7 @@ static int field_init(struct field *field, PyTypeObject *shape_type, PyObject *a
     field->at = field->shape->record + at;
     if (set_parts(field) != 0)
         return -1;
+    field->numbers = field->form == FORM_WINDOW ? echo_part_numbers(sibling(type, PART), write) : NULL;
     if (echo_record_set_nested(field->shape, nested, field->size, &field->nested) != 0)
         return -1;
     Py_XINCREF((PyObject *)field->nested);
@@ -111,7 +114,7 @@ static PyObject *field_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
     if (field == NULL)
         return NULL;
-    if (field_init(field, sibling(type, SHAPE), args, kwargs) != 0)
+    if (field_init(field, type, args, kwargs) != 0)
         Py_CLEAR(field);
     return (PyObject *)field;
 }

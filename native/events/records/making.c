@@ -176,7 +176,7 @@ static PyObject *make_event(PyObject *cls, PyObject *const *args, size_t count_a
     event = echo_record_new(shape);
     if (event == NULL)
         return NULL;
-    if (shape->is_plain)
+    if (shape->is_plain || shape->is_large)
         memset(record_of(shape, event), 0, (size_t)(shape->object_size - shape->record));
     Py_INCREF((PyObject *)shape); /* a factory may take it from the class */
     if (fill(shape, event, values) != 0)

@@ -26,6 +26,8 @@ struct check {
     uint32_t known_count; /* 'e': how many, at least 1 */
 };
 
+struct value;
+
 /* A field of fixed size whose value is kept as an object: when it is, the record's bytes are outdated. */
 struct kept {
     Py_ssize_t slot;      /* offset in the object */
@@ -56,6 +58,7 @@ struct shape {
     Py_ssize_t state;          /* offset of the state byte, see enum state; 0: none */
     int is_exposed;            /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;              /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
+    int is_large;              /* 1: it would be plain, but large.c has the memory of its instances */
     int is_extended;           /* 1: some subclass keeps its fields elsewhere */
     PyObject *checks_details;  /* owned tuple: what Python says of its checks */
     PyObject *kept_details;    /* owned tuple: what Python says of the fields that are kept */
@@ -76,14 +79,15 @@ struct shape {
 
 /* The Python object: a data descriptor. Fixed at creation. */
 struct field {
-    PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
-    struct shape *shape;       /* owned; NULL only after tp_clear */
-    PyObject *name;            /* owned str */
-    PyObject *read;            /* owned; a callable, or None where the form needs none */
-    PyObject *write;           /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
-    struct shape *nested;      /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
-    const struct part *reader; /* borrowed from read: whose method it is; NULL where it is any other callable */
-    const struct part *writer; /* likewise, from write */
+    PyObject ob_base;            /* spelled out: PyObject_HEAD hides it */
+    struct shape *shape;         /* owned; NULL only after tp_clear */
+    PyObject *name;              /* owned str */
+    PyObject *read;              /* owned; a callable, or None where the form needs none */
+    PyObject *write;             /* owned; a callable: bytes for inline forms, for kept ones its result is ignored */
+    struct shape *nested;        /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
+    const struct part *reader;   /* borrowed from read: whose method it is; NULL where it is any other callable */
+    const struct part *writer;   /* likewise, from write */
+    const struct value *numbers; /* borrowed from write; WINDOW: what it takes, where that can be copied. May be NULL */
     char form;       /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
     int is_shared;   /* 1: who has read the value can change it */
     Py_ssize_t at;   /* offset in the object of the record's bytes for this field */
@@ -115,13 +119,16 @@ static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
     return offset >= 0 && size >= 0 && offset <= MAX_OFFSET && size <= MAX_OFFSET;
 }
 
+/* large.c: of a class that is not plain. */
+PyObject *echo_record_new_elsewhere(const struct shape *shape);
+
 /* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
 static inline PyObject *echo_record_new(const struct shape *shape)
 {
     PyObject *object;
 
     if (!shape->is_plain)
-        return PyType_GenericAlloc(shape->owner, 0); /* zeroed */
+        return echo_record_new_elsewhere(shape);
     object = PyObject_Malloc((size_t)shape->object_size);
     if (object == NULL)
         return PyErr_NoMemory();
@@ -138,6 +145,18 @@ int echo_record_demand_bound(PyObject *shape);
 /* nested: None, or a Shape whose record is `size` bytes and is then copied into that of `of`. Writes it to *out,
  * borrowed, or leaves that as it is for None. -1 with an exception. Runs no Python code. */
 int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t size, struct shape **out);
+
+/* large.c */
+
+/* Instances of plain classes that are so large get their memory there. */
+#define LARGE_BYTES (64 * 1024)
+
+/* tp_alloc and tp_free of such classes. */
+PyObject *echo_large_alloc(PyTypeObject *type, Py_ssize_t items);
+void echo_large_free(void *object);
+
+/* A new object of such a class, of so many bytes: nothing is filled in behind its head. NULL with an exception. */
+PyObject *echo_large_new(PyTypeObject *type, Py_ssize_t size);
 
 /* fields.c */
 

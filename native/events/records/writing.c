@@ -3,9 +3,18 @@
  * The field's Python function `write` defines which values are valid. C code handles the common types with the same
  * result and calls `write` for all others; it never rejects a value itself.
  */
+#include "events/objects/objects.h"
 #include "events/records/records.h"
 
 /* --- the common types --- */
+
+/* An ndarray of numbers is copied to where it belongs. */
+static enum outcome write_by_part(const struct field *field, PyObject *it, uint8_t *bytes)
+{
+    enum outcome outcome = field->numbers != NULL ? echo_value_take_numbers(field->numbers, it, bytes) : UNUSUAL;
+
+    return outcome == UNUSUAL && field->writer != NULL ? echo_part_write(field->writer, it, bytes) : outcome;
+}
 
 static enum outcome write_inline(const struct field *field, PyObject *it, uint8_t *bytes)
 {
@@ -14,7 +23,7 @@ static enum outcome write_inline(const struct field *field, PyObject *it, uint8_
     case FORM_CHARS:
         return write_chars(it, bytes, field->size);
     default:
-        return field->writer != NULL ? echo_part_write(field->writer, it, bytes) : UNUSUAL;
+        return write_by_part(field, it, bytes);
     }
 }
 
