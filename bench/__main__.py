@@ -24,7 +24,12 @@ SUITES = {
 }
 TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "throughput")
 """They have options of their own: `python -m bench latency --help`."""
-COMMANDS = {"against": "bench.against.command", "types": "bench.types.suite"}
+COMMANDS = {
+    "against": "bench.against.command",
+    "leaks": "bench.leaks",
+    "scale": "bench.scale.command",
+    "types": "bench.types.suite",
+}
 """And so have these, each with a `main` of its own."""
 
 
@@ -36,8 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments and arguments[0] in TRANSPORT_SUITES:
         return int(import_module("bench.transport.command").main(arguments))
     epilog = (
-        "python -m bench types: every type beside msgspec; against REV [SUITE...]: this tree"
-        " beside another commit. Each has its own --help."
+        "python -m bench types: every type beside msgspec; leaks: what events of each leave in memory; scale:"
+        " how costs grow; against REV: this tree and another commit. Each has its own --help."
     )
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=epilog)
     parser.add_argument("suite", choices=sorted((*SUITES, *TRANSPORT_SUITES)))

@@ -79,7 +79,7 @@ def array(
 
 def check(expected: Any, read: Any) -> None:
     """Equal and of the same type, in lists and tuples too. Only an array may have become read-only."""
-    kind: type[Any] = type(expected)
+    kind: Any = expected.__class__
     assert type(read) is kind, f"Expected {kind}, got {type(read)}"
     if kind is np.ndarray:
         assert (read.dtype, read.shape) == (expected.dtype, expected.shape)

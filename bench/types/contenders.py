@@ -55,6 +55,12 @@ class Contender:
         }
         return {what: timeit.Timer(text, globals=names) for what, text in statements.items()}
 
+    def whole_life(self) -> Callable[[int], object]:
+        """A loop of so many events: made, encoded, decoded, read and let go."""
+        made, read = f"cls(id_, {self.spelling.arguments})", self.spelling.read
+        text = f"it = decode(encode({made})); it.id; {read}; del it"
+        return timeit.Timer(text, globals=self._names()).timeit
+
     def _names(self) -> dict[str, Any]:
         spelling = self.spelling
         ours = {"cls": self.cls, "encode": self.encode, "decode": self.decode, "id_": ID}
