@@ -12,7 +12,7 @@ from html import escape
 from bench.scale.growth import MOST, Costs, Growth, Judged, Study, shortened
 
 _WIDTH, _HEIGHT, _COLUMNS = 440, 230, 2
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 44, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 60, 34
 
 _STYLE = """
 svg { font: 11px system-ui, sans-serif; background: #fff; fill: #333 }
@@ -65,7 +65,8 @@ def _panel(growth: Growth) -> str:
     ]
     values = [cost for _, _, costs in drawn for cost in costs.values()] or [1.0]
     across = _Axis(sorted({size for _, _, costs in drawn for size in costs}) or [1], _LEFT, _WIDTH - _RIGHT)
-    up = _Axis([*values, MOST * min(values)], _HEIGHT - _BOTTOM, _TOP)
+    least = min(drawn[0][2].values(), default=1.0)
+    up = _Axis([*values, min(values) / 1.5, MOST * least * 1.2], _HEIGHT - _BOTTOM, _TOP)
     parts = [
         f'<text class="heading" x="8" y="16">{escape(growth.what)}</text>',
         f'<text class="note" x="8" y="32">{escape(growth.unit)}</text>',
