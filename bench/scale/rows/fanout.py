@@ -27,7 +27,7 @@ Send = Callable[[int], None]
 def sink_processes(quick: bool) -> Study:
     """Processes 1 to n have a sink on the channel of size n, for every n: sizes take turns in each round."""
     sizes = (1, 2, 4) if quick else (1, 2, 4, 8, 16, 32, 64)
-    rounds, events = (2, 200) if quick else (5, 2000)
+    rounds, events = (2, 200) if quick else (4, 1000)
     has_peer = bool(made_by({"pyzmq": lambda: [importlib.import_module("zmq")]}))
     growths: list[Growth] = []
     for transport in ("shm", "tcp"):

@@ -12,7 +12,7 @@ from bench.scale.growth import Growth, Study, in_turn, marginal
 def joining(quick: bool) -> Study:
     """One source, the others sinks. Interpreters have started before."""
     sizes = (2, 4, 8) if quick else (2, 10, 25, 50, 100)
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 2
 
     def last_s(size: int) -> float:
         with started(size) as processes:
