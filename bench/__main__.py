@@ -24,16 +24,26 @@ SUITES = {
 }
 TRANSPORT_SUITES = ("breakdown", "channels", "fanout", "inprocess", "latency", "obvious", "throughput")
 """They have options of their own: `python -m bench latency --help`."""
+COMMANDS = {
+    "against": "bench.against.command",
+    "leaks": "bench.leaks",
+    "scale": "bench.scale.command",
+    "types": "bench.types.suite",
+}
+"""And so have these, each with a `main` of its own."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns 1 where a goal was missed, so that a script can tell."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments and arguments[0] == "against":
-        return int(import_module("bench.against.command").main(arguments[1:]))
+    if arguments and arguments[0] in COMMANDS:
+        return int(import_module(COMMANDS[arguments[0]]).main(arguments[1:]))
     if arguments and arguments[0] in TRANSPORT_SUITES:
         return int(import_module("bench.transport.command").main(arguments))
-    epilog = "python -m bench against REV [SUITE...]: this tree beside another commit; see its --help"
+    epilog = (
+        "python -m bench types: every type beside msgspec; leaks: what events of each leave in memory; scale:"
+        " how costs grow; against REV: this tree and another commit. Each has its own --help."
+    )
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=epilog)
     parser.add_argument("suite", choices=sorted((*SUITES, *TRANSPORT_SUITES)))
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a look, not a result")

@@ -72,10 +72,10 @@ def measure(*, quick: bool) -> Iterator[Row]:
 
 def _rows(cast: Cast, goal_s: float | None) -> Iterator[Row]:
     began = time.monotonic()
-    with _processes(cast.sources + cast.sinks) as processes:
+    with started(cast.sources + cast.sinks) as processes:
         started_s = time.monotonic() - began
         began = time.monotonic()
-        times = list(_joined(cast, processes))
+        times = list(joined(cast, processes))
         for process in processes:
             _tell(process, "count")
         counts = [tuple(map(int, _hear(process).split())) for process in processes]
@@ -95,7 +95,7 @@ def _rows(cast: Cast, goal_s: float | None) -> Iterator[Row]:
         yield Row(what, measured, goal, unit, group=cast.name)
 
 
-def _joined(cast: Cast, processes: list[subprocess.Popen[str]]) -> Iterator[tuple[float, float, float]]:
+def joined(cast: Cast, processes: list[subprocess.Popen[str]]) -> Iterator[tuple[float, float, float]]:
     """When each process had opened the channel, and was linked; and what processor time it took for that."""
     creator, *others = processes
     _tell(creator, f"- source {cast.sinks}")
@@ -110,7 +110,7 @@ def _joined(cast: Cast, processes: list[subprocess.Popen[str]]) -> Iterator[tupl
 
 
 @contextlib.contextmanager
-def _processes(count: int) -> Generator[list[subprocess.Popen[str]]]:
+def started(count: int) -> Generator[list[subprocess.Popen[str]]]:
     """Once all their interpreters have started."""
     with contextlib.ExitStack() as running:
         made: list[subprocess.Popen[str]] = []

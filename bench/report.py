@@ -6,7 +6,7 @@ import gc
 import itertools
 import operator
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,6 +58,22 @@ def _table(rows: Iterable[Row]) -> str:
         goal = "-" if row.goal is None else f"{row.goal:g} {row.unit}"
         lines.append(f"| {row.what} | {goal} | {row.measured:.3g} {row.unit} | {row.verdict} |")
     return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading, names of columns, and lines of as many cells."""
+
+    heading: str
+    columns: tuple[str, ...]
+    lines: Sequence[tuple[str, ...]]
+    notes: Sequence[str] = ()
+
+    def as_text(self) -> str:
+        rules = ("---",) * len(self.columns)
+        lines = [f"| {' | '.join(line)} |" for line in (self.columns, rules, *self.lines)]
+        notes = [f"\n{note}" for note in self.notes]
+        return "\n".join([f"### {self.heading}", "", *lines, *notes])
 
 
 def best_of(repeats: int, call: Callable[[], object], *, calls: int = 1) -> float:

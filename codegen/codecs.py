@@ -47,12 +47,16 @@ class Codec(Generic[T]):
         self.generic = GenericCodec(cls, format_, sender, lossy=lossy, report=report, most=most)
         self.format = format_  # of what events are encoded to
         self.sender = sender  # the format of the bytes that are decoded
-        self.report = self.generic.report  # what becomes of the sender's fields
         functions = functions_of(self.generic, tier, ways, payers)
         self.encode: Callable[[T], bytes] = functions.encode
         self.encode_many: Callable[[Iterable[T]], bytes] = functions.encode_many
         self.decode: Callable[[Data], T] = functions.decode
         self.decode_many: Callable[[Data], list[T]] = functions.decode_many
+
+    @property
+    def report(self) -> Report:
+        """What becomes of the sender's fields."""
+        return self.generic.report
 
     def __repr__(self) -> str:
         return f"Codec({self.generic.cls.__qualname__}, {self.format!r}, sender={self.sender!r})"

@@ -29,8 +29,13 @@ class Kept(Generic[K, V]):
     """
 
     def __init__(self, most: int) -> None:
-        """`most` is the cost of those that stay. The newest stays whatever it costs."""
+        """`most` is the cost of those that stay. The newest stays whatever it costs.
+
+        It is looked at whenever an eighth of it has come, not with each value: adding up what is kept takes
+        longer the more there is.
+        """
         self._most = most
+        self._uncounted = 0  # what has come since it was looked at
         self._alive: WeakValueDictionary[K, V] = WeakValueDictionary()
         self._recent: dict[K, _Recent[V]] = {}
         self._uses = itertools.count()
@@ -47,11 +52,17 @@ class Kept(Generic[K, V]):
         """Keeps a new value, and lets go what has become too much; the value."""
         self._alive[key] = value
         self._recent[key] = _Recent(value, cost, next(self._uses))
+        self._uncounted += cost
+        if self._uncounted > self._most // 8:
+            self._uncounted = 0
+            self._let_go_what_is_too_much()
+        return value
+
+    def _let_go_what_is_too_much(self) -> None:
         entries = self._recent.copy()
         excess = sum(recent.cost for recent in entries.values()) - self._most
         if excess > 0:
             self._let_go(sorted(entries.items(), key=lambda entry: entry[1].used)[:-1], excess)
-        return value
 
     def _let_go(self, oldest: list[tuple[K, _Recent[V]]], excess: int) -> None:
         for old, recent in oldest:

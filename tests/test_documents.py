@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import COMMANDS, SUITES, TRANSPORT_SUITES
+from bench.scale.command import STUDIES
+from bench.types.contenders import all_cases
+
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parent.parent
@@ -142,3 +146,22 @@ def test_make_targets_in_the_documents_exist() -> None:
     }
     assert told
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in told)
+
+
+def test_benchmarks_in_the_documents_exist() -> None:
+    """Every `python -m bench x` that a document tells to run is a suite or a command."""
+    told = {
+        name
+        for page in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]
+        for name in re.findall(r"python -m bench (?!SUITE)(\w+)", page.read_text().replace("`\n", " "))
+    }
+    assert told >= {"types", "scale", "latency"}
+    assert told <= {*SUITES, *TRANSPORT_SUITES, *COMMANDS}
+
+
+def test_what_benchmarks_are_asked_for_alone_is_there() -> None:
+    """`--only` names a study of growth, or a part of a type's name."""
+    told = re.findall(r"python -m bench (\w+) --only \"?([^`\"]+)", (ROOT / "docs" / "speed.md").read_text())
+    assert told
+    names = {"scale": set(STUDIES), "types": {case.name for case in all_cases()}}
+    assert all(any(text in name for name in names[command]) for command, text in told)

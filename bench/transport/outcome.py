@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.report import Row, as_text
+from bench.report import Row, Table, as_text
 from bench.transport.rounds import Results, Stream
 from bench.transport.statistics import QUANTILES, Times
 
@@ -26,22 +26,6 @@ class Options:
     @property
     def budget_s(self) -> float:
         return 0.1 if self.quick else 0.4
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A heading, names of columns, and lines of as many cells."""
-
-    heading: str
-    columns: tuple[str, ...]
-    lines: Sequence[tuple[str, ...]]
-    notes: Sequence[str] = ()
-
-    def as_text(self) -> str:
-        rules = ("---",) * len(self.columns)
-        lines = [f"| {' | '.join(line)} |" for line in (self.columns, rules, *self.lines)]
-        notes = [f"\n{note}" for note in self.notes]
-        return "\n".join([f"### {self.heading}", "", *lines, *notes])
 
 
 @dataclass(frozen=True, slots=True)

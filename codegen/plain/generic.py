@@ -41,6 +41,8 @@ class GenericCodec(Generic[T]):
     ) -> None:
         """`report`: the comparison of the sender with the class, where it is known already. `most`: objects
         that an event may become.
+
+        The class's own format is not compared with itself before somebody asks: a source never does.
         """
         self.cls = cls
         self.format = format_
@@ -48,8 +50,15 @@ class GenericCodec(Generic[T]):
         self.receiver = format_of(cls)
         self.lossy = lossy
         self.most = most
-        self.report: Report = report or compare(sender, self.receiver, lossy=lossy)
-        self.report.raise_if_refused()
+        if report is not None:
+            self.report = report
+        if sender is not self.receiver:
+            self.report.raise_if_refused()
+
+    @cached_property
+    def report(self) -> Report:
+        """What becomes of the sender's fields."""
+        return compare(self.sender, self.receiver, lossy=self.lossy)
 
     def encode(self, event: T) -> bytes:
         """The event's record; EncodeError with the field's path where a value does not fit its field."""

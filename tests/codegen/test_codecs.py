@@ -1,5 +1,6 @@
 """Encoders and decoders as component code uses them: one class, one sender's format, whole events."""
 
+import dataclasses
 import enum
 from typing import Any
 
@@ -9,6 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import echo_core as echo
+from echo_core.codegen.codecs import Codec
+from echo_core.codegen.events.compiled import Ways
 from echo_core.codegen.plain.records import write
 from echo_core.errors import ConversionError, FormatError, IncompatibleError, WireError
 from echo_core.formats.abi import ABI_BY_NAME, Abi
@@ -313,3 +316,19 @@ def test_a_record_of_our_own_layout_goes_on_as_it_came(tier: Any) -> None:
     assert codec.encode(event) == codec.encode(Version1(7, 2.0, "abc", Mode.BUSY, [Cell(1, 2), Cell(3, 4)]))
     with pytest.raises(WireError):
         codec.decode(data[:-1])
+
+
+def test_a_class_is_compared_with_itself_only_for_who_asks() -> None:
+    """Each source has an encoder, and looks at no comparison."""
+
+    @dataclasses.dataclass(slots=True)
+    class Own:
+        x: float
+
+    codec = echo.codec(Own)
+    assert codec.decode(codec.encode(Own(2.5))) == Own(2.5)
+    own = codec.format
+    generic = Codec(Own, own, own, lossy=False, tier="interpreted", ways=Ways.ENCODE).generic
+    assert "report" not in vars(generic)
+    assert generic.report.is_same
+    assert codec.report.is_same

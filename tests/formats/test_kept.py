@@ -40,6 +40,14 @@ def test_what_somebody_uses_is_found_however_much_there_is() -> None:
     assert sum(kept.get(i) is not None for i in range(100)) == 3
 
 
+def test_what_nobody_uses_exceeds_its_cost_by_an_eighth_at_most() -> None:
+    """Costs are added up now and then, so that the thousandth value takes no longer than the first."""
+    kept: Kept[int, Thing] = Kept(800)
+    for i in range(3000):
+        kept.put(i, Thing(), 1)
+    assert 800 <= sum(kept.get(i) is not None for i in range(3000)) <= 901
+
+
 def test_a_class_that_is_in_use_is_made_once_whatever_else_is_made() -> None:
     """A peer that sends other formats does not change what a component holds."""
     text = "struct Event{i} {{ int field_{i}; }};"

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.report import Table
 from bench.transport import measuring
 from bench.transport.choice import ours
 from bench.transport.endpoint import Peer
-from bench.transport.outcome import Options, Outcome, Table
+from bench.transport.outcome import Options, Outcome
 from bench.transport.processes import floors, session
 from bench.transport.processes.placement import Placement
 from bench.transport.processes.worker import Station, Task

@@ -13,10 +13,10 @@ from typing import Any
 
 import echo_core as echo
 from bench.codec.peer import Slots, values
-from bench.report import Row
+from bench.report import Row, Table
 from bench.transport.forms import END
 from bench.transport.loops import WrongAnswerError
-from bench.transport.outcome import Options, Outcome, Table
+from bench.transport.outcome import Options, Outcome
 from bench.transport.processes import session
 from bench.transport.processes.placement import Placement
 from bench.transport.processes.worker import Station, Task
