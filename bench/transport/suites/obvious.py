@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report import Row
+from bench.report import Row, Table
 from bench.transport.applications import Sent, Taken, camera, telemetry
-from bench.transport.outcome import Options, Outcome, Table
+from bench.transport.outcome import Options, Outcome
 from bench.transport.processes import session
 from bench.transport.processes.worker import Task
 from bench.transport.rounds import Contender, Results, in_rounds
