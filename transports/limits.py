@@ -56,3 +56,4 @@ MAX_NUMBER = 2**63 - 1  # of an event when a stream begins; as in native/core/fr
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
 MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records
+MAX_LINK_KEPT_BYTES = 256 * 1024 * 1024  # of those of all sources of a peer, at the side of the sinks

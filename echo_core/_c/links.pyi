@@ -211,6 +211,11 @@ class IncomingStream:
         """Tells the source what is done with by now, if it does not know. Whether that is all that came."""
     def restart(self, sequence: int, /) -> None:
         """The next event has that number; nothing is kept."""
+    @property
+    def kept_bytes(self) -> int:
+        """Of the records that it keeps."""
+    def forget_kept(self) -> None:
+        """Keeps nothing of what has come by now."""
     def kept_since(
         self, number: int, is_following: bool = False, /
     ) -> tuple[list[tuple[int, builtins.bytes, int]], int]:

@@ -194,6 +194,7 @@ class Peer:
         """
         self.link.rouse()
         self.conversation.report_drops()
+        self.conversation.bound_kept()
         self.conversation.confirm()  # a source that hears nothing for long takes its sinks for stuck
         self._ping()
         self._look_at_streams(time.monotonic())

@@ -18,6 +18,7 @@ from echo_core.transports.limits import (
     HEARING_S,
     HEARING_SHARE,
     LONGEST_REST_S,
+    MAX_LINK_KEPT_BYTES,
 )
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.threads import log
@@ -40,6 +41,8 @@ class Conversation:
         self.unanswered: set[int] = set()  # flushes that somebody waits for
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
         self.confirmations: set[Callable[[], bool]] = set()  # and what they have finished with; if all of it
+        self.keeping: set[links.IncomingStream] = set()  # streams here that keep events for sinks to come
+        self._has_forgotten = False
         self._confirmed_at = 0  # how many frames had come when all that had come by them was confirmed
         self.compiling = Budget(COMPILING_S, COMPILING_SHARE)  # for what is compiled for its formats
         self.hearing = Budget(HEARING_S, HEARING_SHARE)  # for what it says
@@ -77,6 +80,21 @@ class Conversation:
         are_done = [confirm() for confirm in self.confirmations]  # each of them
         if all(are_done):
             self._confirmed_at = received
+
+    def bound_kept(self) -> None:
+        """Of streams that keep more than a peer may have kept here, those that keep most forget it."""
+        excess = sum(stream.kept_bytes for stream in self.keeping) - MAX_LINK_KEPT_BYTES
+        if excess <= 0:
+            return
+        if not self._has_forgotten:
+            self._has_forgotten = True
+            said = "link to %s: its sources keep more than %d MiB here: sinks that come later may not get all"
+            log.warning(said, self.name, MAX_LINK_KEPT_BYTES >> 20)
+        for stream in sorted(self.keeping, key=lambda stream: stream.kept_bytes, reverse=True):
+            if excess <= 0:
+                return
+            excess -= stream.kept_bytes
+            stream.forget_kept()
 
     def rest(self) -> None:
         """Waits while the other process has used more than its budget. Not with the books open."""

@@ -77,6 +77,8 @@ class IncomingStream(links.IncomingStream, Feed):
         ] = {}  # for STARTED, or until they have got what is kept
         self._told_sinks = self._starts_asked = 0  # as the source knows
         conversation.confirmations.add(self.confirm)
+        if told.keep:
+            conversation.keeping.add(self)
 
     @property
     def link(self) -> links.Link:
@@ -247,6 +249,7 @@ class IncomingStream(links.IncomingStream, Feed):
             self.confirm()
         self.conversation.reports.discard(self.report_drops)
         self.conversation.confirmations.discard(self.confirm)
+        self.conversation.keeping.discard(self)
         self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
         self.link.unbind(self.told.number)
         self.told.owner = None  # else the two would refer to each other, and keep the link

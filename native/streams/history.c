@@ -47,6 +47,11 @@ void echo_history_forget(struct history *history)
         drop_oldest(history);
 }
 
+size_t echo_history_bytes(const struct history *history)
+{
+    return history->keyed != NULL ? echo_keyed_bytes(history->keyed) : history->bytes;
+}
+
 /* -1 with TypeError, ValueError or MemoryError. */
 static int make_keyed(struct history *history, PyObject *key)
 {

@@ -30,6 +30,9 @@ void echo_history_free(struct history *history);
 /* It is empty again. */
 void echo_history_forget(struct history *history);
 
+/* Of all records that are kept. */
+size_t echo_history_bytes(const struct history *history);
+
 /* What is in a record: several side by side, `size` bytes each, or one of that size. The first has that number in the
  * source. As many of the last as may be kept push out the oldest. One that is larger than all that may be kept pushes out
  * all, as none may be missing between two that are had; so does memory that fails. 0, or -1 with MemoryError. */

@@ -309,6 +309,22 @@ static PyObject *incoming_restart(PyObject *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static PyObject *incoming_forget_kept(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    const struct incoming_stream *incoming = (struct incoming_stream *)self;
+
+    if (incoming->history != NULL)
+        echo_history_forget(incoming->history);
+    Py_RETURN_NONE;
+}
+
+static PyObject *incoming_get_kept_bytes(PyObject *self, void *Py_UNUSED(ignored))
+{
+    const struct incoming_stream *incoming = (struct incoming_stream *)self;
+
+    return PyLong_FromSize_t(incoming->history != NULL ? echo_history_bytes(incoming->history) : 0);
+}
+
 /* kept_since(number, is_following=False) */
 static PyObject *incoming_kept_since(PyObject *self, PyObject *args)
 {
@@ -377,6 +393,8 @@ static PyMethodDef incoming_methods[] = {
          "where that is None. Its number; None: it is another.")},
     {"restart", incoming_restart, METH_O,
      PyDoc_STR("restart($self, sequence, /)\n--\n\nThe next event has that number; nothing is kept.")},
+    {"forget_kept", incoming_forget_kept, METH_NOARGS,
+     PyDoc_STR("forget_kept($self, /)\n--\n\nKeeps nothing of what has come by now.")},
     {"kept_since", incoming_kept_since, METH_VARARGS,
      PyDoc_STR("kept_since($self, number, is_following=False, /)\n--\n\n"
                "What it keeps from that number on, as (number, record), and the number of the next event.")},
@@ -400,9 +418,11 @@ static PyMemberDef incoming_members[] = {
     {"lost", T_ULONGLONG, offsetof(struct incoming_stream, lost), READONLY, PyDoc_STR("Events that never came.")},
     {NULL, 0, 0, 0, NULL}};
 
-static PyGetSetDef incoming_properties[] = {{"deliveries", incoming_get_deliveries, incoming_set_deliveries,
-                                             PyDoc_STR("The sinks; replaced as a whole."), NULL},
-                                            {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef incoming_properties[] = {
+    {"deliveries", incoming_get_deliveries, incoming_set_deliveries, PyDoc_STR("The sinks; replaced as a whole."),
+     NULL},
+    {"kept_bytes", incoming_get_kept_bytes, NULL, PyDoc_STR("Of the records that it keeps."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot incoming_slots[] = {
     {Py_tp_doc, PyDoc_STR("IncomingStream(*, record_size=0, sequence=0, window_events=2**62, window_bytes=2**62, "

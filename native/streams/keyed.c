@@ -215,6 +215,11 @@ static void forget_oldest(struct keyed *keyed)
 
 /* --- for others --- */
 
+size_t echo_keyed_bytes(const struct keyed *keyed)
+{
+    return keyed->bytes;
+}
+
 struct keyed *echo_keyed_new(struct key_place place, size_t max_events, size_t max_keys, size_t max_bytes)
 {
     struct keyed *keyed = calloc(1, sizeof *keyed);

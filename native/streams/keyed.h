@@ -18,6 +18,7 @@ struct keyed;
 struct keyed *echo_keyed_new(struct key_place place, size_t max_events, size_t max_keys, size_t max_bytes);
 void echo_keyed_free(struct keyed *keyed);
 void echo_keyed_forget(struct keyed *keyed);
+size_t echo_keyed_bytes(const struct keyed *keyed);
 
 /* One record; takes the reference to it over, unless it fails. The value that was longest without one is forgotten where
  * there are too many, or too many bytes. What has no key, as it breaks the rules of records, is not kept. 0, or -1 with

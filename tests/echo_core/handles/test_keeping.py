@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
+from echo_core.streams import conversations
 from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1, Reading2, Story, readings, story
 from tests.echo_core.conftest import MakeNode
@@ -426,3 +427,29 @@ def test_what_is_kept_and_what_is_new_have_no_seam(make_node: MakeNode, keep: in
     finally:
         is_over.set()
         publisher.join()
+
+
+@pytest.mark.parametrize("keep", [100, echo.Keep(1, per="id", max_keys=100)])
+def test_what_all_sources_of_a_peer_keep_here_is_bounded(
+    make_node: MakeNode,
+    keep: int | echo.Keep,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Those that keep most forget it; the others keep what they have."""
+    monkeypatch.setattr(conversations, "MAX_LINK_KEPT_BYTES", 1000)
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    channel = here.create_channel("x", Plain)
+    opened_there = there.open_channel(channel.id)
+    first = opened_there.sink(Plain)
+    hog, modest = channel.source(keep=keep), channel.source(keep=keep)
+    for source in (hog, modest):
+        source.wait_matched()
+    modest.submit(Plain(-1, 0.5))
+    for number in range(90):
+        hog.submit(Plain(number, 0.5))
+    assert {first.get(LIMIT_S).id for _ in range(91)} == set(range(-1, 90))
+    until(lambda: "keep more than" in caplog.text, "it to be told")
+    late = opened_there.sink(Plain)
+    assert late.get(LIMIT_S).id == -1
+    assert late.statistics().events == 1
