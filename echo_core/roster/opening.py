@@ -33,6 +33,7 @@ from echo_core.transports.repeats import Repeats
 from echo_core.values.waits import DEFAULT_WAIT_S
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5  # between attempts to open a channel
+_HASTY_S = 0.1  # an attempt that has no more tells less than one before it
 _FIRST_ATTEMPT_S = 2.0  # by name: a holder that is stopped is silent, and others let newcomers in, too
 _PATIENT_S, _TELL_S = 3.0, 60.0  # who waits for a channel that is not there says so, now and then
 _MAX_BESIDE = 64  # channels of a node by which it lets others in: each takes a descriptor
@@ -190,6 +191,7 @@ class Opening:
         began = time.monotonic()
         limit = math.inf if timeout_s is None else began + timeout_s
         attempts, pauses, waits = 0, _pauses(), Repeats(period_s=_TELL_S)
+        problem: LinkError | TimedOutError | None = None
         while True:
             attempts, pause_s = attempts + 1, next(pauses)
             left_s = _left_s(limit)
@@ -198,12 +200,14 @@ class Opening:
             except (LinkError, TimedOutError) as error:
                 if not (wait or self._may_change(error, id_, ways)) or _is_final(error):
                     raise
+                if problem is None or left_s > _HASTY_S:
+                    problem = bare(error)
                 waited_s = time.monotonic() - began
                 if wait and waited_s >= _PATIENT_S:
                     said = "%r is waited for, by now for %.1f s: %s"
-                    waits.say(logging.WARNING, said, id_, waited_s, error)
+                    waits.say(logging.WARNING, said, id_, waited_s, problem)
                 if _is_over(limit) or self._rest(min(pause_s, _left_s(limit) / 2), is_given_up):
-                    raise _after(error, attempts, time.monotonic() - began) from error.__cause__
+                    raise _after(problem, attempts, time.monotonic() - began) from problem.__cause__
 
     def _may_change(self, error: Exception, id_: ChannelId, ways: Sequence[Transport]) -> bool:
         """Whether an attempt that failed may succeed soon, though nobody creates the channel meanwhile."""

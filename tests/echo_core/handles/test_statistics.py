@@ -7,13 +7,14 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core._c import events
 from echo_core.codegen.machine import background
 from echo_core.streams.origins import Origin
 from tests.echo_core.census import joins_in_process, origin_of, until
@@ -130,16 +131,20 @@ def test_the_tier_that_converted_arrays_is_told(make_node: MakeNode, busy_compil
 
 
 def test_a_class_that_only_python_code_decodes_is_told(make_node: MakeNode) -> None:
-    @dataclass
-    class Table:
-        rows: echo.Array[str, 2, 2]
+    """Here one with more arrays whose lengths are in fields than C code counts."""
+    counted = range(events.MAX_TIES + 1)
+    numbers, arrays = [f"n{i}" for i in counted], [f"all{i}" for i in counted]
+    lengths: list[tuple[str, Any]] = [(name, int) for name in numbers]
+    counting: Any = make_dataclass(
+        "Counting", lengths + [(name, echo.Array[int, of]) for name, of in zip(arrays, numbers, strict=True)]
+    )
 
     here, there = (make_node(transports=["unix"]) for _ in range(2))
-    channel = here.create_channel("test", Table)
-    sink = there.open_channel(channel.id).sink(Table, Collector())
+    channel = here.create_channel("test", counting)
+    sink = there.open_channel(channel.id).sink(counting, Collector())
     source = channel.source()
     source.wait_matched()
-    submit(source, [Table([["a", "b"], ["c", "d"]])] * 3)
+    submit(source, [counting(*(1 for _ in counted), *([i] for i in counted))] * 3)
     assert tiers(sink) == (0, 3)
 
 

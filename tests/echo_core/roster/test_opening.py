@@ -169,6 +169,8 @@ source = channel.source(keep=1)
 source.submit(Plain(int(sys.argv[3]), 0.5))
 say(channel.id)
 hear()
+while channel.statistics().missing:  # until it has tried to link to where it listens itself
+    threading.Event().wait(0.01)
 say(channel.statistics().members, channel.statistics().missing)
 hear()
 """
