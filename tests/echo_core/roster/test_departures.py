@@ -93,7 +93,7 @@ def test_a_member_that_is_nowhere_any_more_is_no_warning(
     node: echo.Node, nobody: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with tells_of(node, "unix:@echo-that-has-gone", nobody):
-        assert level_of("another member cannot be reached", caplog) == logging.INFO
+        assert level_of("cannot be reached: ", caplog) == logging.INFO
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_member_that_goes_while_it_is_spoken_to_is_no_warning(
         connection, _ = listener.accept()
         with connection:
             answer(connection)
-        assert level_of("another member cannot be reached", caplog) == level
+        assert level_of("cannot be reached: ", caplog) == level
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -127,7 +127,7 @@ def test_silence_at_one_of_the_addresses_is_warned_of(
 ) -> None:
     node, silent = make_node(transports=["tcp"], limits=echo.Limits(connect_s=0.5)), address_of(listener)
     with tells_of(node, *([silent, nobody] if is_first else [nobody, silent])):
-        assert level_of("another member cannot be reached", caplog) == logging.WARNING
+        assert level_of("cannot be reached: ", caplog) == logging.WARNING
 
 
 def test_who_asks_for_a_channel_that_is_gone_is_no_warning(
