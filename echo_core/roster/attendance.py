@@ -127,6 +127,7 @@ class Attendance:
         self._forget_s = forget_s
         self._chance = chance
         self._known: dict[bytes, _Known] = {}
+        self._linked: dict[bytes, _Known] = {}  # of them; few where many are known
         self._words: list[tuple[bytes, Member]] = []
         self._is_settled = True  # whether all that is wanted is known to be
         self._next_at = math.inf
@@ -212,7 +213,7 @@ class Attendance:
     @property
     def is_free(self) -> bool:
         """Whether all that are linked have said by now that they do not hold the channel."""
-        linked = (known for known in self._known.values() if known.is_linked)
+        linked = self._linked.values()
         return all(known.member.version > 0 and not known.holds for known in linked)
 
     def rival(self, node_id: bytes) -> Member | None:
@@ -256,6 +257,7 @@ class Attendance:
             known.member = replace(member, standing=known.member.standing)
         was_lost = known.has_met and not known.has_left
         known.is_linked, known.is_here, known.linked_at = True, is_here, now
+        self._linked[member.node_id] = known
         known.has_met, known.is_tried, known.told, known.missed_at = True, False, "", math.inf
         self._is_settled = False
         self._words += [
@@ -404,7 +406,7 @@ class Attendance:
     @property
     def _is_held(self) -> bool:
         """Whether who holds the channel is linked, or this node; else another may come in its place."""
-        linked = [self.own, *(known.member for known in self._known.values() if known.is_linked)]
+        linked = [self.own, *(known.member for known in self._linked.values())]
         return any(member.standing & HOLDS for member in linked)
 
     def _grace(self, known: _Known) -> float:
@@ -450,12 +452,12 @@ class Attendance:
         self._pass_on(own, own.node_id)
 
     def _pass_on(self, member: Member, teller: bytes) -> None:
-        for node_id, known in self._known.items():
-            if known.is_linked and node_id not in {teller, member.node_id}:
-                self._words.append((node_id, member))
+        not_told = {teller, member.node_id}
+        self._words += [(node_id, member) for node_id in self._linked if node_id not in not_told]
 
     def _unlink(self, known: _Known, now: float, *, is_liar: bool = False) -> None:
         known.is_linked = known.is_here = False
+        self._linked.pop(known.member.node_id, None)
         self._is_settled = False
         node_id, hearsay = known.member.node_id, 0
         for other_id, other in list(self._known.items()):
