@@ -328,11 +328,14 @@ def test_nothing_leaks() -> None:
             with contextlib.suppress(EchoError, TypeError):
                 Kept(*arguments)
 
-    for _ in range(100):
-        use()
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for _ in range(1000):
-        use()
-    gc.collect()
-    assert sys.getallocatedblocks() - before < 200
+    def growth() -> int:
+        """In blocks; other threads may take some meanwhile, once."""
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(1000):
+            use()
+        gc.collect()
+        return sys.getallocatedblocks() - before
+
+    growth()
+    assert min(growth() for _ in range(4)) < 200
