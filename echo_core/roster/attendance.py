@@ -43,6 +43,8 @@ EPOCH = 1 << 16  # what a node says of itself on a channel that it opens again i
 LEAP = 1 << 40  # by so much a number of a node may be above those that are known here
 _UNLINKED_S, _UNCALLED_S = 2.0, 10.0  # until components are told of a member that cannot be linked to
 _FAILURES_TO_TELL = 2
+_FEW = 128  # members, among whom a look at all of them costs less than half a millisecond
+_PAUSE_S = 50e-6  # for each of many, from one look at all of them to the next: a tenth of the time at most
 
 SENDS, TAKES, HOLDS, LEFT = (standing.value for standing in Standing)  # flags cost more than numbers
 
@@ -131,6 +133,7 @@ class Attendance:
         self._words: list[tuple[bytes, Member]] = []
         self._is_settled = True  # whether all that is wanted is known to be
         self._next_at = math.inf
+        self._review_at = -math.inf  # not before then, where there are many
         self._hearsay_at = self._strangers_at = -math.inf  # when some may be tried again
 
     # -----------------------------------------------------------------------
@@ -143,7 +146,7 @@ class Attendance:
 
     def is_due(self, now: float) -> bool:
         """Whether it is time to call `due`."""
-        return not self._is_settled or now >= self._next_at
+        return now >= self._review_at and (not self._is_settled or now >= self._next_at)
 
     def due(self, now: float, room: int, strangers: int | None = None) -> list[Member]:
         """Whom to try to link to now; each attempt has to end in `meet` or `fail`.
@@ -368,6 +371,8 @@ class Attendance:
         if self._is_settled and now < self._next_at:
             return
         self._is_settled = True
+        if len(self._known) > _FEW:
+            self._review_at = now + len(self._known) * _PAUSE_S
         self._forget_who_is_gone(now)
         wanted = {*filter(self._is_needed, self._known.values()), *self._for_news()}
         for known in self._known.values():

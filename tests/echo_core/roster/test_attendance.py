@@ -194,6 +194,23 @@ def test_who_was_linked_before_goes_before_strangers() -> None:
     assert len(found) == 4
 
 
+@pytest.mark.parametrize(("members", "pause_s"), [(10, 0.0), (4000, 0.2)])
+def test_among_many_members_there_is_a_pause_between_two_looks_at_all(members: int, pause_s: float) -> None:
+    """However often something happens meanwhile, so that they take a tenth of the time at most."""
+    attendance, teller = _attendance(), _member(b"t", SENDS)
+    attendance.meet(teller, 0.0)
+    for number in range(members):
+        attendance.hear(teller.node_id, replace(teller, node_id=number.to_bytes(16, "big")), 0.0)
+    looks = [0.0]
+    for now in (step * 0.001 for step in range(1000)):
+        for tried in attendance.due(now, 16) if attendance.is_due(now) else []:
+            attendance.fail(tried.node_id, now)
+            looks.append(now)
+    ends = sorted(set(looks))
+    assert len(ends) > 1
+    assert min(after - before for before, after in itertools.pairwise(ends)) >= pause_s
+
+
 @pytest.mark.parametrize("version", [LEAP - 1, LEAP, MAX_VERSION])
 @pytest.mark.parametrize("standing", [0, SENDS | LEFT])
 def test_nobody_vanishes_by_a_word_of_others(version: int, standing: int) -> None:
