@@ -39,7 +39,7 @@ class Limits:
     connect_s: float = DEFAULT_WAIT_S
     links: int = 1024
     forget_s: float = 600.0
-    window_events: int = 65_536
+    window_events: int = 262_144
     window_bytes: int = 16 * 1024 * 1024
 
     def __post_init__(self) -> None:

@@ -53,8 +53,7 @@ struct link {
     struct followers followers;
     PyObject *failure; /* owned exception that ended it, for run to raise; NULL: none */
     int is_ended;      /* 1: nothing more is handed out; a run of records that is under way ends where it was shut */
-    _Atomic uint64_t reads;
-    uint64_t received_bytes, received_frames;
+    _Atomic uint64_t reads, received_bytes, received_frames; /* the reader counts, also without the GIL */
 };
 
 static inline struct link *link_of(PyObject *object)

@@ -9,6 +9,12 @@
 
 #include <errno.h>
 
+/* Of one thread at a time; others may look. */
+static inline void count_on(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
 /* Whether the thread that reads is one that waits for events, and has a deadline. */
 static inline int is_led(const struct link *link)
 {
@@ -83,6 +89,7 @@ static inline int hand(struct link *link, struct incoming_stream *incoming, stru
     handing->count = count;
     handing->owner = owner;
     handing->next = 0;
+    link->wire->is_lively = 1;
     if (is_led(link))
         return echo_incoming_hand(incoming, &link->detours, handing);
     echo_watched_begin(&link->watched);
@@ -163,6 +170,17 @@ static int take_loan(struct link *link, struct handing *handing, const struct fr
     return status;
 }
 
+/* What is refused changes nothing. `in_host`: with the GIL. */
+static const char *grant(struct link *link, const struct credit *credit, int in_host)
+{
+    const char *refusal;
+
+    outbox_lock(&link->outbox);
+    refusal = echo_outbox_credit(&link->outbox, credit, in_host);
+    echo_outbox_unlock(&link->outbox);
+    return refusal;
+}
+
 static int take_credit(struct link *link, const struct frame *frame)
 {
     struct credit credit;
@@ -175,9 +193,7 @@ static int take_credit(struct link *link, const struct frame *frame)
         return echo_raise("WireError", "Expected 0 behind the stream of credit, got %lu",
                           (unsigned long)load_little32(frame->payload + 4));
     credit = credit_load(frame->payload);
-    outbox_lock(&link->outbox);
-    refusal = echo_outbox_credit(&link->outbox, &credit);
-    echo_outbox_unlock(&link->outbox);
+    refusal = grant(link, &credit, 1);
     return refusal == NULL
                ? 0
                : echo_raise("WireError", "Expected credit for %s, got done %llu, limit %llu events - in stream %lu",
@@ -252,7 +268,7 @@ static int hand_out_run(struct link *link, struct handing *handing, struct frame
         link->intake.begin += (size_t)*size;
         *size = next_frame(link, frame);
     } while (*size > 0 && frame->stream == stream && count < MAX_RUN);
-    link->received_frames += (uint64_t)count;
+    count_on(&link->received_frames, (uint64_t)count);
     gathering->is_on = count > 1 || *size > 0;
     if (incoming_of(link, stream, &incoming) != 0)
         return -1;
@@ -270,7 +286,7 @@ static int hand_out_control(struct link *link, struct handing *handing, struct f
 
     link->intake.begin += (size_t)*size;
     *size = next_frame(link, frame);
-    link->received_frames++;
+    count_on(&link->received_frames, 1);
     gathering->is_on = *size > 0;
     return take_control(link, handing, &control);
 }
@@ -335,6 +351,7 @@ static enum step hand_out(struct link *link, struct handing *handing)
     int status = 0;
 
     handing->detour = NULL;
+    link->wire->is_lively = is_led(link); /* credit and the like may be the last for long */
     gathering_begin(&gathering, &link->ob_base);
     while (size != 0 && status == 0 && handing->detour == NULL && !link->is_ended && !has_forked_since(link->forks)) {
         if (size < 0)
@@ -401,25 +418,58 @@ static enum step end_reading(struct link *link, int error)
     return echo_link_fail(link);
 }
 
-static enum step read_more(struct link *link, int64_t timeout_ns)
+/* Takes the credit that what was read begins with, up to a frame that needs the GIL, or is to be refused with it. */
+static void take_credits(struct link *link)
+{
+    struct credit credit;
+    struct frame frame;
+    int64_t size;
+
+    while ((size = next_frame(link, &frame)) > 0) {
+        if (frame.stream != KIND_CREDIT || frame.size != CREDIT_PAYLOAD_BYTES || load_little32(frame.payload + 4) != 0)
+            return;
+        credit = credit_load(frame.payload);
+        if (grant(link, &credit, 0) != NULL)
+            return;
+        link->intake.begin += (size_t)size;
+        count_on(&link->received_frames, 1);
+    }
+}
+
+/* As the wire's read, with what was read in the intake, and without what is only credit. No GIL: a source that waits for
+ * credit gets it also while a thread of its process keeps the GIL. A leader has a deadline, so it looks up. */
+static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 {
     struct intake *intake = &link->intake;
-    size_t size = echo_intake_prepare(intake);
+    size_t begin = intake->begin;
+    ssize_t count;
+
+    for (;;) {
+        count = link->wire->operations->read(link->wire, current_chunk(intake)->bytes + intake->end, size, timeout_ns);
+        if (count <= 0)
+            return count;
+        intake->end += (size_t)count;
+        count_on(&link->received_bytes, (uint64_t)count);
+        count_on(&link->reads, 1);
+        take_credits(link);
+        if (intake->begin < intake->end || is_led(link))
+            return count;
+        intake->begin = intake->end = begin; /* nobody refers to credit */
+        link->wire->is_lively = 0;
+    }
+}
+
+static enum step read_more(struct link *link, int64_t timeout_ns)
+{
+    size_t size = echo_intake_prepare(&link->intake);
     PyThreadState *state;
-    uint8_t *room;
     ssize_t count;
 
     if (size == 0)
         return echo_link_fail(link);
-    room = current_chunk(intake)->bytes + intake->end;
     state = PyEval_SaveThread();
-    count = link->wire->operations->read(link->wire, room, size, timeout_ns);
+    count = read_wire(link, size, timeout_ns);
     PyEval_RestoreThread(state);
-    if (count > 0) {
-        intake->end += (size_t)count;
-        link->received_bytes += (uint64_t)count;
-        atomic_fetch_add_explicit(&link->reads, 1, memory_order_relaxed);
-    }
     if (link->is_ended)
         return STEP_ENDED;
     if (count > 0)

@@ -89,7 +89,7 @@ static const char *refusal_of(const struct outgoing *outgoing, const struct cred
     return is_within(credit->limit, most) ? NULL : "a limit below 2**63";
 }
 
-const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credit)
+const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credit, int in_host)
 {
     struct outgoing *outgoing = stream_of(outbox, credit->stream);
     const char *refusal;
@@ -104,7 +104,7 @@ const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credi
     confirm(outgoing, credit->done);
     echo_outgoing_grant(outgoing, credit->limit);
     echo_outbox_tell_waiting(outbox);
-    echo_outbox_pump(outbox, 1);
+    echo_outbox_pump(outbox, in_host);
     sink_pace_note(&outgoing->pace, monotonic_ns(), outgoing->circle != NULL);
     return NULL;
 }

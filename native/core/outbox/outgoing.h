@@ -149,8 +149,9 @@ void echo_outbox_forget(struct outgoing *outgoing);
 /* The receiver takes so much in all; nothing where it had granted as much before. */
 void echo_outgoing_grant(struct outgoing *outgoing, struct amount limit);
 
-/* A CREDIT of the peer's, for which what has waited goes. In the host. NULL; or what was expected of it. */
-const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credit);
+/* A CREDIT of the peer's, for which what has waited goes. `in_host`: as for echo_outbox_pump. NULL; or what was expected of
+ * it, and nothing has changed. */
+const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credit, int in_host);
 
 /* Nothing more is confirmed. */
 void echo_outgoing_settle(struct outgoing *outgoing);

@@ -146,11 +146,11 @@ static int has_bytes_or_nudge(void *subject)
 }
 
 /* 1: it is over. 0: time is up. -EINTR. */
-static int await(struct ring *ring, _Atomic uint32_t *signal, int (*is_over)(void *), int64_t deadline_ns)
+static int await(struct ring *ring, _Atomic uint32_t *signal, int (*is_over)(void *), int64_t deadline_ns, int may_spin)
 {
     if (is_over(ring))
         return 1;
-    if (can_spin(ring)) {
+    if (may_spin && can_spin(ring)) {
         if (echo_signal_spin(is_over, ring, ring->spin_ns, deadline_ns))
             return 1;
         tell_processor(ring->shared, ring->side); /* it may have changed; before a sleep it costs little */
@@ -246,7 +246,7 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
         return count;
     deadline_ns = deadline_after(timeout_ns);
     while (count == -EAGAIN) { /* once, unless the peer's count is not believable */
-        status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns);
+        status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns, wire->is_lively);
         if (status <= 0)
             return status < 0 ? status : -EAGAIN;
         count = take(ring, bytes, size);
@@ -258,7 +258,7 @@ static int ring_await_bytes(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
     int64_t deadline_ns = deadline_after(timeout_ns);
-    int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_ns);
+    int status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_nudge, deadline_ns, 1);
 
     return atomic_exchange(&ring->is_nudged, 0) && status > 0 ? 0 : status;
 }
@@ -267,7 +267,7 @@ static int ring_await_room(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
 
-    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns));
+    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns), 1);
 }
 
 /* --- its life --- */

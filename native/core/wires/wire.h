@@ -52,4 +52,6 @@ static inline size_t bytes_of_parts(const struct iovec *parts, int count)
 
 struct wire {
     const struct wire_operations *operations;
+    int is_lively; /* 1: more is about to come that somebody waits for, so that a read may look for it before it sleeps.
+                      Whoever reads sets it */
 };
