@@ -8,7 +8,7 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 
 # echo_core._c.NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
-    "code": ["native/code/blocks.c", "native/code/text.c"],
+    "code": ["native/code/blocks.c", "native/code/numbers.c", "native/code/text.c"],
     "links": [
         *(path for path in sorted(glob("native/core/**/*.c", recursive=True)) if "/core/api/" not in path),
         *sorted(glob("native/links/*.c")),
@@ -18,6 +18,13 @@ SOURCES = {
     "events": [
         *sorted(glob("native/events/**/*.c", recursive=True)),
         "native/code/text.c",
+        "native/raw_codec.c",
+    ],
+    "expressions": [
+        *sorted(glob("native/expressions/*.c")),
+        "native/code/numbers.c",
+        "native/code/text.c",
+        "native/events/chars.c",
         "native/raw_codec.c",
     ],
     "locks": ["native/locks/locks.c"],

@@ -17,6 +17,7 @@ SUITES = {
     "columns": "bench.convert.columns",
     "compile": "bench.compiling",
     "convert": "bench.convert.suite",
+    "filters": "bench.filters.suite",
     "formats": "bench.formats",
     "joining": "bench.joining",
     "memory": "bench.memory",

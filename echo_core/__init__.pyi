@@ -12,6 +12,11 @@ from echo_core.codegen.codecs import decoder as decoder
 from echo_core.codegen.codecs import encoder as encoder
 from echo_core.codegen.conversion import converter as converter
 from echo_core.codegen.diagnostics import diagnostics as diagnostics
+from echo_core.codegen.expressions.predicates import Predicate as Predicate
+from echo_core.codegen.expressions.predicates import PredicateStatistics as PredicateStatistics
+from echo_core.codegen.expressions.predicates import where as where
+from echo_core.codegen.expressions.projections import Projection as Projection
+from echo_core.codegen.expressions.projections import select as select
 from echo_core.errors import BacklogError as BacklogError
 from echo_core.errors import ChannelError as ChannelError
 from echo_core.errors import ClosedError as ClosedError
@@ -20,6 +25,7 @@ from echo_core.errors import ConversionError as ConversionError
 from echo_core.errors import EchoError as EchoError
 from echo_core.errors import EncodeError as EncodeError
 from echo_core.errors import EncodeTypeError as EncodeTypeError
+from echo_core.errors import ExpressionError as ExpressionError
 from echo_core.errors import FormatError as FormatError
 from echo_core.errors import IncompatibleError as IncompatibleError
 from echo_core.errors import LimitError as LimitError

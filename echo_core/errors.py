@@ -61,6 +61,10 @@ class LimitError(EchoError):
     """An event that would become more objects than a limit allows; the message names the limit."""
 
 
+class ExpressionError(EchoError):
+    """An expression that cannot be judged: the caller's fault. The message points at what is wrong."""
+
+
 class CompileError(EchoError):
     """The compiler refused or a limit was met; the interpreter stays in charge."""
 

@@ -12,6 +12,7 @@
 #include "stable_abi.h"
 #include <structmember.h>
 
+#include "code/numbers.h"
 #include "code/text.h"
 
 #include <dlfcn.h>
@@ -48,6 +49,20 @@ static const struct {
 } offered[] = {
     {"echo_is_utf8", (void (*)(void))echo_is_utf8},
     {"echo_text_size", (void (*)(void))echo_text_size},
+    {"echo_compare_int", (void (*)(void))echo_compare_int},
+    {"echo_compare_uint", (void (*)(void))echo_compare_uint},
+    {"echo_floor_divide", (void (*)(void))echo_floor_divide},
+    {"echo_remainder", (void (*)(void))echo_remainder},
+    {"echo_power", (void (*)(void))echo_power},
+    {"echo_floor", (void (*)(void))echo_floor},
+    {"echo_ceil", (void (*)(void))echo_ceil},
+    {"echo_compare_bytes", (void (*)(void))echo_compare_bytes},
+    {"echo_starts", (void (*)(void))echo_starts},
+    {"echo_ends", (void (*)(void))echo_ends},
+    {"echo_contains", (void (*)(void))echo_contains},
+    {"echo_count_characters", (void (*)(void))echo_count_characters},
+    {"echo_slot_text_size", (void (*)(void))echo_slot_text_size},
+    {"echo_chars_size", (void (*)(void))echo_chars_size},
 };
 
 #define OFFERED (sizeof offered / sizeof offered[0])

@@ -28,6 +28,7 @@ INCLUDED_BY_ROOM = {
     "links": {"", *_CORE},
     "streams": {"", *_CORE, "links", "events/raw_codec.h"},
     "events": {"", "code"},
+    "expressions": {"", "code", "events/leaves.h"},
     "locks": {""},
     "code": {""},
 }

@@ -1,0 +1,154 @@
+"""Many derivations of one shape over one record, and many predicates at once.
+
+A source that many receivers ask the same of, each with values of its own, asks once: `Table` keeps the
+values by column, and compiled code compares eight rows at a time. Where all that is asked is that a number is
+one row's, `Index` finds the rows without asking the others. Predicates of several shapes are fused: what they
+have in common is computed once, and the answer is a bit for each.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from echo_core._c import expressions
+from echo_core.codegen.conversion import Tier, have_done
+from echo_core.codegen.expressions.emit import emit, emit_table
+from echo_core.codegen.expressions.lowering import lower
+from echo_core.codegen.expressions.operations import Op
+from echo_core.codegen.expressions.predicates import GENERATOR_VERSION
+from echo_core.codegen.expressions.program import Program
+from echo_core.codegen.expressions.sorts import Sort, Value
+from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.machine.store import load_code
+from echo_core.errors import FormatError, unexpected
+from echo_core.formats.format import Format
+
+
+class Table:
+    """Rows of parameters of one shape, judged together. A row is a number from 0 on."""
+
+    def __init__(self, derivation: Derivation, format_: Format, tier: Tier = "auto") -> None:
+        """The derivation has one condition; its values are those of no row."""
+        if derivation.condition is None or derivation.change is not None:
+            raise unexpected(FormatError, "a derivation with a condition alone", "another")
+        self.program = lower([(derivation.tree, [derivation.condition])], format_)
+        self._table = expressions.Table(self.program.native(), format_.size_bytes)
+        self._rows: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        have_done(self.compile, tier)
+
+    def compile(self) -> None:
+        """Installs compiled code; CompileError where vectors cannot, as with texts."""
+        identity = GENERATOR_VERSION + f"{self.program.record_size}\n{self.program.text()}".encode()
+        loaded = load_code("expressions in a table", identity, lambda: emit_table(self.program), ["table"])
+        self._table.install(loaded.addresses["table"], loaded)
+
+    def put(self, row: int, values: Sequence[Value]) -> None:
+        """What a row compares with; it is there from the next event on."""
+        self._table.put(row, self.program.snapshot(list(values)))
+        if len(self._rows) < 64 * self._table.words:
+            self._rows = np.empty(64 * self._table.words, np.uint32)
+
+    def remove(self, row: int) -> None:
+        """Takes a row out."""
+        self._table.remove(row)
+
+    def rows(self, record: bytes) -> npt.NDArray[np.uint32]:
+        """The rows that a record passes, ascending; valid until the next call."""
+        return self._rows[: self._table.rows(record, self._rows)]
+
+    @property
+    def interpreted(self) -> int:
+        """How many events no compiled code could judge."""
+        return self._table.interpreted
+
+
+class Fused:
+    """Several conditions over the records of one format: a bit for each."""
+
+    def __init__(self, derivations: Sequence[Derivation], format_: Format, tier: Tier = "auto") -> None:
+        """Each has a condition alone, and nothing that is remembered."""
+        parts: list[tuple[Any, list[int]]] = []
+        for derivation in derivations:
+            if derivation.condition is None or derivation.change is not None:
+                raise unexpected(FormatError, "derivations with a condition alone", "another")
+            parts.append((derivation.tree, [derivation.condition]))
+        self.program: Program = lower(parts, format_)
+        if self.program.states:
+            raise unexpected(FormatError, "conditions that remember nothing", f"{self.program.states} states")
+        values = [value for derivation in derivations for value in derivation.values]
+        self.judge = expressions.Judge(
+            self.program.native(),
+            self.program.snapshot(values),
+            format_.size_bytes,
+            format_.is_fixed,
+            None,
+            1,
+            0,
+        )
+        self.mask = self.judge.mask
+        have_done(self.compile, tier)
+
+    def compile(self) -> None:
+        """Installs compiled code."""
+        text = f"{self.program.record_size} {self.program.roots}\n{self.program.text()}"
+        identity = GENERATOR_VERSION + bytes(self.program.pool) + b"\0" + text.encode()
+        names = ["judge", "copy", "filter"]
+        loaded = load_code("expression", identity, lambda: emit(self.program), names)
+        self.judge.install(loaded.addresses["judge"], 0, 0, loaded)
+
+
+class Index:
+    """The rows of a shape that only asks whether a number is a row's: `id == wanted`, `kind == wanted`."""
+
+    def __init__(self, derivation: Derivation, format_: Format) -> None:
+        """FormatError where the shape asks anything else; see `is_index`."""
+        if not is_index(derivation):
+            raise unexpected(
+                FormatError, "a comparison of an integer or a member with a parameter", "another shape"
+            )
+        tree = derivation.tree
+        assert derivation.condition is not None
+        root = tree.nodes[derivation.condition]
+        value, parameter = (root.a, root.b) if tree.nodes[root.b].op is Op.PARAMETER else (root.b, root.a)
+        self._values = lower([(tree, [value])], format_)
+        self._native = self._values.native()
+        self._program = lower([(tree, [parameter])], format_)
+        self._rows: dict[int, list[int]] = {}
+        self._values_by_row: dict[int, int] = {}
+
+    def put(self, row: int, values: Sequence[Value]) -> None:
+        """What a row compares with."""
+        self.remove(row)
+        (word,) = struct.unpack_from("=q", self._program.snapshot(list(values)))
+        self._values_by_row[row] = word
+        self._rows.setdefault(word, []).append(row)
+
+    def remove(self, row: int) -> None:
+        """Takes a row out."""
+        word = self._values_by_row.pop(row, None)
+        if word is not None:
+            self._rows[word].remove(row)
+
+    def rows(self, record: bytes) -> list[int]:
+        """The rows that a record passes."""
+        (value,) = self._native.evaluate(record, b"")
+        return self._rows.get(value, []) if not isinstance(value, tuple) else []
+
+
+def is_index(derivation: Derivation) -> bool:
+    """Whether all that is asked is that an integer or a member equals a parameter."""
+    if derivation.condition is None or derivation.change is not None:
+        return False
+    tree = derivation.tree
+    root = tree.nodes[derivation.condition]
+    if root.op is not Op.EQ:
+        return False
+    both = tree.nodes[root.a], tree.nodes[root.b]
+    asked = [node for node in both if node.op is Op.PARAMETER]
+    values = [node for node in both if node.is_place]
+    return len(asked) == len(values) == 1 and all(node.sort in (Sort.INT, Sort.ENUM) for node in both)

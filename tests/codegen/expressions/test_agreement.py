@@ -1,0 +1,142 @@
+"""Compiled code, the interpreter and Python itself give the same for any expression over any record."""
+
+from __future__ import annotations
+
+import math
+import struct
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import echo_core as echo
+from echo_core._c import expressions
+from echo_core.codegen.emit.ir import LIKELY
+from echo_core.codegen.expressions.canonical import canonical
+from echo_core.codegen.expressions.emit import emit
+from echo_core.codegen.expressions.lowering import lower
+from echo_core.codegen.expressions.program import Program
+from echo_core.codegen.expressions.reading import read
+from echo_core.codegen.expressions.tree import Tree
+from echo_core.codegen.machine import engine
+from echo_core.errors import ExpressionError
+from tests.codegen.expressions.oracle import Failure, evaluate
+from tests.codegen.expressions.random_expressions import Kind, Shape, Writer, a_shape, an_event
+from tests.formats.strategies import examples
+
+TREES = 20  # of one record: its class, its bytes and the compilation are then shared
+EVENTS = 4
+NUMBERS = {kind.name: kind.value for kind in Kind}
+
+Parts = list[tuple[Tree, tuple[int, ...]]]
+
+
+class Case:
+    """Some expressions over records of one class, on one machine."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.shape: Shape = a_shape(self.random)
+        self.abi = self.random.choice(("native", "native", "i386", "s390x", "sparc"))
+        self.format = echo.format_of(self.shape.cls, abi=self.abi)
+        self.texts: list[str] = []
+        self.parts: Parts = []
+        self.values: list[Any] = []
+        writer = Writer(self.random, self.shape)
+        while len(self.texts) < TREES:
+            text = writer.write(
+                self.random.choice(("bool", "bool", "int", "float", "uint")), self.random.randint(1, 5)
+            )
+            if text:
+                self._add(text)
+
+    def _add(self, text: str) -> None:
+        try:
+            reading = read([text], self.format.record, {})
+        except ExpressionError as error:
+            if "at most" not in str(error):  # no limit: it should have been taken
+                raise
+            return
+        made = canonical(reading.tree, reading.roots)
+        self.texts.append(text)
+        self.parts.append((made.tree, made.roots))
+        self.values += [reading.values[old].value for old in made.parameters]
+
+    def program(self, parts: Parts) -> Program:
+        return lower(parts, self.format)
+
+
+def expected(text: str, names: dict[str, Any]) -> Any:
+    """What Python says; None for a failure."""
+    try:
+        return evaluate(text, names)
+    except Failure:
+        return None
+
+
+def is_same(got: Any, wanted: Any) -> bool:
+    """The same value, to the bit where it is a float; a failure is a tuple."""
+    if wanted is None or isinstance(got, tuple):
+        return wanted is None and isinstance(got, tuple)
+    if isinstance(wanted, str):
+        return bool(got == wanted or got == NUMBERS.get(wanted))
+    if got == wanted == 0:
+        return True  # to Python a sum of no floats is an int, which has no sign
+    if isinstance(wanted, float) or isinstance(got, float):
+        return (math.isnan(got) and math.isnan(wanted)) or struct.pack("d", got) == struct.pack("d", wanted)
+    return bool(got == wanted)
+
+
+def together(programs: list[Program]) -> str:
+    """The functions that judge by each of them as one module: the compiler is started once."""
+    declared: set[str] = set()
+    others: list[str] = []
+    for i, program in enumerate(programs):
+        for line in emit(program).splitlines():
+            if line.startswith("declare"):
+                declared.add(line)
+            elif not line.startswith("!"):
+                for name in ("judge", "filter", "copy", "pool"):
+                    line = line.replace(f"@{name}", f"@{name}{i}")
+                others.append(line)
+    return "\n".join([*sorted(declared), *others, LIKELY]) + "\n"
+
+
+@pytest.mark.parametrize("part", range(4))
+@examples(250)
+@given(st.integers(0, 2**62))
+def test_all_three_agree(part: int, seed: int) -> None:
+    """Twenty trees in each example, so 20,000 in all, on four records each; in parts that share the cores."""
+    case = Case(4 * seed + part)
+    events = [an_event(case.random, case.shape) for _ in range(EVENTS)]
+    encode = echo.codec(case.shape.cls, abi=case.abi, tier="interpreted").encode
+    records = [encode(event) for event, _ in events]
+    program = case.program(case.parts)
+    snapshot = program.snapshot(case.values)
+    native = program.native()
+    wanted = [[expected(text, names) for text in case.texts] for _, names in events]
+    for (_, names), record, values in zip(events, records, wanted, strict=True):
+        for i, got in enumerate(native.evaluate(record, snapshot)):
+            assert is_same(got, values[i]), f"{case.texts[i]}\n{names}\n{got} instead of {values[i]}"
+    check_compiled(case, [names for _, names in events], records, wanted)
+
+
+def check_compiled(case: Case, names: list[Any], records: list[bytes], wanted: list[list[Any]]) -> None:
+    """Compiled code of each tree on each record; what fails in it is interpreted."""
+    programs = [case.program([part]) for part in case.parts]
+    loaded = engine.load(
+        engine.compile_ir(together(programs), engine.native_target()), [f"judge{i}" for i in range(TREES)]
+    )
+    left = iter(case.values)
+    size, is_fixed = case.format.size_bytes, case.format.is_fixed
+    for i, program in enumerate(programs):
+        snapshot = program.snapshot([next(left) for _ in case.parts[i][0].parameters])
+        judge = expressions.Judge(program.native(), snapshot, size, is_fixed, None, 1, 0)
+        judge.install(loaded.addresses[f"judge{i}"], 0, 0, loaded)
+        form = {"bool": "?", "float": "d", "uint64": "Q"}.get(str(program.roots[0][1]), "q")
+        for j, record in enumerate(records):
+            room = bytearray(8)
+            got = struct.unpack_from(form, room)[0] if judge.write_roots(record, room, (0,)) else (0,)
+            assert is_same(got, wanted[j][i]), f"{case.texts[i]}\n{names[j]}\n{got} instead of {wanted[j][i]}"
