@@ -33,31 +33,6 @@ static const uint8_t *place_of(const struct run *run, const struct step *step, u
     return start + offset;
 }
 
-static uint64_t load_unsigned(const uint8_t *bytes, int size, int is_swapped)
-{
-    uint64_t number = 0;
-
-    switch (size) {
-    case 1:
-        return *bytes;
-    case 2: {
-        uint16_t it;
-
-        memcpy(&it, bytes, 2);
-        return is_swapped ? __builtin_bswap16(it) : it;
-    }
-    case 4: {
-        uint32_t it;
-
-        memcpy(&it, bytes, 4);
-        return is_swapped ? __builtin_bswap32(it) : it;
-    }
-    default:
-        memcpy(&number, bytes, 8);
-        return is_swapped ? __builtin_bswap64(number) : number;
-    }
-}
-
 static double from_half(uint64_t bits)
 {
     int exponent = bits >> 10 & 31;
@@ -70,64 +45,48 @@ static double from_half(uint64_t bits)
     return bits & 0x8000 ? -size : size;
 }
 
-static int size_of_load(int op)
+static double from_float(uint32_t bits)
 {
-    switch (op) {
-    case OP_LOAD_BOOL:
-    case OP_LOAD_I8:
-    case OP_LOAD_U8:
-        return 1;
-    case OP_LOAD_I16:
-    case OP_LOAD_U16:
-    case OP_LOAD_F16:
-        return 2;
-    case OP_LOAD_I32:
-    case OP_LOAD_U32:
-    case OP_LOAD_F32:
-        return 4;
-    default:
-        return 8;
-    }
+    float it;
+
+    memcpy(&it, &bits, sizeof it);
+    return it;
 }
+
+#define KEEP(it) (it)
+
+/* A load of so many bits: in the other byte order where the step says so, and what is made of them. */
+#define LOAD(name, size, swap, field, made)                                                                            \
+    case OP_LOAD_##name: {                                                                                             \
+        const uint8_t *bytes = place_of(run, step, size / 8);                                                          \
+        uint##size##_t it;                                                                                             \
+                                                                                                                       \
+        if (bytes == NULL)                                                                                             \
+            return -1;                                                                                                 \
+        memcpy(&it, bytes, sizeof it);                                                                                 \
+        it = step->b == IS_SWAPPED ? swap(it) : it;                                                                    \
+        value->field = made;                                                                                           \
+        return 0;                                                                                                      \
+    }
 
 /* 0, or -1 where the bytes are not there. */
 static inline int load(const struct run *run, const struct step *step, struct value *value)
 {
-    int size = size_of_load(step->op);
-    const uint8_t *bytes = place_of(run, step, (uint64_t)size);
-    uint64_t bits;
-
-    if (bytes == NULL)
-        return -1;
-    bits = load_unsigned(bytes, size, step->b == IS_SWAPPED);
     switch (step->op) {
-    case OP_LOAD_BOOL:
-        value->i = bits != 0;
-        break;
-    case OP_LOAD_I8:
-        value->i = (int8_t)bits;
-        break;
-    case OP_LOAD_I16:
-        value->i = (int16_t)bits;
-        break;
-    case OP_LOAD_I32:
-        value->i = (int32_t)bits;
-        break;
-    case OP_LOAD_F16:
-        value->f = from_half(bits);
-        break;
-    case OP_LOAD_F32: {
-        uint32_t low = (uint32_t)bits;
-        float it;
-
-        memcpy(&it, &low, 4);
-        value->f = it;
-        break;
+        LOAD(BOOL, 8, KEEP, i, it != 0)
+        LOAD(I8, 8, KEEP, i, (int8_t)it)
+        LOAD(I16, 16, __builtin_bswap16, i, (int16_t)it)
+        LOAD(I32, 32, __builtin_bswap32, i, (int32_t)it)
+        LOAD(I64, 64, __builtin_bswap64, u, it)
+        LOAD(U8, 8, KEEP, u, it)
+        LOAD(U16, 16, __builtin_bswap16, u, it)
+        LOAD(U32, 32, __builtin_bswap32, u, it)
+        LOAD(F16, 16, __builtin_bswap16, f, from_half(it))
+        LOAD(F32, 32, __builtin_bswap32, f, from_float(it))
+        LOAD(F64, 64, __builtin_bswap64, u, it) /* the bits are the same */
+    default:
+        return -1;
     }
-    default: /* also a double: the bits are the same */
-        value->u = bits;
-    }
-    return 0;
 }
 
 /* Bytes of fixed size in the record. */
@@ -258,7 +217,7 @@ static int power_float(double a, int64_t exponent, double *result)
 }
 
 /* What fails gives a value all the same: it may not be asked for. */
-static int compute(const struct step *step, const struct value *a, const struct value *b, struct value *value)
+static inline int compute(const struct step *step, const struct value *a, const struct value *b, struct value *value)
 {
     int64_t other;
     int failed = 0;
@@ -394,7 +353,7 @@ static int order_of_bytes(const struct value *a, const struct value *b)
     return echo_compare_bytes(a->bytes, a->count, b->bytes, b->count);
 }
 
-static int compare(int op, const struct value *a, const struct value *b)
+static inline int compare(int op, const struct value *a, const struct value *b)
 {
     switch (op) {
     case OP_EQ_I:
@@ -574,11 +533,6 @@ static uint32_t begin_loop(const struct run *run, uint32_t at)
 
 /* --- all of them --- */
 
-static uint16_t error_of(const struct run *run, uint16_t step)
-{
-    return step == NO_STEP ? 0 : run->errors[step];
-}
-
 static int take(const struct run *run, const struct step *step, struct value *value)
 {
     const struct parameter *parameter;
@@ -614,53 +568,81 @@ static int take(const struct run *run, const struct step *step, struct value *va
         value->i = run->input->states[step->imm].count;
         return 0;
     default:
-        return load(run, step, value);
+        return -1;
     }
 }
 
-/* Writes one value. What depends on an error is it. */
+/* The first error among operands: the left one's, as Python would meet it. */
+static inline uint16_t first_error(const struct run *run, uint16_t a, uint16_t b)
+{
+    return run->errors[a] != 0 ? run->errors[a] : run->errors[b];
+}
+
+static inline uint16_t error_of(const struct run *run, uint16_t step)
+{
+    return step == NO_STEP ? 0 : run->errors[step];
+}
+
+/* The end of a step: what depends on an error is one, and has no value. */
+static inline void finish(const struct run *run, uint32_t at, uint16_t error, int failed)
+{
+    error = error != 0 ? error : failed ? (uint16_t)(at + 1) : 0;
+    if (error != 0)
+        run->values[at] = (struct value){.i = 0};
+    run->errors[at] = error;
+}
+
+/* What is taken from the record, a parameter, a state; its operands may be missing. */
+static inline void execute_taking(const struct run *run, const struct step *step, uint32_t at)
+{
+    uint16_t error = error_of(run, step->a);
+
+    if (error == 0 && step->op >= OP_REGION)
+        error = error_of(run, step->b);
+    if (error == 0 && (step->op == OP_TEXT || step->op == OP_REGION))
+        error = error_of(run, step->c);
+    finish(run, at, error, error == 0 && take(run, step, &run->values[at]) != 0);
+}
+
+/* One operand or two. */
+static inline void execute_computing(const struct run *run, const struct step *step, uint32_t at)
+{
+    uint16_t second = step->b != NO_STEP ? step->b : step->a, error = first_error(run, step->a, second);
+
+    finish(run, at, error,
+           error == 0 && compute(step, &run->values[step->a], &run->values[second], &run->values[at]) != 0);
+}
+
+/* Writes one value. */
 static inline void execute(const struct run *run, uint32_t at)
 {
     const struct step *step = &run->steps[at];
     struct value *value = &run->values[at];
-    uint16_t error;
 
-    if (step->op == OP_CONST || step->op == OP_PARAM) {
+    if (step->op <= OP_PARAM && step->op != OP_TEXT_CONST) {
         value->i = step->op == OP_CONST
                        ? step->imm
                        : ((const struct parameter *)(const void *)run->input->parameters)[step->imm].bits;
         run->errors[at] = 0;
-        return;
-    }
-    if (step->op >= OP_AND && step->op <= OP_CHOOSE) {
-        guard(run, step, value, &run->errors[at]);
-        return;
-    }
-    if (step->op >= OP_EQ_I && step->op <= OP_CONTAINS) {
-        error = run->errors[step->a] != 0 ? run->errors[step->a] : run->errors[step->b];
+    } else if (step->op >= OP_LOAD_BOOL && step->op <= OP_LOAD_F64) {
+        uint16_t error = error_of(run, step->a);
+
+        finish(run, at, error, error == 0 && load(run, step, value) != 0);
+    } else if (step->op >= OP_EQ_I && step->op <= OP_CONTAINS) {
+        uint16_t error = first_error(run, step->a, step->b);
+
         value->i = error == 0 && compare(step->op, &run->values[step->a], &run->values[step->b]);
+        run->errors[at] = error;
+    } else if (step->op >= OP_AND) {
+        guard(run, step, value, &run->errors[at]);
     } else if (step->op == OP_NOT) {
-        error = run->errors[step->a];
         value->i = !run->values[step->a].i;
+        run->errors[at] = run->errors[step->a];
+    } else if (step->op <= OP_FOR) {
+        execute_taking(run, step, at);
     } else {
-        int is_taken = step->op <= OP_FOR;
-
-        error = error_of(run, step->a);
-        if (error == 0 && (!is_taken || step->op >= OP_REGION))
-            error = error_of(run, step->b);
-        if (error == 0 && (step->op == OP_TEXT || step->op == OP_REGION))
-            error = error_of(run, step->c);
-        if (error == 0) {
-            const struct value *a = &run->values[step->a != NO_STEP ? step->a : 0];
-            const struct value *b = &run->values[step->b != NO_STEP ? step->b : 0];
-
-            if ((is_taken ? take(run, step, value) : compute(step, a, b, value)) != 0)
-                error = (uint16_t)(at + 1);
-        }
+        execute_computing(run, step, at);
     }
-    if (error != 0)
-        *value = (struct value){.i = 0};
-    run->errors[at] = error;
 }
 
 void echo_interpret(const struct step *steps, uint16_t count, const uint8_t *pool, const struct input *input,
