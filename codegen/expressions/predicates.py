@@ -30,7 +30,15 @@ Expression = str | Callable[[Any], Any]
 
 # Whose source decides what the emitted text is, besides the program: a change makes other cache keys.
 GENERATOR_VERSION = version_of(
-    ("codegen/expressions/emit", "codegen/expressions/program", "codegen/emit/ir", "codegen/emit/halves")
+    (
+        "codegen/expressions/emit",
+        "codegen/expressions/emit_arithmetic",
+        "codegen/expressions/emit_steps",
+        "codegen/expressions/emit_values",
+        "codegen/expressions/program",
+        "codegen/emit/ir",
+        "codegen/emit/halves",
+    )
 )
 
 _REASONS = {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from echo_core.codegen.expressions import limits
-from echo_core.codegen.expressions.analysis import Analyst, Given, Retyped
+from echo_core.codegen.expressions.analysis import Analyst
 from echo_core.codegen.expressions.carets import Source
 from echo_core.codegen.expressions.functions import FunctionSource, source_of
+from echo_core.codegen.expressions.names import Given, Retyped
 from echo_core.codegen.expressions.sorts import Sort, as_sort, value_of
 from echo_core.codegen.expressions.tree import LimitRefusal, Tree
 from echo_core.errors import ExpressionError, unexpected

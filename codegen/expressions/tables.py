@@ -62,6 +62,11 @@ class Table:
         return self._rows[: self._table.rows(record, self._rows)]
 
     @property
+    def native(self) -> expressions.Table:
+        """What finds the rows; a call less for whoever has room for them."""
+        return self._table
+
+    @property
     def interpreted(self) -> int:
         """How many events no compiled code could judge."""
         return self._table.interpreted
@@ -105,7 +110,7 @@ class Fused:
 class Index:
     """The rows of a shape that only asks whether a number is a row's: `id == wanted`, `kind == wanted`."""
 
-    def __init__(self, derivation: Derivation, format_: Format) -> None:
+    def __init__(self, derivation: Derivation, format_: Format, tier: Tier = "auto") -> None:
         """FormatError where the shape asks anything else; see `is_index`."""
         if not is_index(derivation):
             raise unexpected(
@@ -115,29 +120,37 @@ class Index:
         assert derivation.condition is not None
         root = tree.nodes[derivation.condition]
         value, parameter = (root.a, root.b) if tree.nodes[root.b].op is Op.PARAMETER else (root.b, root.a)
-        self._values = lower([(tree, [value])], format_)
-        self._native = self._values.native()
-        self._program = lower([(tree, [parameter])], format_)
-        self._rows: dict[int, list[int]] = {}
-        self._values_by_row: dict[int, int] = {}
+        self.program = lower([(tree, [value])], format_)
+        self._asked = lower([(tree, [parameter])], format_)  # what a row's value is to this sender
+        self._index = expressions.Index(self.program.native(), format_.size_bytes)
+        self._rows: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        have_done(self.compile, tier)
+
+    def compile(self) -> None:
+        """Installs compiled code."""
+        identity = GENERATOR_VERSION + f"{self.program.record_size}\n{self.program.text()}".encode()
+        loaded = load_code("expressions in an index", identity, lambda: emit(self.program), ["judge"])
+        self._index.install(loaded.addresses["judge"], loaded)
 
     def put(self, row: int, values: Sequence[Value]) -> None:
-        """What a row compares with."""
-        self.remove(row)
-        (word,) = struct.unpack_from("=q", self._program.snapshot(list(values)))
-        self._values_by_row[row] = word
-        self._rows.setdefault(word, []).append(row)
+        """What a row compares with; it is there from the next event on."""
+        (word,) = struct.unpack_from("=q", self._asked.snapshot(list(values)))
+        self._index.put(row, word)
+        if len(self._rows) < self._index.room:
+            self._rows = np.empty(self._index.room, np.uint32)
 
     def remove(self, row: int) -> None:
         """Takes a row out."""
-        word = self._values_by_row.pop(row, None)
-        if word is not None:
-            self._rows[word].remove(row)
+        self._index.remove(row)
 
-    def rows(self, record: bytes) -> list[int]:
-        """The rows that a record passes."""
-        (value,) = self._native.evaluate(record, b"")
-        return self._rows.get(value, []) if not isinstance(value, tuple) else []
+    def rows(self, record: bytes) -> npt.NDArray[np.uint32]:
+        """The rows that a record passes, in no order; valid until the next call."""
+        return self._rows[: self._index.rows(record, self._rows)]
+
+    @property
+    def native(self) -> expressions.Index:
+        """What finds the rows; a call less for whoever has room for them."""
+        return self._index
 
 
 def is_index(derivation: Derivation) -> bool:

@@ -4,6 +4,7 @@
  *   Judge      whether records, objects and rows pass a program: compiled or interpreted, with what it remembers of
  *              earlier events, and how often any may pass (judges.c, judge_type.c; objects.c reads objects)
  *   Table      one program with many rows of parameters: which of them a record passes (tables.c)
+ *   Index      the same of rows that ask for nothing but one integer each (indexes.c)
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state and is kept throughout: an event takes nanoseconds.
  */
@@ -14,6 +15,7 @@ static PyType_Spec *const specs[TYPE_COUNT] = {
     [PROGRAM] = &echo_program_spec,
     [JUDGE] = &echo_judge_spec,
     [TABLE] = &echo_table_spec,
+    [INDEX] = &echo_index_spec,
 };
 
 static int module_exec(PyObject *module)

@@ -3,7 +3,7 @@
 
 #include "types.h"
 
-enum type { PROGRAM, JUDGE, TABLE, TYPE_COUNT };
+enum type { PROGRAM, JUDGE, TABLE, INDEX, TYPE_COUNT };
 
 /* Per module; borrowed by everything else, and freed with the module. */
 struct module_state {
@@ -17,6 +17,7 @@ static inline PyTypeObject *sibling(PyTypeObject *type, enum type which)
 
 extern PyType_Spec echo_judge_spec;
 extern PyType_Spec echo_table_spec;
+extern PyType_Spec echo_index_spec;
 
 /* programs.c: {name: number} of the operations. */
 PyObject *echo_new_operations(void);

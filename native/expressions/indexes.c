@@ -1,0 +1,236 @@
+/* The type Index: rows that each ask whether one integer is theirs, found without asking all of them.
+ *
+ * Rows of one number are a chain, and the chains stand in a table by a hash of the number: a step or two for an event,
+ * however many rows there are.
+ */
+#include "expressions/judges.h"
+#include "expressions/module.h"
+
+#include <string.h>
+#include <structmember.h>
+
+#define NO_ROW UINT32_MAX
+#define MAX_ROWS (1 << 24)
+
+/* One row; unused where it is in no chain. */
+struct row {
+    int64_t number;
+    uint32_t next; /* of the same place in the table */
+    int is_used;
+};
+
+/* The Python object. */
+struct index {
+    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
+    struct program *program; /* owned; one root, an integer, without parameters and states */
+    PyObject *keep_alive;    /* owned; what owns the compiled code, or NULL */
+    judge_record *compiled;  /* NULL: interpreted */
+    struct row *rows;        /* owned */
+    uint32_t *table;         /* owned; the first row of each chain */
+    uint32_t room;           /* for rows, and places in the table: 0 or a power of two */
+    Py_ssize_t record_size;
+};
+
+static uint32_t place_of(const struct index *index, int64_t number)
+{
+    return (uint32_t)((uint64_t)number * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (index->room - 1);
+}
+
+static void enter(struct index *index, uint32_t row)
+{
+    uint32_t *first = &index->table[place_of(index, index->rows[row].number)];
+
+    index->rows[row].next = *first;
+    *first = row;
+}
+
+static void leave(struct index *index, uint32_t row)
+{
+    uint32_t *link = &index->table[place_of(index, index->rows[row].number)];
+
+    while (*link != row)
+        link = &index->rows[*link].next;
+    *link = index->rows[row].next;
+    index->rows[row].is_used = 0;
+}
+
+static int make_room(struct index *index, uint32_t room)
+{
+    struct row *rows = PyMem_Calloc(room, sizeof *rows);
+    uint32_t *table = PyMem_Malloc(room * sizeof *table), i, before = index->room;
+
+    if (rows == NULL || table == NULL) {
+        PyMem_Free(rows);
+        PyMem_Free(table);
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (before != 0)
+        memcpy(rows, index->rows, before * sizeof *rows);
+    memset(table, 0xff, room * sizeof *table);
+    PyMem_Free(index->rows);
+    PyMem_Free(index->table);
+    index->rows = rows;
+    index->table = table;
+    index->room = room;
+    for (i = 0; i < before; i++) {
+        if (rows[i].is_used)
+            enter(index, i);
+    }
+    return 0;
+}
+
+static PyObject *index_put(PyObject *self, PyObject *args)
+{
+    struct index *index = (struct index *)self;
+    long long number;
+    Py_ssize_t row;
+
+    if (!PyArg_ParseTuple(args, "nL:put", &row, &number))
+        return NULL;
+    if (row < 0 || row >= MAX_ROWS)
+        return PyErr_Format(PyExc_ValueError, "Expected a row below %d, got %zd", MAX_ROWS, row);
+    while (row >= (Py_ssize_t)index->room) {
+        if (make_room(index, index->room != 0 ? 2 * index->room : 64) != 0)
+            return NULL;
+    }
+    if (index->rows[row].is_used)
+        leave(index, (uint32_t)row);
+    index->rows[row] = (struct row){.number = number, .is_used = 1};
+    enter(index, (uint32_t)row);
+    Py_RETURN_NONE;
+}
+
+static PyObject *index_remove(PyObject *self, PyObject *argument)
+{
+    struct index *index = (struct index *)self;
+    Py_ssize_t row = PyLong_AsSsize_t(argument);
+
+    if (row == -1 && PyErr_Occurred() != NULL)
+        return NULL;
+    if (row >= 0 && row < (Py_ssize_t)index->room && index->rows[row].is_used)
+        leave(index, (uint32_t)row);
+    Py_RETURN_NONE;
+}
+
+/* The number that rows are asked for: 0, or -1 where it cannot be computed, so no row passes. */
+static int number_of(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
+{
+    const struct program *program = index->program;
+    struct value values[MAX_STEPS];
+    uint16_t errors[MAX_STEPS];
+    const struct input input = {.record = record, .size = size};
+
+    if (index->compiled != NULL && size >= (uint64_t)index->record_size &&
+        index->compiled(record, size, NULL, NULL, number) >= 0)
+        return 0;
+    echo_interpret(program->steps, program->step_count, program->pool, &input, values, errors);
+    *number = values[program->roots[0].step].i;
+    return errors[program->roots[0].step] == 0 ? 0 : -1;
+}
+
+/* rows(record, target): which rows the record passes, in no order, as uint32; how many. */
+static PyObject *index_rows(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    struct index *index = (struct index *)self;
+    PyObject *record;
+    Py_ssize_t count = 0;
+    int64_t number;
+    Py_buffer found;
+    uint32_t row;
+
+    if (nargs != 2 || !PyBytes_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "Expected a record in bytes and room for rows, got others");
+        return NULL;
+    }
+    record = args[0];
+    if (PyObject_GetBuffer(args[1], &found, PyBUF_WRITABLE) != 0)
+        return NULL;
+    if (found.len / (Py_ssize_t)sizeof(uint32_t) < (Py_ssize_t)index->room) {
+        PyErr_Format(PyExc_ValueError, "Expected room for %u rows, got %zd bytes", index->room, found.len);
+    } else if (index->room != 0 && number_of(index, (const uint8_t *)PyBytes_AsString(record),
+                                             (uint64_t)PyBytes_Size(record), &number) == 0) {
+        for (row = index->table[place_of(index, number)]; row != NO_ROW; row = index->rows[row].next) {
+            if (index->rows[row].number == number)
+                ((uint32_t *)found.buf)[count++] = row;
+        }
+    }
+    PyBuffer_Release(&found);
+    return PyErr_Occurred() == NULL ? PyLong_FromSsize_t(count) : NULL;
+}
+
+/* --- the type --- */
+
+static PyObject *index_install(PyObject *self, PyObject *args)
+{
+    struct index *index = (struct index *)self;
+    PyObject *keep_alive, *old = index->keep_alive;
+    unsigned long long address;
+
+    if (!PyArg_ParseTuple(args, "KO:install", &address, &keep_alive))
+        return NULL;
+    index->keep_alive = Py_NewRef(keep_alive);
+    memcpy(&index->compiled, &(uintptr_t){(uintptr_t)address}, sizeof(uintptr_t));
+    Py_XDECREF(old);
+    Py_RETURN_NONE;
+}
+
+static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"program", "record_size", NULL};
+    struct program *program;
+    struct index *index;
+    Py_ssize_t record_size;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!n:Index", keywords, sibling(type, PROGRAM), &program,
+                                     &record_size))
+        return NULL;
+    if (program->root_count != 1 || program->roots[0].form != 'q' || program->state_count != 0 ||
+        program->parameter_count != 0 || record_size < 1)
+        return PyErr_Format(PyExc_ValueError, "Expected a program of one integer without parameters and states");
+    index = (struct index *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (index != NULL) {
+        index->program = (struct program *)Py_NewRef((PyObject *)program);
+        index->record_size = record_size;
+    }
+    return (PyObject *)index;
+}
+
+static const Py_ssize_t owned[] = {offsetof(struct index, program), offsetof(struct index, keep_alive), 0};
+
+static void index_dealloc(PyObject *self)
+{
+    struct index *index = (struct index *)self;
+
+    PyMem_Free(index->rows);
+    PyMem_Free(index->table);
+    clear_owned(self, owned);
+    free_instance(self);
+}
+
+static PyMethodDef index_methods[] = {
+    {"put", index_put, METH_VARARGS, PyDoc_STR("put($self, row, number, /)\n--\n\nThe number of a row.")},
+    {"remove", index_remove, METH_O, PyDoc_STR("remove($self, row, /)\n--\n\nTakes a row out.")},
+    {"rows", (PyCFunction)(void (*)(void))index_rows, METH_FASTCALL,
+     PyDoc_STR("rows($self, record, target, /)\n--\n\nWrites which rows a record passes, as uint32; how many.")},
+    {"install", index_install, METH_VARARGS,
+     PyDoc_STR("install($self, judge, keep_alive, /)\n--\n\nFrom now on compiled code runs.")},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef index_members[] = {
+    {"room", T_UINT, offsetof(struct index, room), READONLY, PyDoc_STR("For how many rows.")}, {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot index_slots[] = {
+    {Py_tp_doc, PyDoc_STR("Index(program, record_size)\n--\n\nRows by the one integer that each asks for.")},
+    {Py_tp_new, index_new},
+    {Py_tp_dealloc, index_dealloc},
+    {Py_tp_methods, index_methods},
+    {Py_tp_members, index_members},
+    {0, NULL}};
+
+PyType_Spec echo_index_spec = {
+    .name = "echo_core._c.expressions.Index",
+    .basicsize = sizeof(struct index),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = index_slots,
+};
