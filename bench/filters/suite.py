@@ -5,6 +5,7 @@ Data is fresh: arrays are larger than what a branch predictor learns, and there 
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -72,7 +73,12 @@ def _objects(repeats: int) -> Iterator[Row]:
         return 1e9 * (taken - nothing) / number
 
     yield Row("`@echo.event`", beyond(hot.passes, callable), 5, "ns", group=group)
-    yield Row("a lambda", beyond(plain, callable), None, "ns", group=group)
+    slotted: Any = dataclasses.make_dataclass("Slotted", [("id", int), ("temp", echo.Float32)], slots=True)
+    cold = echo.where(slotted, "temp > limit", tier="compiled", limit=1e4)
+    event = slotted(1, 300.0)
+    yield Row("a dataclass with slots", beyond(cold.passes, callable), 5, "ns", group=group)
+    assert cold.statistics().encoded == cold.statistics().passed == 0
+    yield Row("a lambda over that dataclass", beyond(plain, callable), None, "ns", group=group)
 
 
 def _each(call: Callable[[Any], object], events: list[Any]) -> None:
