@@ -22,9 +22,9 @@ SOURCES = {
     ],
     "expressions": [
         *sorted(glob("native/expressions/*.c")),
+        *(f"native/events/{name}.c" for name in ("chars", "layouts", "times")),
         "native/code/numbers.c",
         "native/code/text.c",
-        "native/events/chars.c",
         "native/raw_codec.c",
     ],
     "locks": ["native/locks/locks.c"],

@@ -8,6 +8,8 @@
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state and is kept throughout: an event takes nanoseconds.
  */
+#include "events/leaves.h" /* first: it includes Python.h. Values are read as the module of events reads them */
+
 #include "expressions/module.h"
 #include "expressions/programs.h"
 
@@ -21,7 +23,7 @@ static PyType_Spec *const specs[TYPE_COUNT] = {
 static int module_exec(PyObject *module)
 {
     struct module_state *state = PyModule_GetState(module);
-    PyObject *operations = echo_new_operations();
+    PyObject *operations = echo_layouts_find() == 0 ? echo_new_operations() : NULL;
     int i, status = operations != NULL ? PyModule_AddObjectRef(module, "OPERATIONS", operations) : -1;
 
     Py_XDECREF(operations);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import datetime as dt
 import enum
 import gc
 import weakref
@@ -39,6 +40,18 @@ def test_a_field_of_a_field_is_judged_in_its_slot() -> None:
     assert predicate(Hit())
     assert not predicate(Hit(at=Point(0.0, 2.5)))
     assert predicate.statistics().encoded == 0
+
+
+def test_a_time_and_a_small_float_are_judged_in_their_slots() -> None:
+    """As their record has them."""
+    fields: list[Any] = [("at", dt.datetime), ("took", dt.timedelta), ("share", echo.Float16)]
+    cls: Any = dataclasses.make_dataclass("Timed", fields, slots=True)
+    event = cls(dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.timedelta(microseconds=7), 0.1)
+    since = dt.datetime(2025, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC)
+    predicate = echo.where(
+        cls, "at > since and took < most and share < 0.1", since=since, most=dt.timedelta(seconds=1)
+    )
+    assert predicate(event) is predicate.passes_record(echo.encoder(cls)(event)) is True
 
 
 def test_an_object_with_unusual_values_is_encoded_first() -> None:
