@@ -10,28 +10,19 @@ from typing import Any
 from echo_core.codegen.expressions import limits
 from echo_core.codegen.expressions.canonical import canonical
 from echo_core.codegen.expressions.carets import Source
-from echo_core.codegen.expressions.operations import NONE, STATES, Op
+from echo_core.codegen.expressions.operations import STATES, Op
 from echo_core.codegen.expressions.reading import Expression, Reading, read
 from echo_core.codegen.expressions.sorts import NUMBERS, STRINGS, Sort, Value, as_sort, value_of
-from echo_core.codegen.expressions.tree import Refusal, Tree
-from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.expressions.tree import Refusal
+from echo_core.codegen.expressions.wire import COMPUTED, Derivation, taken_over
 from echo_core.errors import ExpressionError, unexpected
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.check import check_name, check_record
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
-from echo_core.formats.types import Enumeration, Field, Kind, Record, Scalar, Type, required
+from echo_core.formats.types import Enumeration, Field, Kind, Record, Scalar, required
 
 Selection = Sequence[str] | Mapping[str, str | Callable[[Any], Any]]
-
-_COMPUTED: dict[Sort, Type] = {
-    Sort.BOOL: Scalar(Kind.BOOL, 1),
-    Sort.INT: Scalar(Kind.INT, 8),
-    Sort.UINT: Scalar(Kind.UINT, 8),
-    Sort.FLOAT: Scalar(Kind.FLOAT, 8),
-    Sort.TIME: Scalar(Kind.TIMESTAMP, 8),
-    Sort.DURATION: Scalar(Kind.DURATION, 8),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +203,14 @@ def _member(reading: Reading, name: str, root: int, names: frozenset[str]) -> Fi
     ):
         hint = "select the field as it is"
         raise _no_member(reading, root, f"`{type_}`", hint)
-    if node.sort in STRINGS or node.sort not in _COMPUTED:
+    if node.sort in STRINGS or node.sort not in COMPUTED:
         raise _no_member(reading, root, node.describe(), "select the field as it is")
-    return Field(name, _COMPUTED[node.sort])
+    return Field(name, COMPUTED[node.sort])
 
 
 def _no_member(reading: Reading, root: int, got: str, hint: str) -> ExpressionError:
     source, at = reading.spans[root]
     return source.error(at, f"Expected a number, a bool or a time to compute, got {got}", hint)
-
-
-def taken_over(tree: Tree, root: int) -> Field | None:
-    """The field of the event that a node is, as it is."""
-    node = tree.nodes[root]
-    return tree.record.fields[node.b] if node.op is Op.FIELD and node.a == NONE else None
 
 
 def has_states(derivation: Derivation) -> bool:

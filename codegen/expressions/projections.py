@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from echo_core.codegen.codecs import encoder
 from echo_core.codegen.conversion import Conversion, Tier
-from echo_core.codegen.expressions.deriving import Derived, Selection, derive, taken_over
+from echo_core.codegen.expressions.deriving import Derived, Selection, derive
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.predicates import Judging
-from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.expressions.wire import Derivation, taken_over
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout

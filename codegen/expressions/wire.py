@@ -40,6 +40,7 @@ from echo_core.errors import EchoError, WireError, unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.metadata import from_metadata, to_metadata
+from echo_core.formats.types import Field, Kind, Scalar, Type
 
 VERSION = 1
 ID_BYTES = 16
@@ -48,6 +49,15 @@ _HEADER = struct.Struct("<BBHHHHHQ")
 _ENTRY = struct.Struct("<BBHHH")
 _CONSTANT = struct.Struct("<BBH")
 _CONDITION, _CHANGE, _OUTPUTS = 1, 2, 4
+
+COMPUTED: dict[Sort, Type] = {  # the type of a field that is computed, by what it is
+    Sort.BOOL: Scalar(Kind.BOOL, 1),
+    Sort.INT: Scalar(Kind.INT, 8),
+    Sort.UINT: Scalar(Kind.UINT, 8),
+    Sort.FLOAT: Scalar(Kind.FLOAT, 8),
+    Sort.TIME: Scalar(Kind.TIMESTAMP, 8),
+    Sort.DURATION: Scalar(Kind.DURATION, 8),
+}
 
 _OPERATIONS = {int(op): op for op in Op}
 _SORTS = {int(sort): sort for sort in Sort if sort < Sort.RECORD}  # those that constants and parameters have
@@ -208,6 +218,8 @@ def _read(reader: _Reader) -> Derivation:
     condition = roots.pop(0) if flags & _CONDITION else None
     change = roots.pop(0) if flags & _CHANGE else None
     format_ = Format.from_metadata(output) if flags & _OUTPUTS else None
+    if format_ is not None:
+        _demand_outputs(tree, roots, format_)
     if output and format_ is None:
         raise unexpected(WireError, "no output without outputs", f"{len(output)} bytes")
     return Derivation(tree, condition, change, tuple(roots), format_, every, interval, values)
@@ -277,6 +289,23 @@ def _demand_roots(tree: Tree, roots: list[int], flags: int) -> None:
             raise unexpected(WireError, "an entry outside of loops", root, path=f"root {i}")
         if i < conditions and tree.nodes[root].sort is not Sort.BOOL:
             raise unexpected(WireError, "a condition", tree.nodes[root].describe(), path=f"root {i}")
+
+
+def _demand_outputs(tree: Tree, outputs: list[int], format_: Format) -> None:
+    """A field for each output, and the type that a computed one has; conversions compare those taken over."""
+    if len(format_.fields) != len(outputs):
+        raise unexpected(WireError, f"{len(outputs)} fields of the output", len(format_.fields))
+    for root, field in zip(outputs, format_.fields, strict=True):
+        if taken_over(tree, root) is None and COMPUTED.get(tree.nodes[root].sort) != field.type:
+            raise unexpected(
+                WireError, f"the type of {tree.nodes[root].describe()}", str(field.type), path=field.name
+            )
+
+
+def taken_over(tree: Tree, root: int) -> Field | None:
+    """The field of the event that a node is, as it is."""
+    node = tree.nodes[root]
+    return tree.record.fields[node.b] if node.op is Op.FIELD and node.a == NONE else None
 
 
 def describe(node: Node) -> str:

@@ -184,3 +184,17 @@ def test_another_form_of_a_derivation_is_refused() -> None:
     last = struct.pack("<BBHHH", made.tree.nodes[2].op, made.tree.nodes[2].sort, 1, 0, 0xFFFF)
     with pytest.raises(WireError, match="canonical form"):
         from_bytes(data[:at] + swapped + last + data[at + 24 :])
+
+
+def test_an_output_that_is_not_what_is_computed_is_refused() -> None:
+    """Another number of fields, or another type."""
+    made = derivation("temp > 1", select={"twice": "temp * 2", "id": "id"}, name="Twice")
+    data = made.to_bytes()
+    assert made.output is not None
+    for other in ({"twice": "id * 2", "id": "id"}, {"twice": "temp * 2"}):
+        output = derivation("temp > 1", select=other, name="Twice").output
+        assert output is not None
+        old, new = made.output.metadata, output.metadata
+        changed = data.replace(struct.pack("<I", len(old)) + old, struct.pack("<I", len(new)) + new)
+        with pytest.raises(WireError, match=r"the type of|fields of the output"):
+            from_bytes(changed)
