@@ -18,12 +18,11 @@ struct verdict {
     int64_t updates[MAX_STATES];   /* bits */
 };
 
-int64_t echo_judge_now(const struct judge *judge)
+int64_t echo_judge_clock(void)
 {
-    struct timespec now = {0, 0};
+    struct timespec now;
 
-    if (judge->min_interval_ns > 0)
-        clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 

@@ -22,7 +22,7 @@ TEXTS = st.binary(max_size=8) | st.sampled_from([b"", b"a", b"ab", b"aab"])
 
 def called(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     """A function by its name."""
-    function: Any = ctypes.CFUNCTYPE(result, *arguments)(FUNCTIONS[name])
+    function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(FUNCTIONS[name])
     return function
 
 
