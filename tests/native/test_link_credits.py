@@ -318,7 +318,7 @@ def test_a_large_record_without_credit_is_copied_after_a_while_and_the_next_at_o
 def test_large_records_go_from_where_they_lie_as_soon_as_there_is_credit(
     peer: tuple[SocketWire, Peer],
 ) -> None:
-    """One that is copied waits in the backlog when its submit has returned: some are, where credit comes late."""
+    """A copied one waits in the backlog when its submit has returned. Some do, where credit comes late."""
     wire, far = peer
     link = link_over(wire)
     outlet, outgoing = source(link, granted=1)
