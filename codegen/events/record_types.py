@@ -150,13 +150,13 @@ def _rebuilt(slotted: type[Any], plan: _Plan) -> type[Any]:
     if not _has_state_of_its_own(slotted):
         namespace |= {"__getstate__": _get_state, "__setstate__": _set_state}
     bases = (plan.room, *(base for base in slotted.__bases__ if base is not object))
-    make = _untracked_class if _needs_no_gc(slotted, plan) else _tracked_class
+    make = _light_class if _can_be_light(slotted, plan) else _stated_class
     made = make(slotted, bases, namespace, plan)
     type.__setattr__(made, "__slots__", names)
     return made
 
 
-def _tracked_class(
+def _stated_class(
     slotted: type[Any], bases: tuple[type[Any], ...], namespace: dict[str, Any], plan: _Plan
 ) -> type[Any]:
     hidden = _slot_names(plan.slot_count)
@@ -168,17 +168,28 @@ def _tracked_class(
     return made
 
 
-def _needs_no_gc(slotted: type[Any], plan: _Plan) -> bool:
-    """Whether instances refer to nothing but their class: no slots, no dict, no weak references."""
+def _can_be_light(slotted: type[Any], plan: _Plan) -> bool:
+    """Whether instances refer to nothing but their class and what is in the slots of events."""
     unusual = slotted.__dictoffset__ or slotted.__weakrefoffset__ or type(slotted) is not type
-    return not (unusual or plan.slot_count or any(base.__flags__ & _HAVE_GC for base in plan.room.__mro__))
+    return not unusual and all(_is_light(base) for base in plan.room.__mro__)
 
 
-def _untracked_class(
+def _is_light(base: type[Any]) -> bool:
+    """Whether a base has no slots, or those of an event class that was made by `_light_class`."""
+    shape = vars(base).get(_SHAPE)
+    is_room = _RECORD_AT in vars(base)
+    return is_room or not base.__flags__ & _HAVE_GC or (shape is not None and shape.is_collected)
+
+
+def _light_class(
     slotted: type[Any], bases: tuple[type[Any], ...], namespace: dict[str, Any], plan: _Plan
 ) -> type[Any]:
-    """What a class statement does, for a class that it cannot make: one whose instances need no GC."""
-    made = events.plain_type(f"{slotted.__module__}.{slotted.__name__}", bases)
+    """What a class statement does, for a class that it cannot make: one whose instances cost less.
+
+    Where there are no slots they have no GC header; otherwise the GC learns of them when it has to.
+    """
+    name = f"{slotted.__module__}.{slotted.__name__}"
+    made = events.plain_type(name, bases, plan.slot_count)
     made.__name__, made.__qualname__ = slotted.__name__, slotted.__qualname__
     for name, value in namespace.items():
         type.__setattr__(made, name, value)

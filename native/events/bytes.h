@@ -41,6 +41,26 @@ static inline void copy(uint8_t *target, const uint8_t *source, int64_t size)
         *target++ = *source++;
 }
 
+/* memset to 0, likewise. */
+static inline void zero(uint8_t *target, int64_t size)
+{
+    if (__builtin_expect(size > MAX_INLINED, 0)) {
+        memset(target, 0, (size_t)size);
+        return;
+    }
+    for (; size >= 32; target += 32, size -= 32)
+        memset(target, 0, 32);
+    for (; size >= 8; target += 8, size -= 8)
+        memset(target, 0, 8);
+    if (size >= 4) {
+        memset(target, 0, 4);
+        memset(target + size - 4, 0, 4);
+        return;
+    }
+    for (; size > 0; size--)
+        *target++ = 0;
+}
+
 /* Whether one of eight bytes is 0. */
 static inline int has_zero(uint64_t bytes)
 {

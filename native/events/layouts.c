@@ -210,7 +210,7 @@ static void find_vectorcall(void)
     Py_XDECREF((PyObject *)probe);
 }
 
-static uint32_t version_of(PyObject *class, Py_ssize_t at)
+static uint32_t load_version(PyObject *class, Py_ssize_t at)
 {
     uint32_t version;
 
@@ -226,9 +226,9 @@ static int is_version(PyObject *class, Py_ssize_t at)
 
     for (i = 0; i < 3; i++) {
         Py_XDECREF(PyObject_GetAttrString(class, "__init__"));
-        found = version_of(class, at);
+        found = load_version(class, at);
         if (found == 0 || found == before || PyObject_SetAttrString(class, "it", Py_None) != 0 ||
-            version_of(class, at) != 0)
+            load_version(class, at) != 0)
             return 0;
         before = found;
     }

@@ -134,3 +134,15 @@ static inline Py_ssize_t count_items(PyObject *list_or_tuple)
     memcpy(&count, behind_head(list_or_tuple), sizeof count);
     return count;
 }
+
+/* --- classes --- */
+
+/* 0: it has none as yet, or nobody knows where. */
+static inline uint32_t version_of(PyObject *class)
+{
+    uint32_t version = 0;
+
+    if (echo_layouts.version_at != 0)
+        memcpy(&version, (char *)class + echo_layouts.version_at, sizeof version);
+    return version;
+}

@@ -102,7 +102,8 @@ static PyMethodDef module_methods[] = {
     {"base_type", echo_record_base_type, METH_VARARGS,
      PyDoc_STR("base_type(base, basicsize, /)\n--\n\nA type like base whose instances are so large.")},
     {"plain_type", echo_record_plain_type, METH_VARARGS,
-     PyDoc_STR("plain_type(name, bases, /)\n--\n\nAn empty class whose instances the GC does not know.")},
+     PyDoc_STR("plain_type(name, bases, slots, /)\n--\n\n"
+               "An empty class whose instances refer to so many objects, and to their class.")},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

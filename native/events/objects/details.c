@@ -216,6 +216,17 @@ static int can_be_made(PyObject *cls)
     return instance != NULL;
 }
 
+static int set_class(struct value *value, PyObject *cls)
+{
+    int is_usual = can_be_made(cls);
+
+    value->cls = (PyTypeObject *)cls;
+    value->is_collected = echo_is_collected(value->cls);
+    if (is_usual == 1)
+        value->new_instance = (allocfunc)PyType_GetSlot(value->cls, Py_tp_alloc);
+    return is_usual < 0 ? -1 : 0;
+}
+
 /* (name, value, at, slot, inlined) */
 static int add_field(struct value *record, PyObject *item, Py_ssize_t basicsize)
 {
@@ -310,9 +321,7 @@ static int set_record(struct value *value, PyObject *details)
     basicsize = size_attribute(cls, "__basicsize__");
     if (basicsize < 0 || !is_place(value->inlined, value->size, basicsize))
         return refuse("a class with room for the record", cls);
-    value->cls = (PyTypeObject *)cls;
-    value->can_be_made = can_be_made(cls);
-    if (value->can_be_made < 0)
+    if (set_class(value, cls) != 0)
         return -1;
     if (add_ties(value, ties) != 0 || add_gaps(value, gaps) != 0 || add_fields(value, fields, basicsize) != 0)
         return -1;

@@ -10,22 +10,6 @@
 /* Values are copied and then changed so many at a time: they stay in the cache that is next to the processor. */
 #define BLOCK_BYTES 4096
 
-/* memset to 0, inlined: gaps are small. */
-static inline void clear(uint8_t *bytes, Py_ssize_t size)
-{
-    static const uint64_t zero;
-
-    for (; size >= 8; bytes += 8, size -= 8)
-        memcpy(bytes, &zero, 8);
-    if (size >= 4) {
-        memcpy(bytes, &zero, 4);
-        memcpy(bytes + size - 4, &zero, 4);
-        return;
-    }
-    for (; size > 0; size--)
-        *bytes++ = 0;
-}
-
 /* The bits of a little-endian number that come before the first byte of 0. */
 static inline uint64_t before_zero(uint64_t bytes)
 {
@@ -129,7 +113,7 @@ static int normalise_records(const struct value *value, struct column records, i
 
     for (i = 0; i < value->gap_count; i++)
         for (k = 0; k < records.count; k++)
-            clear(records.bytes + k * records.stride + value->gaps[i].at, value->gaps[i].size);
+            zero(records.bytes + k * records.stride + value->gaps[i].at, value->gaps[i].size);
     for (i = 0; i < value->checked_count; i++) {
         const struct member *field = value->checked[i];
         struct column fields = {records.bytes + field->at, records.stride, records.count};

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "events/collected.h"
 #include "events/leaves.h"
 #include "events/shell.h"
 
@@ -66,7 +67,8 @@ struct value {
     PyObject *dtype;              /* borrowed; of an ndarray of elements; NULL: there are none of them */
     PyObject *dtype_name;         /* owned; "dtype" */
     PyTypeObject *cls;            /* borrowed; RECORD, UUID */
-    int can_be_made;              /* RECORD: 1: object.__new__ makes instances of the class */
+    allocfunc new_instance;       /* RECORD: makes an empty instance, as object.__new__ does; NULL: that would not */
+    int is_collected;             /* RECORD: 1: the class is one of collected.h */
     struct member *fields;        /* owned; RECORD */
     struct member **checked;      /* owned; RECORD: its fields that are not free */
     struct tie *ties;             /* owned; RECORD */

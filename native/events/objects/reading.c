@@ -238,12 +238,14 @@ static PyObject *read_in_place(struct in *in, const struct value *value, Py_ssiz
 /* --- records --- */
 
 /* Puts a new reference into an instance that nobody else has seen. */
-static int put(const struct member *field, PyObject *object, PyObject *value)
+static int put(const struct value *record, const struct member *field, PyObject *object, PyObject *value)
 {
     int status = 0;
 
     if (field->slot != 0 && *slot_at(object, field->slot) == NULL) {
         *slot_at(object, field->slot) = value;
+        if (record->is_collected)
+            track_for(object, value);
         return 0;
     }
     status = PyObject_GenericSetAttr(object, field->name, value);
@@ -252,8 +254,8 @@ static int put(const struct member *field, PyObject *object, PyObject *value)
 }
 
 /* Bytes that count in place of a value are what the sender's are, made sound. */
-static int fill_field(struct in *in, const struct member *field, PyObject *object, Py_ssize_t at,
-                      const int64_t *lengths)
+static int fill_field(struct in *in, const struct value *record, const struct member *field, PyObject *object,
+                      Py_ssize_t at, const int64_t *lengths)
 {
     uint8_t *inlined = (uint8_t *)object + field->inlined;
     PyObject *value;
@@ -261,7 +263,7 @@ static int fill_field(struct in *in, const struct member *field, PyObject *objec
     if (field->inlined != 0)
         return echo_values_copy(field->value, inlined, in->bytes + at + field->at, 1, 1) ? 0 : -1;
     value = read_value(in, field->value, at + field->at, lengths);
-    return value != NULL ? put(field, object, value) : -1;
+    return value != NULL ? put(record, field, object, value) : -1;
 }
 
 static int fill(struct in *in, const struct value *record, PyObject *object, Py_ssize_t at)
@@ -272,7 +274,7 @@ static int fill(struct in *in, const struct value *record, PyObject *object, Py_
     if (!load_ties(record, in->bytes + at, lengths))
         return -1;
     for (i = 0; i < record->count; i++) {
-        if (fill_field(in, &record->fields[i], object, at, lengths) != 0)
+        if (fill_field(in, record, &record->fields[i], object, at, lengths) != 0)
             return -1;
     }
     return 0;
@@ -287,7 +289,7 @@ static int fill_inlined(const struct in *in, const struct value *record, PyObjec
 /* Without `__init__`, as pickle makes one. */
 static PyObject *new_instance(struct in *in, const struct value *record, Py_ssize_t at)
 {
-    PyObject *object = record->can_be_made ? PyType_GenericAlloc(record->cls, 0) : NULL; /* zeroed */
+    PyObject *object = record->new_instance != NULL ? record->new_instance(record->cls, 0) : NULL; /* zeroed */
     int status;
 
     if (object == NULL)

@@ -10,6 +10,7 @@
  * received record with its variable parts. Python says which fields there are and where (record_types.py). All
  * offsets are checked against the object's size, so wrong ones cannot make C code access other memory.
  */
+#include "events/collected.h"
 #include "events/module.h"
 #include "events/records/records.h"
 
@@ -42,23 +43,32 @@ static Py_ssize_t size_of_room(PyObject *bases)
     return room != NULL ? size_attribute(room, "__basicsize__") : -1;
 }
 
-/* A class of its own that Python could not make: its instances have no GC header, since they refer to
- * nothing but their class. What a class statement would put into it is for the caller to put there. Classes that a
- * class statement derives from it get their memory as others do. */
-PyObject *echo_record_plain_type(PyObject *module, PyObject *args)
+/* A class whose instances refer to nothing but their class, and so have no GC header. */
+static PyObject *new_untracked_class(const char *name, PyObject *bases, Py_ssize_t room)
 {
     PyType_Slot slots[] = {{0, NULL}, {Py_tp_free, echo_large_free}, {0, NULL}};
-    PyType_Spec spec = {.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
-    PyObject *bases;
-    Py_ssize_t size;
+    PyType_Spec spec = {.name = name, .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
 
-    (void)module;
-    if (!PyArg_ParseTuple(args, "sO!:plain_type", &spec.name, &PyTuple_Type, &bases)) /* copies the name */
-        return NULL;
-    size = size_of_room(bases);
-    if (size < 0)
-        return NULL;
-    if (size >= LARGE_BYTES)
+    if (room >= LARGE_BYTES)
         slots[0] = (PyType_Slot){Py_tp_alloc, echo_large_alloc};
     return PyType_FromSpecWithBases(&spec, bases);
+}
+
+/* plain_type(name, bases, slots): a class of its own that no class statement could make. What that would put into it
+ * is for the caller to put there. Classes that a class statement derives from it get their memory as others do. */
+PyObject *echo_record_plain_type(PyObject *module, PyObject *args)
+{
+    const char *name;
+    PyObject *bases;
+    Py_ssize_t room, slots;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sO!n:plain_type", &name, &PyTuple_Type, &bases, &slots))
+        return NULL;
+    room = size_of_room(bases);
+    if (room < 0)
+        return NULL;
+    if (slots < 0 || slots > MAX_OFFSET / 16 || !is_offset(room, slots * 8))
+        return PyErr_Format(PyExc_ValueError, "Expected room for the record and a number of slots, got %R", args);
+    return slots == 0 ? new_untracked_class(name, bases, room) : echo_collected_class(name, bases, room, slots);
 }

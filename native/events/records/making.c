@@ -138,15 +138,6 @@ static struct recent {
     uint32_t version;          /* 0: nothing was found */
 } recent[RECENT];
 
-static uint32_t version_of(PyObject *cls)
-{
-    uint32_t version = 0;
-
-    if (echo_layouts.version_at != 0)
-        memcpy(&version, (char *)cls + echo_layouts.version_at, sizeof version);
-    return version;
-}
-
 static const struct shape *shape_of(PyObject *cls)
 {
     struct recent *found = &recent[((uintptr_t)cls >> 6) % RECENT];

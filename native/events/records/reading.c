@@ -121,6 +121,8 @@ static PyObject *read_kept(const struct field *field, PyObject *object)
         else
             Py_DECREF(value);
         value = *slot_at(object, field->slot);
+        if (field->shape->is_collected)
+            track_for(object, value);
     }
     if (field->is_shared)
         mark_stale(field->shape, object);

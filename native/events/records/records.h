@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "events/collected.h"
 #include "events/leaves.h"
 #include "events/objects/parts.h"
 #include "events/shell.h"
@@ -59,6 +60,7 @@ struct shape {
     int is_exposed;            /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;              /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
     int is_large;              /* 1: it would be plain, but large.c has the memory of its instances */
+    int is_collected;          /* 1: collected.h has made the class: the GC learns of an instance when it has to */
     int is_extended;           /* 1: some subclass keeps its fields elsewhere */
     PyObject *checks_details;  /* owned tuple: what Python says of its checks */
     PyObject *kept_details;    /* owned tuple: what Python says of the fields that are kept */
@@ -119,7 +121,7 @@ static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
     return offset >= 0 && size >= 0 && offset <= MAX_OFFSET && size <= MAX_OFFSET;
 }
 
-/* large.c: of a class that is not plain. */
+/* large.c: of a class that is neither plain nor collected. */
 PyObject *echo_record_new_elsewhere(const struct shape *shape);
 
 /* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
@@ -127,6 +129,8 @@ static inline PyObject *echo_record_new(const struct shape *shape)
 {
     PyObject *object;
 
+    if (shape->is_collected)
+        return echo_collected_new(shape->owner, shape->object_size); /* zeroed */
     if (!shape->is_plain)
         return echo_record_new_elsewhere(shape);
     object = PyObject_Malloc((size_t)shape->object_size);

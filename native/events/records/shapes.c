@@ -210,6 +210,7 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
                       !PyType_HasFeature((PyTypeObject *)owner, Py_TPFLAGS_HAVE_GC);
     shape->is_large = shape->is_plain && PyType_GetSlot((PyTypeObject *)owner, Py_tp_alloc) == echo_large_alloc;
     shape->is_plain = shape->is_plain && !shape->is_large;
+    shape->is_collected = echo_is_collected((PyTypeObject *)owner);
     shape->fields = PyDict_Copy(fields);
     if (shape->fields == NULL)
         return NULL;
@@ -276,6 +277,8 @@ static PyMethodDef shape_methods[] = {
 static PyMemberDef shape_members[] = {
     {"record", T_PYSSIZET, offsetof(struct shape, record), READONLY, PyDoc_STR("Where the record begins.")},
     {"size", T_PYSSIZET, offsetof(struct shape, size), READONLY, PyDoc_STR("Bytes of the record.")},
+    {"is_collected", T_INT, offsetof(struct shape, is_collected), READONLY,
+     PyDoc_STR("Whether it is a class of plain_type with slots, once bound.")},
     {"owner", T_OBJECT, offsetof(struct shape, owner), READONLY, PyDoc_STR("The class, once bound.")},
     {NULL, 0, 0, 0, NULL}};
 

@@ -53,11 +53,13 @@ static int write_by_python(const struct field *field, PyObject *value, uint8_t *
 /* --- kept values --- */
 
 /* Steals value. What was kept before goes last: its end may run any code. */
-static void keep(PyObject *object, Py_ssize_t slot, PyObject *value)
+static void keep(const struct field *field, PyObject *object, PyObject *value)
 {
-    PyObject *before = *slot_at(object, slot);
+    PyObject *before = *slot_at(object, field->slot);
 
-    *slot_at(object, slot) = value;
+    *slot_at(object, field->slot) = value;
+    if (field->shape->is_collected)
+        track_for(object, value);
     Py_XDECREF(before);
 }
 
@@ -98,7 +100,7 @@ static int write_kept(const struct field *field, PyObject *object, PyObject *val
     if (check_kept(field, value) != 0)
         return -1;
     mark_stale(field->shape, object);
-    keep(object, field->slot, Py_NewRef(value));
+    keep(field, object, Py_NewRef(value));
     return 0;
 }
 
