@@ -1,6 +1,7 @@
 /* What a Value is made of, as Python says it. All of it is checked here: that everything lies within its record or its
  * object, and is complete. Writing (writing.c) and reading (reading.c) then rely on it.
  */
+#include "events/arrays.h"
 #include "events/objects/objects.h"
 
 static int is_within(Py_ssize_t at, Py_ssize_t size, Py_ssize_t whole)
@@ -191,6 +192,9 @@ static int set_elements(struct value *value, PyObject *details)
         return refuse("a container that holds the elements", details);
     value->container = (PyTypeObject *)container;
     value->dtype = is_numpy ? dtype : NULL;
+    if (is_numpy)
+        echo_arrays_find(dtype);
+    value->is_known_array = is_numpy && value->container == echo_arrays.type;
     value->dtype_name = PyUnicode_InternFromString("dtype");
     value->is_fixed = value->form == FORM_ARRAY && value->element->is_fixed;
     value->is_free = value->is_fixed && value->element->is_free;

@@ -4,6 +4,7 @@
  * run other code from references. Lists in lists that are one array of several dimensions have one length at each
  * level, as their first ones say. An ndarray that lies in memory as the record does is copied.
  */
+#include "events/arrays.h"
 #include "events/objects/writing.h"
 
 /* Holds a length to what the type says, and notes it where that is to be said elsewhere. */
@@ -39,18 +40,25 @@ static enum outcome place_elements(struct out *out, const struct value *value, c
 }
 
 /* The elements of an ndarray that lies in memory as the record does. */
-static enum outcome copy_elements(struct out *out, const struct value *value, const Py_buffer *buffer, Py_ssize_t at,
-                                  int64_t *lengths)
+struct elements {
+    PyObject *holder;   /* borrowed; keeps the bytes where they are */
+    const void *bytes;
+    const Py_ssize_t *lengths;
+    Py_ssize_t dimension_count;
+};
+
+static enum outcome copy_elements(struct out *out, const struct value *value, const struct elements *from,
+                                  Py_ssize_t at, int64_t *lengths)
 {
     const struct value *element = value->element;
     int64_t count = 1, extent = 1;
     enum outcome outcome;
     Py_ssize_t i;
 
-    if (buffer->ndim != value->count || buffer->itemsize != element->size || element->has_after)
+    if (from->dimension_count != value->count || element->has_after)
         return UNUSUAL;
     for (i = 0; i < value->count; i++) {
-        int64_t length = buffer->shape[i];
+        int64_t length = from->lengths[i];
 
         if (!is_length(&value->dimensions[i], length, lengths) || !extend(&extent, length))
             return UNUSUAL;
@@ -60,12 +68,12 @@ static enum outcome copy_elements(struct out *out, const struct value *value, co
         return UNUSUAL;
     if (out->is_trial && element->form != FORM_RECORD)
         return GOOD;
-    outcome = place_elements(out, value, buffer->shape, count, &at);
+    outcome = place_elements(out, value, from->lengths, count, &at);
     if (outcome != GOOD)
         return outcome;
     if (element->form == FORM_RECORD)
-        return echo_values_copy(element, out->bytes + at, buffer->buf, count, 1) ? GOOD : UNUSUAL;
-    copy_out(out, at, buffer->obj, buffer->buf, count * element->size);
+        return echo_values_copy(element, out->bytes + at, from->bytes, count, 1) ? GOOD : UNUSUAL;
+    copy_out(out, at, from->holder, from->bytes, count * element->size);
     return GOOD;
 }
 
@@ -81,17 +89,35 @@ static int is_of_dtype(const struct value *value, PyObject *array)
     return answer;
 }
 
-static enum outcome write_array(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
-                                int64_t *lengths)
+/* By Python's protocols. */
+static enum outcome write_any_array(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
+                                    int64_t *lengths)
 {
     Py_buffer buffer;
-    enum outcome outcome;
+    struct elements from;
+    enum outcome outcome = UNUSUAL;
 
     if (is_of_dtype(value, it) != 1 || PyObject_GetBuffer(it, &buffer, PyBUF_ND | PyBUF_C_CONTIGUOUS) != 0)
         return UNUSUAL;
-    outcome = copy_elements(out, value, &buffer, at, lengths);
+    from = (struct elements){buffer.obj, buffer.buf, buffer.shape, buffer.ndim};
+    if (buffer.itemsize == value->element->size)
+        outcome = copy_elements(out, value, &from, at, lengths);
     PyBuffer_Release(&buffer);
     return outcome;
+}
+
+static enum outcome write_array(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
+                                int64_t *lengths)
+{
+    const struct array_fields *found = array_fields_of(it);
+    struct elements from;
+
+    if (!value->is_known_array || !(found->flags & ARRAY_IS_CONTIGUOUS))
+        return write_any_array(out, value, it, at, lengths);
+    if (found->dtype != value->dtype && !echo_arrays.are_equal(found->dtype, value->dtype))
+        return UNUSUAL;
+    from = (struct elements){it, found->bytes, found->lengths, found->dimension_count};
+    return copy_elements(out, value, &from, at, lengths);
 }
 
 static int has_shape(const struct value *array, const Py_buffer *buffer)

@@ -66,6 +66,7 @@ struct value {
     PyTypeObject *container;      /* borrowed; ARRAY, SEQUENCE: list, tuple or numpy's ndarray */
     PyObject *dtype;              /* borrowed; of an ndarray of elements; NULL: there are none of them */
     PyObject *dtype_name;         /* owned; "dtype" */
+    int is_known_array;           /* ARRAY, SEQUENCE: 1: arrays.h knows where its containers keep what they are */
     PyTypeObject *cls;            /* borrowed; RECORD, UUID */
     allocfunc new_instance;       /* RECORD: makes an empty instance, as object.__new__ does; NULL: that would not */
     int is_collected;             /* RECORD: 1: the class is one of collected.h */

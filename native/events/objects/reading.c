@@ -4,6 +4,7 @@
  * where the one before it ended, at the next multiple of its alignment, and lies within the record. Everything else
  * goes to the fallback, which raises an error that says what is wrong.
  */
+#include "events/arrays.h"
 #include "events/objects/objects.h"
 #include "events/turns.h"
 
@@ -59,7 +60,8 @@ static PyObject *read_blob(struct in *in, Py_ssize_t at)
 
 /* --- arrays and sequences --- */
 
-static PyObject *new_view(const struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape)
+/* By a call of numpy.ndarray. */
+static PyObject *call_for_view(const struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape)
 {
     PyObject *array, *offset = PyLong_FromSsize_t(at);
 
@@ -83,13 +85,14 @@ static int copy_values(const struct in *in, const struct value *element, uint8_t
     return is_good;
 }
 
-/* Numbers, or records, as numpy has them: a copy that its owner can write to, or a view. */
-static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape, Py_ssize_t count)
+/* The same; its memory is a bytearray. */
+static PyObject *call_for_array(const struct in *in, const struct value *value, Py_ssize_t at, PyObject *shape,
+                                Py_ssize_t count)
 {
     PyObject *memory, *array;
 
     if (in->source != NULL)
-        return new_view(in, value, at, shape);
+        return call_for_view(in, value, at, shape);
     memory = PyByteArray_FromStringAndSize(NULL, count * value->element->size);
     if (memory == NULL)
         return NULL;
@@ -102,10 +105,10 @@ static PyObject *new_array(struct in *in, const struct value *value, Py_ssize_t 
     return array;
 }
 
-static PyObject *read_array(struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
-                            Py_ssize_t count)
+static PyObject *call_for_elements(const struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
+                                   Py_ssize_t count)
 {
-    PyObject *lengths = is_bare(value, count) ? NULL : PyTuple_New(value->count), *array = NULL;
+    PyObject *lengths = PyTuple_New(value->count), *array = NULL;
     Py_ssize_t i;
 
     for (i = 0; lengths != NULL && i < value->count; i++) {
@@ -117,8 +120,29 @@ static PyObject *read_array(struct in *in, const struct value *value, Py_ssize_t
             PyTuple_SetItem(lengths, i, length);
     }
     if (lengths != NULL)
-        array = new_array(in, value, at, lengths, count);
+        array = call_for_array(in, value, at, lengths, count);
     Py_XDECREF(lengths);
+    return array;
+}
+
+/* Numbers, or records, as numpy has them: a copy that its owner can write to, or a view. */
+static PyObject *read_array(const struct in *in, const struct value *value, Py_ssize_t at, const int64_t *shape,
+                            Py_ssize_t count)
+{
+    Py_ssize_t i, lengths[MAX_DIMENSIONS];
+    PyObject *array;
+
+    if (is_bare(value, count))
+        return NULL;
+    if (!value->is_known_array)
+        return call_for_elements(in, value, at, shape, count);
+    for (i = 0; i < value->count; i++)
+        lengths[i] = (Py_ssize_t)shape[i];
+    if (in->source != NULL)
+        return echo_new_array_view(value->dtype, (int)value->count, lengths, in->bytes + at, in->source);
+    array = new_own_array(value->dtype, (int)value->count, lengths);
+    if (array != NULL && !copy_values(in, value->element, array_fields_of(array)->bytes, at, count))
+        Py_CLEAR(array);
     return array;
 }
 
