@@ -106,16 +106,32 @@ static enum outcome write_any_array(struct out *out, const struct value *value, 
     return outcome;
 }
 
+/* Whether an array that arrays.h knows has the value's dtype, and still has it when that has been looked at. */
+static int has_dtype(const struct value *value, const struct array_fields *found)
+{
+    PyObject *dtype = found->dtype;
+    int is_equal;
+
+    if (dtype == value->dtype)
+        return 1;
+    Py_INCREF(dtype);
+    is_equal = echo_arrays.are_equal(dtype, value->dtype) && found->dtype == dtype;
+    Py_DECREF(dtype);
+    return is_equal;
+}
+
 static enum outcome write_array(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
                                 int64_t *lengths)
 {
     const struct array_fields *found = array_fields_of(it);
     struct elements from;
 
-    if (!value->is_known_array || !(found->flags & ARRAY_IS_CONTIGUOUS))
+    if (!value->is_known_array)
         return write_any_array(out, value, it, at, lengths);
-    if (found->dtype != value->dtype && !echo_arrays.are_equal(found->dtype, value->dtype))
+    if (!has_dtype(value, found))
         return UNUSUAL;
+    if (!(found->flags & ARRAY_IS_CONTIGUOUS))
+        return write_any_array(out, value, it, at, lengths);
     from = (struct elements){it, found->bytes, found->lengths, found->dimension_count};
     return copy_elements(out, value, &from, at, lengths);
 }

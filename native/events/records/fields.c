@@ -99,7 +99,7 @@ static int field_init(struct field *field, PyTypeObject *type, PyObject *args, P
         return -1;
     }
     field->at = field->shape->record + at;
-    if (set_parts(field) != 0)
+    if (set_parts(field) != 0 || echo_raw_call_of(read, &field->raw) != 0)
         return -1;
     field->numbers = field->form == FORM_WINDOW ? echo_part_numbers(sibling(type, PART), write) : NULL;
     if (echo_record_set_nested(field->shape, nested, field->size, &field->nested) != 0)

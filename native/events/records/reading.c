@@ -90,6 +90,8 @@ static PyObject *read_inline(const struct field *field, PyObject *object)
 
     if (field->reader != NULL)
         return echo_part_read_inline(field->reader, bytes);
+    if (field->raw.decode != NULL)
+        return field->raw.decode(field->raw.self, bytes, field->size);
     return read_by_python(field->read, bytes, field->size);
 }
 

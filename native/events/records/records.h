@@ -89,6 +89,7 @@ struct field {
     struct shape *nested;        /* owned; KEPT: exactly instances of its owner need no check. May be NULL */
     const struct part *reader;   /* borrowed from read: whose method it is; NULL where it is any other callable */
     const struct part *writer;   /* likewise, from write */
+    struct raw_call raw;         /* of read: a Decoder's, of nested records; zeroes where it is any other callable */
     const struct value *numbers; /* borrowed from write; WINDOW: what it takes, where that can be copied. May be NULL */
     char form;       /* enum form: a leaf, CHARS, PYTHON or WINDOW in place; KEPT, TEXT, BLOB or PART in a slot */
     int is_shared;   /* 1: who has read the value can change it */
