@@ -61,10 +61,15 @@ static inline void zero(uint8_t *target, int64_t size)
         *target++ = 0;
 }
 
-/* Whether one of eight bytes is 0. */
+/* The highest bit of the lowest of eight bytes that is 0, and bits above it; 0: none is. */
+static inline uint64_t zeros_in(uint64_t bytes)
+{
+    return (bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080);
+}
+
 static inline int has_zero(uint64_t bytes)
 {
-    return ((bytes - UINT64_C(0x0101010101010101)) & ~bytes & UINT64_C(0x8080808080808080)) != 0;
+    return zeros_in(bytes) != 0;
 }
 
 /* Up to eight bytes as a number, the rest of it 0, without reading beyond them. */
@@ -164,10 +169,32 @@ static inline int64_t find_number(const int64_t *numbers, int64_t count, int64_t
     return numbers[low] == number ? low : -1;
 }
 
+/* How many bytes come before the first NUL; -1: there is none. Eight bytes at a time, as in copy_text. */
+static inline int64_t find_nul(const uint8_t *bytes, int64_t size)
+{
+    int64_t at = 0, most = size < 64 ? size : 64;
+    const uint8_t *end;
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (; most - at >= 8; at += 8) {
+        uint64_t word = load_uint64_t(bytes + at);
+
+        if (has_zero(word))
+            return at + __builtin_ctzll(zeros_in(word)) / 8;
+    }
+#endif
+    for (; at < most; at++) {
+        if (bytes[at] == 0)
+            return at;
+    }
+    end = at < size ? memchr(bytes + at, 0, (size_t)(size - at)) : NULL;
+    return end != NULL ? end - bytes : -1;
+}
+
 /* How much of a text of fixed size comes before its first NUL. */
 static inline int64_t text_length(const uint8_t *bytes, int64_t size)
 {
-    const uint8_t *end = memchr(bytes, 0, (size_t)size);
+    int64_t length = find_nul(bytes, size);
 
-    return end != NULL ? end - bytes : size;
+    return length >= 0 ? length : size;
 }

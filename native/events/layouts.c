@@ -151,6 +151,24 @@ static int are_texts(void)
            is_text("\xe2\x82\xac", 0) && is_text("\xf0\x9f\x98\x80", 0);
 }
 
+static int are_bytes(void)
+{
+    static const char *const samples[] = {"", "a", "sixteen and more of them"};
+    int holds = 1;
+    size_t i;
+
+    for (i = 0; i < sizeof samples / sizeof *samples; i++) {
+        PyObject *object = PyBytes_FromString(samples[i]);
+        Py_ssize_t size = -1;
+
+        echo_layouts.has_bytes = 1;
+        holds &= object != NULL && (const char *)bytes_of(object, &size) == PyBytes_AsString(object) &&
+                 size == (Py_ssize_t)strlen(samples[i]);
+        Py_XDECREF(object);
+    }
+    return holds;
+}
+
 /* Whether a list and a tuple of these three are found to hold them. */
 static int are_items(void)
 {
@@ -294,6 +312,7 @@ int echo_layouts_find(void)
         echo_layouts.ints = INTS_UNKNOWN;
     echo_layouts.has_floats = are_floats();
     echo_layouts.has_items = are_items();
+    echo_layouts.has_bytes = are_bytes();
     echo_layouts.text_data_at = BEHIND_HEAD + (has_tags ? 24 : 32);
     if (!are_texts())
         echo_layouts.text_data_at = 0;

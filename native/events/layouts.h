@@ -1,4 +1,5 @@
-/* Where CPython's own objects keep what they hold: ints, floats, text, lists, datetimes and timedeltas.
+/* Where CPython's own objects keep what they hold: ints, floats, text, bytes, lists, datetimes and
+ * timedeltas.
  *
  * The stable ABI has functions for all of it, and each takes longer than its work. So what is read here is read where
  * it lies. Nothing is taken for granted: at import every fact is tried on real objects (layouts.c), and where one does
@@ -26,6 +27,7 @@ struct layouts {
     enum int_layout ints;
     int has_floats;          /* 1: a double behind the head */
     int has_items;           /* 1: a list has a pointer to its items behind its size, a tuple the items themselves */
+    int has_bytes;           /* 1: bytes have their size behind the head, then a hash and what they are */
     int has_times;           /* 1: datetimes and timedeltas are as times.c reads them */
     Py_ssize_t text_data_at; /* of compact ASCII text; 0: not known where that lies */
 
@@ -108,6 +110,18 @@ static inline const char *ascii_of(PyObject *exact_text, Py_ssize_t *size)
         return NULL;
     memcpy(size, behind_head(exact_text), sizeof *size);
     return (const char *)exact_text + echo_layouts.text_data_at;
+}
+
+/* --- bytes --- */
+
+static inline const uint8_t *bytes_of(PyObject *exact_bytes, Py_ssize_t *size)
+{
+    if (!echo_layouts.has_bytes) {
+        *size = PyBytes_Size(exact_bytes); /* neither can fail on bytes */
+        return (uint8_t *)PyBytes_AsString(exact_bytes);
+    }
+    memcpy(size, behind_head(exact_bytes), sizeof *size);
+    return (const uint8_t *)exact_bytes + BEHIND_HEAD + 16;
 }
 
 /* --- lists and tuples --- */

@@ -93,7 +93,7 @@ static void count_sequence(struct census *census, const struct value *value, Py_
     int64_t shape[MAX_DIMENSIONS], count = lengths_of(value, census->bytes + at, lengths, shape);
     uint64_t start = load_uint64_t(census->bytes + at);
 
-    if (count < 0 || start > (uint64_t)census->size || count > (census->size - (Py_ssize_t)start) / element->size)
+    if (count < 0 || start > (uint64_t)census->size || !fit(count, element->size, census->size - (Py_ssize_t)start))
         return; /* who reads it says what is wrong */
     census->count = at_most(census->count + count * at_most(element->objects));
     if (element->density != 0)

@@ -16,8 +16,8 @@ static int is_length(const struct dimension *dimension, int64_t length, int64_t 
 }
 
 /* Whether the elements stand in place, and if not, room for them and a slot that refers to it. */
-static enum outcome place_elements(struct out *out, const struct value *value, const Py_ssize_t *shape, int64_t count,
-                                   Py_ssize_t *at)
+static inline enum outcome place_elements(struct out *out, const struct value *value, const Py_ssize_t *shape,
+                                          Py_ssize_t dimensions, int64_t count, Py_ssize_t *at)
 {
     Py_ssize_t i, size, start, slot = *at;
     enum outcome outcome;
@@ -25,13 +25,13 @@ static enum outcome place_elements(struct out *out, const struct value *value, c
     if (value->form == FORM_ARRAY)
         return GOOD;
     size = value->element->size;
-    if (count > PY_SSIZE_T_MAX / 4 / size)
+    if (!fit(count, size, PY_SSIZE_T_MAX / 4))
         return UNUSUAL;
     outcome = append(out, (Py_ssize_t)count * size, value->element->alignment, &start);
     if (outcome != GOOD)
         return outcome;
     store_word(out, slot, start);
-    for (i = 0; i < value->count; i++) {
+    for (i = 0; i < dimensions; i++) {
         if (value->dimensions[i].length == OWN)
             store_word(out, slot += 8, shape[i]);
     }
@@ -68,7 +68,7 @@ static enum outcome copy_elements(struct out *out, const struct value *value, co
         return UNUSUAL;
     if (out->is_trial && element->form != FORM_RECORD)
         return GOOD;
-    outcome = place_elements(out, value, from->lengths, count, &at);
+    outcome = place_elements(out, value, from->lengths, value->count, count, &at);
     if (outcome != GOOD)
         return outcome;
     if (element->form == FORM_RECORD)
@@ -200,20 +200,38 @@ static enum outcome write_numbers(struct out *out, const struct value *element, 
     return GOOD;
 }
 
-/* Elements that are leaves otherwise: each is looked for anew, as a long text gives others their turn. */
+/* One leaf that is no number by itself. */
+static inline enum outcome write_leaf(struct out *out, const struct value *element, PyObject *it, Py_ssize_t at)
+{
+    switch ((enum form)element->form) {
+    case FORM_TEXT:
+        return write_text(out, it, at);
+    case FORM_BLOB:
+        return write_blob(out, it, at);
+    default:
+        return echo_write_value(out, element, it, at, NULL);
+    }
+}
+
+/* Elements that are leaves otherwise, or maybe one: each is looked for anew, as a long text gives others their turn. */
 static enum outcome write_leaves(struct out *out, const struct value *element, PyObject *items, Py_ssize_t count,
                                  Py_ssize_t at)
 {
+    int is_option = element->form == FORM_OPTION;
+    const struct value *leaf = is_option ? element->element : element;
     Py_ssize_t i;
 
     for (i = 0; i < count; i++, at += element->size) {
         PyObject *it = peek_at(items, i, count);
-        enum outcome outcome = it == NULL                   ? UNUSUAL
-                               : element->form == FORM_TEXT ? write_text(out, it, at)
-                                                            : echo_write_value(out, element, it, at, NULL);
+        enum outcome outcome;
 
+        if (is_option && it == Py_None)
+            continue;
+        outcome = it != NULL ? write_leaf(out, leaf, it, at) : UNUSUAL;
         if (outcome != GOOD)
             return outcome;
+        if (is_option)
+            out->bytes[at + leaf->size] = 1;
         if (out->turn != NULL)
             turn_count(out->turn, 1);
     }
@@ -270,25 +288,36 @@ static enum outcome write_rows(struct out *out, const struct value *element, PyO
     return outcome;
 }
 
-static enum outcome write_items(struct out *out, const struct value *value, PyObject *items, Py_ssize_t at,
-                                int64_t *lengths)
+static inline __attribute__((always_inline)) enum outcome
+write_dimensions(struct out *out, const struct value *value, PyObject *items, Py_ssize_t at, int64_t *lengths,
+                 Py_ssize_t dimensions)
 {
-    Py_ssize_t i, shape[MAX_DIMENSIONS], count = shape_of_lists(value, items, shape);
+    Py_ssize_t i, shape[MAX_DIMENSIONS], count = shape_of_lists(items, shape, dimensions);
     int64_t extent = 1;
     enum outcome outcome;
 
     if (count < 0)
         return UNUSUAL;
-    for (i = 0; i < value->count; i++) {
+    for (i = 0; i < dimensions; i++) {
         if (!is_length(&value->dimensions[i], shape[i], lengths) || !extend(&extent, shape[i]))
             return UNUSUAL;
     }
-    outcome = place_elements(out, value, shape, count, &at);
+    outcome = place_elements(out, value, shape, dimensions, count, &at);
     if (outcome != GOOD)
         return outcome;
     if (value->form == FORM_SEQUENCE && !is_number(value->element->form))
-        memset(out->bytes + at, 0, (size_t)(count * value->element->size));
-    return write_rows(out, value->element, items, shape, value->count, &at);
+        zero(out->bytes + at, count * value->element->size);
+    if (dimensions == 1)
+        return write_row(out, value->element, items, count, at);
+    return write_rows(out, value->element, items, shape, dimensions, &at);
+}
+
+/* Nearly all have one dimension: the compiler leaves out for them what others need. */
+static enum outcome write_items(struct out *out, const struct value *value, PyObject *items, Py_ssize_t at,
+                                int64_t *lengths)
+{
+    return value->count == 1 ? write_dimensions(out, value, items, at, lengths, 1)
+                             : write_dimensions(out, value, items, at, lengths, value->count);
 }
 
 enum outcome echo_write_elements(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,

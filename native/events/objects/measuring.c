@@ -8,7 +8,7 @@
 /* One more part: `count` elements at the next multiple of their alignment. */
 static enum outcome add_part(Py_ssize_t *total, int64_t count, Py_ssize_t size, Py_ssize_t alignment)
 {
-    if (count > PY_SSIZE_T_MAX / 4 / size || *total > PY_SSIZE_T_MAX / 4)
+    if (!fit(count, size, PY_SSIZE_T_MAX / 4) || *total > PY_SSIZE_T_MAX / 4)
         return UNUSUAL;
     *total = round_up(*total, alignment) + (Py_ssize_t)count * size;
     return GOOD;
@@ -57,7 +57,7 @@ static enum outcome measure_rows(const struct value *element, PyObject *items, c
 static enum outcome measure_items(const struct value *value, PyObject *items, Py_ssize_t *total)
 {
     const struct value *element = value->element;
-    Py_ssize_t shape[MAX_DIMENSIONS], count = shape_of_lists(value, items, shape);
+    Py_ssize_t shape[MAX_DIMENSIONS], count = shape_of_lists(items, shape, value->count);
     enum outcome outcome = count >= 0 ? GOOD : UNUSUAL;
 
     if (outcome == GOOD && value->form == FORM_SEQUENCE)

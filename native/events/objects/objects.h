@@ -123,13 +123,19 @@ static inline Py_ssize_t round_up(Py_ssize_t size, Py_ssize_t alignment)
     return (size + alignment - 1) & -alignment; /* a power of two */
 }
 
-/* Multiplies lengths into *extent, those of 0 apart; 0 where the product goes beyond MAX_EXTENT. */
+/* Multiplies lengths into *extent, those of 0 apart; 0 where the product goes beyond MAX_EXTENT. Nothing here divides:
+ * that takes longer than writing a short list. */
 static inline int extend(int64_t *extent, int64_t length)
 {
-    if (length > MAX_EXTENT || (length != 0 && *extent > MAX_EXTENT / length))
-        return 0;
-    *extent *= length != 0 ? length : 1;
-    return 1;
+    return !__builtin_mul_overflow(*extent, length != 0 ? length : 1, extent) && *extent <= MAX_EXTENT;
+}
+
+/* Whether so many elements have so many bytes at most. */
+static inline int fit(int64_t count, Py_ssize_t size, Py_ssize_t most)
+{
+    int64_t bytes;
+
+    return !__builtin_mul_overflow(count, (int64_t)size, &bytes) && bytes <= most;
 }
 
 /* The lengths of an array or a sequence whose slot is at `slot`; the number of its elements, or -1. lengths: those
@@ -200,17 +206,17 @@ static inline int is_list(PyObject *it)
 
 /* How long lists in lists are, by the first ones of each level, and how many elements that makes; -1 where a level has
  * something else than a list, and where it has none although there are more levels. */
-static inline Py_ssize_t shape_of_lists(const struct value *value, PyObject *items, Py_ssize_t *shape)
+static inline Py_ssize_t shape_of_lists(PyObject *items, Py_ssize_t *shape, Py_ssize_t dimensions)
 {
     Py_ssize_t i, count = 1;
 
-    for (i = 0; i < value->count; i++) {
+    for (i = 0; i < dimensions; i++) {
         if (i > 0)
             items = peek_at(items, 0, shape[i - 1]);
         if (!is_list(items))
             return -1;
         shape[i] = count_items(items);
-        if (shape[i] == 0 ? value->count > 1 : count > MAX_EXTENT / shape[i])
+        if ((shape[i] == 0 && dimensions > 1) || !fit(count, shape[i], MAX_EXTENT))
             return -1;
         count *= shape[i];
     }

@@ -39,15 +39,14 @@ static Py_ssize_t open_part(struct in *in, Py_ssize_t slot, uint64_t size, Py_ss
 static PyObject *read_text(struct in *in, Py_ssize_t at)
 {
     uint64_t start = load_uint64_t(in->bytes + at);
-    const uint8_t *text, *end;
+    int64_t length;
 
     if (start >= (uint64_t)in->size)
         return NULL;
-    text = in->bytes + start;
-    end = memchr(text, 0, (size_t)in->size - (size_t)start);
-    if (end == NULL || open_part(in, at, (uint64_t)(end - text) + 1, 1) < 0)
+    length = find_nul(in->bytes + start, in->size - (Py_ssize_t)start);
+    if (length < 0 || open_part(in, at, (uint64_t)length + 1, 1) < 0)
         return NULL;
-    return PyUnicode_DecodeUTF8((const char *)text, end - text, NULL);
+    return PyUnicode_DecodeUTF8((const char *)in->bytes + start, length, NULL);
 }
 
 static PyObject *read_blob(struct in *in, Py_ssize_t at)
@@ -172,20 +171,30 @@ static int read_leaves(struct in *in, const struct value *element, Py_ssize_t at
     return 0;
 }
 
+/* Steals item. Into a new list or tuple of so many, which only the GC can have shown to others. */
+static void set_item(PyObject *items, Py_ssize_t i, Py_ssize_t count, PyObject *item)
+{
+    PyObject **all = items_of(items);
+
+    if (all != NULL && count_items(items) == count && all[i] == NULL)
+        all[i] = item;
+    else if (PyTuple_CheckExact(items))
+        PyTuple_SetItem(items, i, item);
+    else
+        PyList_SetItem(items, i, item);
+}
+
 static int read_each(struct in *in, const struct value *element, Py_ssize_t at, PyObject *items, Py_ssize_t count)
 {
-    int is_tuple = PyTuple_CheckExact(items);
+    int is_text = element->form == FORM_TEXT;
     Py_ssize_t i;
 
     for (i = 0; i < count; i++, at += element->size) {
-        PyObject *item = read_value(in, element, at, NULL);
+        PyObject *item = is_text ? read_text(in, at) : read_value(in, element, at, NULL);
 
         if (item == NULL)
             return -1;
-        if (is_tuple)
-            PyTuple_SetItem(items, i, item);
-        else
-            PyList_SetItem(items, i, item);
+        set_item(items, i, count, item);
         if (in->turn != NULL)
             turn_count(in->turn, element->objects);
     }
@@ -246,7 +255,7 @@ static PyObject *read_sequence(struct in *in, const struct value *value, Py_ssiz
     int64_t shape[MAX_DIMENSIONS], count = lengths_of(value, in->bytes + at, lengths, shape);
     Py_ssize_t start, size = value->element->size;
 
-    if (count < 0 || count > in->size / size)
+    if (count < 0 || !fit(count, size, in->size))
         return NULL;
     start = open_part(in, at, (uint64_t)(count * size), value->element->alignment);
     return start >= 0 ? read_elements(in, value, start, shape, (Py_ssize_t)count) : NULL;

@@ -28,9 +28,12 @@ enum outcome echo_out_grow(struct out *out, Py_ssize_t needed)
 
 static enum outcome write_bytes(PyObject *it, uint8_t *bytes, Py_ssize_t size)
 {
-    if (!PyBytes_CheckExact(it) || PyBytes_Size(it) != size)
+    Py_ssize_t found;
+    const uint8_t *from = PyBytes_CheckExact(it) ? bytes_of(it, &found) : NULL;
+
+    if (from == NULL || found != size)
         return UNUSUAL;
-    memcpy(bytes, PyBytes_AsString(it), (size_t)size);
+    copy(bytes, from, size);
     return GOOD;
 }
 
@@ -68,25 +71,6 @@ static enum outcome write_by_python(const struct value *value, PyObject *it, uin
 
     Py_XDECREF(data);
     return outcome;
-}
-
-/* --- parts --- */
-
-static enum outcome write_blob(struct out *out, PyObject *it, Py_ssize_t at)
-{
-    Py_ssize_t size, start;
-    enum outcome outcome;
-
-    if (!PyBytes_CheckExact(it))
-        return UNUSUAL;
-    size = PyBytes_Size(it);
-    outcome = append(out, size, 1, &start);
-    if (outcome != GOOD)
-        return outcome;
-    copy_out(out, start, it, PyBytes_AsString(it), size);
-    store_word(out, at, start);
-    store_word(out, at + 8, size);
-    return GOOD;
 }
 
 /* --- records --- */

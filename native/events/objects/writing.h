@@ -79,6 +79,27 @@ static inline enum outcome write_text(struct out *out, PyObject *it, Py_ssize_t 
     return GOOD;
 }
 
+static inline enum outcome write_blob(struct out *out, PyObject *it, Py_ssize_t at)
+{
+    Py_ssize_t size, start;
+    const uint8_t *bytes;
+    enum outcome outcome;
+
+    if (!PyBytes_CheckExact(it))
+        return UNUSUAL;
+    bytes = bytes_of(it, &size);
+    outcome = append(out, size, 1, &start);
+    if (outcome != GOOD)
+        return outcome;
+    if (size > TURN_BYTES)
+        copy_out(out, start, it, bytes, size);
+    else
+        copy(out->bytes + start, bytes, size);
+    store_word(out, at, start);
+    store_word(out, at + 8, size);
+    return GOOD;
+}
+
 /* A value at its place, which is all 0. lengths: those of the record that it is a field of. */
 enum outcome echo_write_value(struct out *out, const struct value *value, PyObject *it, Py_ssize_t at,
                               int64_t *lengths);
