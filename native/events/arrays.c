@@ -40,8 +40,8 @@ static int is_as_found(PyObject *array)
         return 0;
     holds = buffer.buf == found->bytes && buffer.ndim == found->dimension_count && buffer.ndim == 2 &&
             memcmp(buffer.shape, found->lengths, 2 * sizeof *buffer.shape) == 0 &&
-            memcmp(buffer.strides, found->strides, 2 * sizeof *buffer.strides) == 0 &&
-            buffer.readonly == is_readonly && PyBuffer_IsContiguous(&buffer, 'C') == is_contiguous;
+            memcmp(buffer.strides, found->strides, 2 * sizeof *buffer.strides) == 0 && buffer.readonly == is_readonly &&
+            PyBuffer_IsContiguous(&buffer, 'C') == is_contiguous;
     PyBuffer_Release(&buffer);
     return holds;
 }

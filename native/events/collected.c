@@ -25,8 +25,8 @@ static struct {
     int count;
 } free_pieces[MAX_FREE_BYTES / 8 + 1];
 
-static int depth;           /* of ends within one another, of all threads together: more only makes more wait */
-static PyObject *postponed; /* owned list of what they referred to; NULL: nothing waits */
+static int depth;                 /* of ends within one another, of all threads together: more only makes more wait */
+static PyObject *postponed;       /* owned list of what they referred to; NULL: nothing waits */
 static destructor python_dealloc; /* what a class statement gives a class */
 
 static void collected_dealloc(PyObject *self);
@@ -250,20 +250,17 @@ static PyMemberDef *new_members(PyTypeObject *base, Py_ssize_t room, Py_ssize_t 
     for (i = 0; i < before; i++)
         members[i] = inherited[i];
     for (i = 0; i < count; i++)
-        members[before + i] = (PyMemberDef){
-            .name = SLOT_NAME, .type = T_OBJECT_EX, .offset = room + i * (Py_ssize_t)sizeof(PyObject *)};
+        members[before + i] =
+            (PyMemberDef){.name = SLOT_NAME, .type = T_OBJECT_EX, .offset = room + i * (Py_ssize_t)sizeof(PyObject *)};
     return members;
 }
 
 PyObject *echo_collected_class(const char *name, PyObject *bases, Py_ssize_t room, Py_ssize_t slots)
 {
     PyMemberDef *members = new_members((PyTypeObject *)PyTuple_GetItem(bases, 0), room, slots);
-    PyType_Slot type_slots[] = {{Py_tp_members, members},
-                                {Py_tp_alloc, echo_collected_alloc},
-                                {Py_tp_dealloc, collected_dealloc},
-                                {Py_tp_traverse, collected_traverse},
-                                {Py_tp_clear, collected_clear},
-                                {0, NULL}};
+    PyType_Slot type_slots[] = {{Py_tp_members, members},           {Py_tp_alloc, echo_collected_alloc},
+                                {Py_tp_dealloc, collected_dealloc}, {Py_tp_traverse, collected_traverse},
+                                {Py_tp_clear, collected_clear},     {0, NULL}};
     PyType_Spec spec = {.name = name,
                         .basicsize = (int)(room + slots * (Py_ssize_t)sizeof(PyObject *)),
                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,

@@ -2,8 +2,8 @@
  *
  *   Value      how the values of one type lie in records of this machine (objects/values.c, details.c), as a tree
  *   Walker     encodes and decodes the events of a class by such a tree (objects/walker.c): values to bytes in
- *              writing.c and elements.c, only how many in measuring.c, bytes to values in reading.c, bytes
- *              that others have written in normalising.c
+ *              writing.c and elements.c, only how many in measuring.c, bytes to values in reading.c and
+ *              reading_arrays.c, bytes that others have written in normalising.c
  *   Allowance  how many objects one event may become (objects/allowance.c), which counting.c counts
  *   Part       reads one field of a record that is kept as bytes (objects/parts.c)
  *   Code       what was compiled for one class (objects/code.c), much faster; for its events by themselves, and
@@ -21,6 +21,8 @@
  *   Window     the memory of one array field as a buffer that keeps its record alive (records/window.c)
  *
  *   Routine    records of one layout to another's by compiled code (routines.c, programs.c)
+ *
+ * Classes whose instances refer to objects are made by collected.c, numpy's arrays are read and made by arrays.c.
  *
  * Numbers, text and times in bytes are leaves.h, halves.h, chars.c and times.c; where Python's own objects keep what they
  * hold is layouts.h. Whatever is unusual goes to a slow Python callable, whose result or exception counts: shell.h. Expected workload: records of about 100 bytes, millions of calls per second.

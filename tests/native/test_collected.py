@@ -133,7 +133,7 @@ def test_event_class_derived_from_another_has_slots_of_its_own() -> None:
     for _ in range(100):
         back = functions.decode(functions.encode(Reply(1, "a", "b", [Note(2, "c")])))
         assert back == Reply(1, "a", "b", [Note(2, "c")])
-    del back
+        del back
     assert sys.getrefcount(Reply) == before
 
 
@@ -141,8 +141,8 @@ def test_class_is_released_with_its_last_instance() -> None:
     """Neither instances that have ended nor memory that is kept for others hold a class."""
 
     def make() -> weakref.ref[type[Any]]:
-        cls = dataclasses.make_dataclass("Passing", [("text", str), ("items", list[int])])
-        made = echo.event(cls)
+        plain: Any = dataclasses.make_dataclass("Passing", [("text", str), ("items", list[int])])
+        made: Any = echo.event(plain)
         events = [made("text", [i]) for i in range(10)]
         assert events[3].items == [3]
         return weakref.ref(made)
@@ -197,9 +197,13 @@ def test_finalizer_that_is_set_later_is_called_and_one_that_is_taken_away_is_not
 
     calls: list[int] = []
     cls: Any = Changing
+
+    def note(event: Changing) -> None:
+        calls.append(event.n)
+
     for n in range(4):
         Changing(n, "before")
-        cls.__del__ = lambda self: calls.append(self.n)
+        cls.__del__ = note
         Changing(10 + n, "while")
         del cls.__del__
         Changing(20 + n, "after")

@@ -41,7 +41,7 @@ static inline enum outcome place_elements(struct out *out, const struct value *v
 
 /* The elements of an ndarray that lies in memory as the record does. */
 struct elements {
-    PyObject *holder;   /* borrowed; keeps the bytes where they are */
+    PyObject *holder; /* borrowed; keeps the bytes where they are */
     const void *bytes;
     const Py_ssize_t *lengths;
     Py_ssize_t dimension_count;
@@ -288,9 +288,9 @@ static enum outcome write_rows(struct out *out, const struct value *element, PyO
     return outcome;
 }
 
-static inline __attribute__((always_inline)) enum outcome
-write_dimensions(struct out *out, const struct value *value, PyObject *items, Py_ssize_t at, int64_t *lengths,
-                 Py_ssize_t dimensions)
+static inline __attribute__((always_inline)) enum outcome write_dimensions(struct out *out, const struct value *value,
+                                                                           PyObject *items, Py_ssize_t at,
+                                                                           int64_t *lengths, Py_ssize_t dimensions)
 {
     Py_ssize_t i, shape[MAX_DIMENSIONS], count = shape_of_lists(items, shape, dimensions);
     int64_t extent = 1;
