@@ -20,9 +20,17 @@ PyObject *echo_collected_new(PyTypeObject *type, Py_ssize_t size);
 /* tp_alloc of such classes: the same. */
 PyObject *echo_collected_alloc(PyTypeObject *type, Py_ssize_t items);
 
+/* Whether the collector has to know of who refers to a value. */
+static inline int may_be_in_a_cycle(PyObject *value)
+{
+    if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value))
+        return 0;
+    return PyList_CheckExact(value) || PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HAVE_GC);
+}
+
 /* Says that a slot of an instance of such a class, or of one derived from it, now refers to a value. Runs no code. */
 static inline void track_for(PyObject *object, PyObject *value)
 {
-    if (PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HAVE_GC) && !PyObject_GC_IsTracked(object))
+    if (may_be_in_a_cycle(value) && !PyObject_GC_IsTracked(object))
         PyObject_GC_Track(object);
 }

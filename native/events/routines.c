@@ -28,10 +28,13 @@ static enum outcome attempt(struct runner *routine, PyObject *source, PyObject *
 /* Whether a record that is bytes, and not long, is the result as it is: all that most calls ask. */
 static inline int is_verified(const struct program *program, PyObject *source)
 {
-    if (program == NULL || program->verify == NULL || program->convert != NULL || !PyBytes_CheckExact(source) ||
-        PyBytes_Size(source) > GIL_RELEASE_BYTES)
+    const uint8_t *bytes;
+    Py_ssize_t size;
+
+    if (program == NULL || program->verify == NULL || program->convert != NULL || !PyBytes_CheckExact(source))
         return 0;
-    return program->verify((uint8_t *)PyBytes_AsString(source), (uint64_t)PyBytes_Size(source)) == 0;
+    bytes = bytes_of(source, &size);
+    return size <= GIL_RELEASE_BYTES && program->verify(bytes, (uint64_t)size) == 0;
 }
 
 /* What is unusual goes to the fallback with the same arguments. target: borrowed; NULL or None for new bytes. */

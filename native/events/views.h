@@ -1,7 +1,9 @@
 /* The bytes of an argument that is bytes or any contiguous buffer, for one call. */
 #pragma once
 
-#include "events/outcome.h"
+#include "events/outcome.h" /* first: it includes Python.h, which says what the C library is to offer */
+
+#include "events/layouts.h"
 #include "events/turns.h"
 
 #include <stdint.h>
@@ -33,8 +35,7 @@ static inline enum outcome open_view(struct view *view, PyObject *object)
 {
     if (!PyBytes_CheckExact(object))
         return open_buffer(view, object, PyBUF_SIMPLE);
-    view->bytes = (uint8_t *)PyBytes_AsString(object); /* neither can fail on bytes */
-    view->size = PyBytes_Size(object);
+    view->bytes = (uint8_t *)(uintptr_t)bytes_of(object, &view->size);
     view->is_exported = 0;
     return GOOD;
 }

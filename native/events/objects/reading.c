@@ -389,13 +389,10 @@ enum outcome echo_value_decode_field(const struct value *record, const struct me
                                      int is_view, PyObject **result)
 {
     struct turn turn = {.done = 0};
-    struct in in = {.bytes = (uint8_t *)PyBytes_AsString(source),
-                    .size = PyBytes_Size(source),
-                    .end = ANYWHERE,
-                    .source = is_view ? source : NULL,
-                    .turn = &turn};
+    struct in in = {.end = ANYWHERE, .source = is_view ? source : NULL, .turn = &turn};
     int64_t lengths[MAX_TIES];
 
+    in.bytes = bytes_of(source, &in.size);
     if (in.size < record->size || !load_ties(record, in.bytes, lengths))
         return UNUSUAL;
     *result = read_value(&in, field->value, field->at, lengths);

@@ -63,7 +63,10 @@ static inline enum outcome decode_ours(const struct walker *walker, const uint8_
 
 static inline enum outcome decode_bytes(const struct walker *walker, PyObject *ours, PyObject **event)
 {
-    return decode_ours(walker, (uint8_t *)PyBytes_AsString(ours), PyBytes_Size(ours), event);
+    Py_ssize_t size;
+    const uint8_t *bytes = bytes_of(ours, &size);
+
+    return decode_ours(walker, bytes, size, event);
 }
 
 /* A sender's record is made ours first, and what others may change is copied. */

@@ -78,6 +78,7 @@ static enum outcome decode_whole(const struct decoder *decoder, const struct pro
                                  Py_ssize_t size, PyObject *held, PyObject **result)
 {
     PyObject *whole;
+    Py_ssize_t whole_size;
     enum outcome outcome;
 
     if (size < decoder->shape->size)
@@ -85,7 +86,7 @@ static enum outcome decode_whole(const struct decoder *decoder, const struct pro
     whole = held != NULL ? Py_NewRef(held) : bytes_in_turn(record, size);
     if (whole == NULL)
         return RAISED;
-    outcome = decode_one(decoder, program, (uint8_t *)PyBytes_AsString(whole), whole, result);
+    outcome = decode_one(decoder, program, bytes_of(whole, &whole_size), whole, result);
     Py_DECREF(whole);
     return outcome;
 }
@@ -167,8 +168,13 @@ WITH_STEP static PyObject *decode_ours(struct decoder *decoder, PyObject *data)
 /* What all fields would become when they are read. */
 static inline int is_allowed(const struct decoder *decoder, PyObject *ours)
 {
-    return decoder->allowance == NULL || !PyBytes_CheckExact(ours) ||
-           allows(decoder->allowance, (uint8_t *)PyBytes_AsString(ours), PyBytes_Size(ours)) == GOOD;
+    Py_ssize_t size;
+    const uint8_t *bytes;
+
+    if (decoder->allowance == NULL || !PyBytes_CheckExact(ours))
+        return 1;
+    bytes = bytes_of(ours, &size);
+    return allows(decoder->allowance, bytes, size) == GOOD;
 }
 
 /* An event of a sender's record, which is verified first, and made ours unless it is. */

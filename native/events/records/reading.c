@@ -17,15 +17,15 @@ static PyObject *read_window(const struct field *field, PyObject *object)
 /* --- kept values, which are made when they are first read --- */
 
 /* The bytes behind the source slot; 0 when it is empty, which means that the field was never set. */
-static int open_source(const struct field *field, PyObject *object, char **bytes, Py_ssize_t *size)
+static int open_source(const struct field *field, PyObject *object, const char **bytes, Py_ssize_t *size)
 {
     PyObject *source = *slot_at(object, field->shape->source);
 
-    if (source == NULL || PyBytes_AsStringAndSize(source, bytes, size) != 0) {
-        if (PyErr_Occurred() == NULL)
-            PyErr_SetObject(PyExc_AttributeError, field->name);
+    if (source == NULL || !PyBytes_CheckExact(source)) {
+        PyErr_SetObject(PyExc_AttributeError, field->name);
         return 0;
     }
+    *bytes = (const char *)bytes_of(source, size);
     return 1;
 }
 
@@ -33,7 +33,7 @@ static int open_source(const struct field *field, PyObject *object, char **bytes
  * nothing outside it is read: then no mistake elsewhere can become more than a wrong value. */
 static PyObject *text_from_source(const struct field *field, PyObject *object)
 {
-    char *bytes;
+    const char *bytes;
     Py_ssize_t size, length;
     uint64_t start;
     PyObject *source, *text;
@@ -55,7 +55,7 @@ static PyObject *text_from_source(const struct field *field, PyObject *object)
 
 static PyObject *blob_from_source(const struct field *field, PyObject *object)
 {
-    char *bytes;
+    const char *bytes;
     Py_ssize_t size;
     uint64_t word[2]; /* offset and length, as in the record */
 
@@ -70,7 +70,7 @@ static PyObject *blob_from_source(const struct field *field, PyObject *object)
 static PyObject *part_from_source(const struct field *field, PyObject *object)
 {
     PyObject *source, *result;
-    char *bytes;
+    const char *bytes;
     Py_ssize_t size;
 
     if (!open_source(field, object, &bytes, &size))
