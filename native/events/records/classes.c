@@ -6,9 +6,10 @@
  *     head | ... | record bytes (8-aligned) | state byte, if there are parts | ... | slots | ...
  *
  * The slots are visited, cleared and freed by collected.c, or where the class had to be made by a class statement by
- * Python, whose ordinary __slots__ they are then: one for each field whose value is kept as an object, and one (the source) for the bytes that hold a whole
- * received record with its variable parts. Python says which fields there are and where (record_types.py). All
- * offsets are checked against the object's size, so wrong ones cannot make C code access other memory.
+ * Python, whose ordinary __slots__ they are then: one for each field whose value is kept as an object, and one (the
+ * source) for the bytes that hold a whole received record with its variable parts. Python says which fields there are
+ * and where (record_types.py). All offsets are checked against the object's size, so wrong ones cannot make C code
+ * access other memory.
  */
 #include "events/collected.h"
 #include "events/module.h"
