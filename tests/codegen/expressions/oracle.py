@@ -70,10 +70,16 @@ def _computed(op: ast.operator, a: Any, b: Any) -> Any:
             return a ^ b
 
 
-def evaluate(text: str, names: Mapping[str, Any]) -> Any:
-    """The value; Failure where Python raises, or 64 bits do not do."""
+_EMPTY_SUM = "the sum of nothing"  # among the names; no field's, as it is no identifier
+
+
+def evaluate(text: str, names: Mapping[str, Any], empty_sum: float = 0) -> Any:
+    """The value; Failure where Python raises, or 64 bits do not do.
+
+    `empty_sum`: to Python always the integer 0; in the language it has the type of what there was not.
+    """
     try:
-        return _value(ast.parse(text.strip(), mode="eval").body, dict(names))
+        return _value(ast.parse(text.strip(), mode="eval").body, {**names, _EMPTY_SUM: empty_sum})
     except (ArithmeticError, ValueError, IndexError) as error:
         raise Failure(str(error)) from None
 
@@ -159,10 +165,10 @@ def _call(at: ast.Call, names: dict[str, Any]) -> Any:
         return method(*(_value(each, names) for each in at.args))
     assert isinstance(at.func, ast.Name)
     if len(at.args) == 1 and isinstance(at.args[0], ast.GeneratorExp):
-        return _reduce(at.func.id, _elements(at.args[0], names))
+        return _reduce(at.func.id, _elements(at.args[0], names), names[_EMPTY_SUM])
     values = [_value(each, names) for each in at.args]
     if at.func.id in ("sum", "any", "all") or (at.func.id in ("min", "max") and len(values) == 1):
-        return _reduce(at.func.id, values[0])
+        return _reduce(at.func.id, values[0], names[_EMPTY_SUM])
     return _FUNCTIONS[at.func.id](*values)
 
 
@@ -175,12 +181,13 @@ def _elements(generator: ast.GeneratorExp, names: dict[str, Any]) -> Any:
             yield _value(generator.elt, inner)
 
 
-def _reduce(name: str, values: Any) -> Any:
+def _reduce(name: str, values: Any, empty_sum: float) -> Any:
     if name == "sum":  # Python's own compensates from 3.12 on
-        total: Any = 0
+        total: Any = None
         for value in values:
-            total = _bounded(total + value, total, value)
-        return total
+            before = 0 if total is None else total
+            total = _bounded(before + value, before, value)
+        return empty_sum if total is None else total
     reductions: dict[str, Callable[[Any], Any]] = {"any": any, "all": all, "min": min, "max": max}
     return reductions[name](values)
 
