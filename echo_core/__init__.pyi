@@ -72,6 +72,7 @@ from echo_core.handles.default_node import create_channel as create_channel
 from echo_core.handles.default_node import default_node as default_node
 from echo_core.handles.default_node import open_channel as open_channel
 from echo_core.handles.default_node import open_channel_async as open_channel_async
+from echo_core.handles.derived import DerivedChannel as DerivedChannel
 from echo_core.handles.nodes import Node as Node
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source

@@ -53,6 +53,11 @@ MAX_TYPES = 256  # declared types of a channel
 MAX_MEMBERS = 4096  # of one channel, announced by one peer
 MAX_VERSION = (1 << 62) - 1  # of what is said of a member: the member itself can always say more
 MAX_NUMBER = 2**63 - 1  # of an event when a stream begins; as in native/core/frames.h
+MAX_DERIVED = 1024  # channels that one peer derives from one channel
+MAX_DERIVATION_BYTES = (
+    96 * 1024
+)  # of one, with the metadata that goes along; as in codegen/expressions/limits.py
+MAX_PARAMETER_BYTES = 8 * 1024  # of all parameters of one, with their sizes
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
 MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records

@@ -20,6 +20,7 @@ from echo_core.codegen.expressions.operations import Op
 from echo_core.codegen.expressions.program import Program
 from echo_core.codegen.expressions.sorts import as_python
 from echo_core.codegen.expressions.wire import Derivation, describe
+from echo_core.codegen.machine.budgets import Payers
 from echo_core.codegen.machine.engine import Loaded
 from echo_core.codegen.machine.store import load_cached, load_code, version_of
 from echo_core.errors import ExpressionError, FormatError, unexpected
@@ -79,6 +80,7 @@ class Judging:
         self.format = format_
         self.program = program
         encode = encoder(cls) if cls is not None and format_ == format_of(cls) else None
+        self.takes_objects = encode is not None
         derivation = derived.derivation
         self.judge = expressions.Judge(
             program.native(),
@@ -103,8 +105,8 @@ class Judging:
     # -----------------------------------------------------------------------
     # Compiled
 
-    def begin(self, tier: Tier) -> None:
-        """Sees to compiled code as the tier says."""
+    def begin(self, tier: Tier, payers: Payers | None = None) -> None:
+        """Sees to compiled code as the tier says; `payers` are charged for it."""
         check_tier(tier)
         cached = None
         if tier == "auto":
@@ -112,7 +114,7 @@ class Judging:
         if cached is not None:
             self._install(cached)
         else:
-            have_done(self.compile, tier)
+            have_done(self.compile, tier, payers)
 
     def compile(self) -> None:
         """Installs compiled code, from the cache or anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from echo_core.codegen.expressions.deriving import Derived, Selection, derive
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.predicates import Judging
 from echo_core.codegen.expressions.wire import Derivation, taken_over
+from echo_core.codegen.machine.budgets import Payers
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
@@ -24,13 +26,20 @@ class Projection:
     leaves. A run-time error makes no record: the result is None, and `failure` says where.
     """
 
-    def __init__(self, derived: Derived, format_: Format, cls: type[Any] | None, tier: Tier) -> None:
+    def __init__(
+        self,
+        derived: Derived,
+        format_: Format,
+        cls: type[Any] | None,
+        tier: Tier,
+        payers: Payers | None = None,
+    ) -> None:
         derivation = derived.derivation
         assert derivation.output is not None
         self.format = derivation.output
         self._sender = format_
         self._encode = encoder(cls) if cls is not None else None
-        self._conversion = _conversion(derivation, format_, tier)  # None: all is computed
+        self._conversion = _conversion(derivation, format_, tier, payers)  # None: all is computed
         self._judging: Judging | None = None
         self._offsets: tuple[int, ...] = ()
         computed = [
@@ -41,7 +50,7 @@ class Projection:
         if computed:
             program = lower([(derivation.tree, [root for root, _ in computed])], format_)
             self._judging = Judging(derived, format_, program, None)
-            self._judging.begin(tier)
+            self._judging.begin(tier, payers)
             self._offsets = tuple(offset for _, offset in computed)
 
     def __call__(self, event: Any) -> bytes | None:
@@ -63,6 +72,12 @@ class Projection:
         """The last run-time error, pointing into the expression; empty where there was none."""
         return self._judging.failure() if self._judging is not None else ""
 
+    @property
+    def parts(self) -> tuple[Callable[..., Any] | None, Judging | None, tuple[int, ...]]:
+        """What C code makes derived records by: what converts, what computes, and where that is written."""
+        convert = None if self._conversion is None else self._conversion.call
+        return convert, self._judging, self._offsets
+
     def record_class(self) -> type[Any]:
         """A class for the derived records."""
         return self.format.record_class()
@@ -71,7 +86,9 @@ class Projection:
         return f"Projection({self._sender.name} -> {self.format!r})"
 
 
-def _conversion(derivation: Derivation, sender: Format, tier: Tier) -> Conversion | None:
+def _conversion(
+    derivation: Derivation, sender: Format, tier: Tier, payers: Payers | None
+) -> Conversion | None:
     """What converts the fields that are taken over; computed ones are named as no field of the sender's is.
 
     One that is taken over is found by the name that the view has, whatever it is called from then on.
@@ -94,7 +111,7 @@ def _conversion(derivation: Derivation, sender: Format, tier: Tier) -> Conversio
     made = Record(record.name, record.size, record.alignment, tuple(members), is_named=False)
     layout = Layout(derivation.output.byte_order, derivation.output.pointer_size, made)
     conversion = Conversion(_renamed(sender), Format(layout))
-    conversion.begin(tier)
+    conversion.begin(tier, payers)
     return conversion
 
 

@@ -2,6 +2,8 @@ import builtins
 from collections.abc import Callable
 from typing import Any, Self, final
 
+from echo_core._c.expressions import Judge
+
 # How a full backlog is treated; the numbers of enum policy in native/core/outbox/policy.h.
 PACE: int
 BLOCK: int
@@ -371,8 +373,10 @@ class Outlet:
     """Sinks in this process that take the event itself."""
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
+    branches: tuple[Branch, ...]
+    """By which events go to outlets that are derived from this one."""
     pool: Pool | None
-    """Like the three above, empty once the outlet is closed; to set one is ClosedError then."""
+    """Like the four above, empty once the outlet is closed; to set one is ClosedError then."""
     def begin(self, stream: OutgoingStream, first: int, /) -> tuple[int, int]:
         """Events leave by this stream too, behind STARTED and what is kept from number `first` on.
 
@@ -418,6 +422,39 @@ class Outlet:
     @property
     def may_drop(self) -> bool:
         """Whether such a stream, or what it has queued, is left: somebody may be putting more into it."""
+
+@final
+class Branch:
+    """From the events of the outlet that has it to those of another one, which is derived from it."""
+
+    def __new__(
+        cls,
+        judge: Judge | None,
+        outlet: Outlet,
+        *,
+        takes_objects: bool = False,
+        has_clock: bool = False,
+        convert: Callable[[Any], Any] | None = None,
+        computing: Judge | None = None,
+        offsets: tuple[int, ...] = (),
+        derived_size: int = 0,
+    ) -> Branch:
+        """`judge`: says which events pass; None: all. `takes_objects`: without their records.
+        `derived_size`: of the fixed part of a derived record, of which `convert` makes what is taken over,
+        and `computing` writes the rest at `offsets`; 0: events pass as they are."""
+    def set(self, judged: builtins.bytes | None, computed: builtins.bytes | None, /) -> int:
+        """Other parameters. The number of the first event, among those that pass, which they judge."""
+    @property
+    def outlet(self) -> Outlet: ...
+    @property
+    def filtered(self) -> int:
+        """Events that did not pass."""
+    @property
+    def failed(self) -> int:
+        """Of them, those whose derived record could not be made."""
+    @property
+    def come_to(self) -> int:
+        """The number of the source's event behind the last that was judged."""
 
 @final
 class Pool:

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args, overload
 
 from echo_core._c import locks
 from echo_core.codegen.codecs import FormatEncoder, encoder
+from echo_core.codegen.expressions.deriving import Selection
+from echo_core.codegen.expressions.reading import Expression
 from echo_core.errors import ChannelError, ClosedError, unexpected
 from echo_core.formats.abi import Abi
 from echo_core.formats.declare import format_of
@@ -36,6 +38,9 @@ from echo_core.values.keep import Keep
 from echo_core.values.notices import Notice
 from echo_core.values.statistics import ChannelStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Waits
+
+if TYPE_CHECKING:
+    from echo_core.handles.derived import DerivedChannel
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -160,7 +165,8 @@ class Channel(Closing, Generic[T]):
             timestamps: each event goes with the time at which it was submitted, `EventInfo.submitted_ns`.
 
         Raises:
-            ChannelError: no class is known, or it is one of several, or an argument is wrong.
+            ChannelError: no class is known, or it is one of several, or an argument is wrong; or the channel
+                is derived from another one, whose sources are its sources.
             FormatError: the class cannot be laid out, or has no field to keep events by.
             IncompatibleError: it fits no type of the channel.
             ClosedError: the channel is closed.
@@ -169,6 +175,7 @@ class Channel(Closing, Generic[T]):
                 source.submit(Particle(id=1, temperature=300.0))
         """
         self._demand_open()
+        self._demand_underived()
         declared, bound = self._class(cls), option(Backlog, backlog)
         format_ = declared if isinstance(declared, Format) else format_of(declared, abi=abi)
         event_class = None if isinstance(declared, Format) else declared
@@ -292,6 +299,59 @@ class Channel(Closing, Generic[T]):
         matching.catch_up(target)
         return sink
 
+    def derive(
+        self,
+        cls: type[Any] | Format | None = None,
+        *,
+        where: Expression | None = None,
+        select: Selection | None = None,
+        on_change: Expression | None = None,
+        every: int = 1,
+        min_interval_s: float = 0.0,
+        name: str = "",
+        **parameters: object,
+    ) -> DerivedChannel:
+        """A channel of those events that pass, or of what is selected of them: the sources do the work.
+
+        An event that does not pass is neither encoded nor sent. Whoever has the id of the derived channel
+        gets what comes there, and nothing of this one.
+
+        Arguments:
+            cls: of which events; by default those of the one type that the channel was declared with.
+            where: a condition in text, or a lambda or function of one parameter, as in `echo.where`.
+            select: names of fields, or new names with expressions, as in `echo.select`.
+            on_change: a value; events pass where it differs from that of the last that `where` let pass.
+            every: of those that have come so far the first passes, and then one of so many.
+            min_interval_s: how long after one that has passed no other does, at each source.
+            name: what the selected events are called; without one they are known by their shape.
+            parameters: values of the names that expressions use; `DerivedChannel.set` changes them.
+
+        Raises:
+            ExpressionError: an expression is none, or does not fit the fields; the message points into it.
+            ChannelError: no type is known, or it is one of several.
+            ClosedError: the channel is closed.
+
+            hot = channel.derive(where="temperature > limit", limit=300.0)
+            hot.sink(Particle, print)
+        """
+        from echo_core.handles.derived import derived_from
+
+        self._demand_open()
+        declared = self._known_type(cls)
+        return derived_from(
+            self._membership,
+            declared,
+            declared if isinstance(declared, Format) else format_of(declared),
+            self._opening,
+            where=where,
+            select=select,
+            on_change=on_change,
+            every=every,
+            min_interval_s=min_interval_s,
+            name=name,
+            parameters=parameters,
+        )
+
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
         """Reports who comes and goes, which types do not fit, and which events were lost.
 
@@ -406,6 +466,20 @@ class Channel(Closing, Generic[T]):
                 hint="the channel was created without one, or elsewhere",
             )
         return self._cls
+
+    def _demand_underived(self) -> None:
+        descent = self._membership.descent
+        if descent is not None:
+            expected = "a channel that is not derived, for a source"
+            raise unexpected(
+                ChannelError, expected, f"`{self.name}`", hint=f"put it on `{descent.base.name}`"
+            )
+
+    def _known_type(self, cls: type[Any] | Format | None) -> type[Any] | Format:
+        """A format is enough: that of the channel's one type, where it was declared elsewhere."""
+        if cls is None and self._cls is None and len(self.types) == 1:
+            return self.types[0]
+        return self._class(cls)
 
     def _demand_open(self) -> None:
         if self.is_closed:

@@ -228,6 +228,14 @@ class Attendance:
         return known.member
 
     @property
+    def is_taken(self) -> bool:
+        """Whether another member has sinks, or keeps a derived channel open."""
+        return any(
+            known.member.standing & TAKES and known.member.version > 0 and not known.has_left
+            for known in self._known.values()
+        )
+
+    @property
     def members(self) -> int:
         """Others on the channel."""
         return sum(not known.has_left and known.member.version > 0 for known in self._known.values())

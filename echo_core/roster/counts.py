@@ -85,6 +85,7 @@ class Counts:
             dropped_here=taken.dropped,
             queued_events=sum(each.queued_events for each in waiting),
             queued_bytes=sum(each.queued_bytes for each in waiting),
+            filtered=sent.filtered,
         )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from echo_core.errors import ClosedError
-from echo_core.roster import matching, presence
+from echo_core.roster import derivations, matching, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.together import here, mates_of
 from echo_core.streams.origins import Origin
@@ -64,6 +64,7 @@ def close_origin(membership: Membership, origin: Origin, linger_s: float) -> Non
 
     Then what sinks would have to make room for first is dropped, and counted.
     """
+    limit = time.monotonic() + linger_s
     try:
         with books.changing():
             origin.is_closed = True
@@ -72,6 +73,9 @@ def close_origin(membership: Membership, origin: Origin, linger_s: float) -> Non
         origin.outlet.close()
         with books.changing():
             origin.unreachable.clear()  # who answered is a link, or a sink
+            derived = derivations.take_branches(membership, origin)
+        for child, own in derived:
+            close_origin(child, own, max(0.0, limit - time.monotonic()))
 
 
 def _remove_origin(membership: Membership, origin: Origin, linger_s: float) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from echo_core.errors import WireError, unexpected
-from echo_core.roster import matching, presence
+from echo_core.roster import derivations, matching, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
 from echo_core.roster.memberships import Membership
@@ -20,7 +20,7 @@ from echo_core.transports.protocol.link_state import ChannelOnLink, OwnStream, P
 from echo_core.transports.protocol.messages import Message
 from echo_core.transports.threads import log
 
-_WITH_FORMATS = frozenset({messages.Source.kind, messages.Declared.kind})
+_WITH_FORMATS = frozenset({messages.Source.kind, messages.Declared.kind, messages.Derive.kind})
 
 
 def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
@@ -40,6 +40,7 @@ def _receive(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
     conversation = peer.conversation
     if kind == messages.Closed.kind:
         conversation.report_drops()  # which cannot be reported once the stream is released
+    conversation.offered = None
     for message, about in conversation.protocol.receive(kind, payload):
         _follow(home, peer, message, about)
     conversation.send()
@@ -67,6 +68,8 @@ def _is_put_behind(home: Home, peer: Peer, payload: bytes) -> bool:
 def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
     """What is made of a peer's formats, which takes long: not with the books open, which others wait for."""
     conversation = peer.conversation
+    if kind == messages.Derive.kind:
+        return conversation.derivation_of(conversation.protocol.derivation_in(payload))
     channel, metadata = conversation.protocol.formats_in(kind, payload)
     formats = [conversation.format_of(each) for each in metadata]
     membership: Membership | None = None if channel is None else channel.owner
@@ -99,6 +102,10 @@ def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOn
             membership.learn(channel.name, tuple(map(peer.conversation.format_of, channel.types)))
         case messages.Member() if membership is not None:
             presence.hear_of(membership, peer.node_id, message)
+        case messages.Derive() if membership is not None:
+            derivations.hear_of(membership, peer, message)
+        case messages.Adjust() if membership is not None:
+            derivations.hear_values(membership, peer, message)
         case messages.Refused():
             peer.forget(channel)  # whoever asked finds the refusal there
         case messages.Leave():
@@ -124,12 +131,14 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
     stream = value.owner
     match message, stream:
         case messages.Source(), _ if membership is not None and isinstance(value, PeerStream):
-            value.owner = IncomingStream(peer.conversation, value)
+            value.owner = peer.conversation.offered = IncomingStream(peer.conversation, value)
             membership.add_incoming(value.owner)
         case messages.Started(), IncomingStream():
             stream.start(message.sequence, message.kept)
             if membership is not None:
                 membership.note_start(stream)
+        case messages.Judged(), IncomingStream():
+            stream.judged = message
         case messages.Closed(), IncomingStream() if membership is not None:
             membership.remove_incoming(stream)
             peer.link.forbid(value.number)

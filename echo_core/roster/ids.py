@@ -77,6 +77,14 @@ class ChannelId:
         """The same channel, whoever is on it."""
         return replace(self, members=())
 
+    def derived(self, salt: bytes, derivation: bytes) -> ChannelId:
+        """Of a channel that is derived: who has this id can compute it, and not the other way round."""
+        uid, key = (
+            hashlib.blake2b(salt + derivation, digest_size=_KEY, key=key, person=person).digest()
+            for key, person in ((self.uid, b"echo-derived-uid"), (self.key, b"echo-derived-key"))
+        )
+        return ChannelId(uid, key)
+
     @property
     def seat(self) -> UnixAddress:
         """Where the one node listens that holds the channel on a host; the address does not tell the id."""

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
-from echo_core.roster import ending, matching, presence, together
+from echo_core.roster import derivations, ending, matching, presence, together
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.counts import Counts
+from echo_core.roster.derivations import Descent
 from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.peers import Peer
@@ -48,6 +49,8 @@ class Membership:
         "announcements",
         "attendance",
         "counts",
+        "derived",
+        "descent",
         "handles",
         "home",
         "id",
@@ -64,11 +67,20 @@ class Membership:
         "types",
     )
 
-    def __init__(self, home: Home, id_: ChannelId, name: str, types: tuple[Format, ...]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        id_: ChannelId,
+        name: str,
+        types: tuple[Format, ...],
+        descent: Descent | None = None,
+    ) -> None:
         self.home = home
         self.id = id_
         self.name = name
         self.types = types
+        self.descent = descent  # from the channel that it is derived from; None: it is not, or not here
+        self.derived: dict[bytes, Membership] = {}  # channels that are derived from it
         self.handles = 1  # of who makes it; an interrupt never finds a channel open that nobody could close
         self.is_closing = False
         self.is_proven = False  # whether its key is known to be the channel's
@@ -100,6 +112,8 @@ class Membership:
         for other in mates_of(self):
             other.announcements.tell(SourceOpened(HERE, origin.name, origin.format))
         presence.stand(self)
+        for child in self.derived.values():
+            derivations.branch(child, origin)
 
     def add_target(self, target: Target) -> None:
         self.targets.append(target)
@@ -115,7 +129,11 @@ class Membership:
         for origin in origins:
             self.announcements.tell_drops_of(origin)
         ways = [peer.stream_of(self.id.uid, origin) for peer in self.peers for origin in origins]
-        return [stream for stream in ways if stream is not None]
+        own = [stream for stream in ways if stream is not None]
+        for child in self.derived.values():
+            derived = [each.origin for origin in origins for each in origin.branchings]
+            own += child.streams_of([origin for origin in derived if origin in child.origins])
+        return own
 
     # -----------------------------------------------------------------------
     # Other processes
@@ -130,6 +148,7 @@ class Membership:
             self._offer(peer, origin)
         self.announcements.tell_joined(self.shown, str(peer))
         presence.converse(self)
+        derivations.tell_all(self, peer)
 
     @property
     def shown(self) -> str:
@@ -139,6 +158,9 @@ class Membership:
     def _offer(self, peer: Peer, origin: Origin) -> None:
         if not are_together(self, peer.node_id):
             peer.offer(self.id.uid, origin, self.name)
+            branching = derivations.branching_of(self, origin)
+            if branching is not None:
+                derivations.tell_judged_to(peer, self, branching, is_first=True)
 
     def remove_peer(self, peer: Peer, reason: str, *, has_left: bool = False, is_liar: bool = False) -> None:
         """A process has left the channel, or its link is lost. `is_liar`: it has broken the protocol."""
@@ -215,6 +237,7 @@ class Membership:
                 self.announcements.tell_slow(self.name, target, slow)
             self.announcements.tell_drops_at(self.name, target, target.drops(now))
         self.counts.settle()
+        derivations.tick(self)
 
     def served(self) -> list[tuple[Membership, Target, str]]:
         """Sinks whose handlers were called between the last two ticks, and with whose events."""
@@ -302,6 +325,7 @@ class Membership:
                     self.remove_peer(peer, "")
                 finally:
                     peer.leave(self.id.uid)  # which ends a link that no channel needs any longer
+            derivations.let_go(self)
             self.home.memberships.pop(self.id.uid, None)
             here = together.here(self.id.uid)
             for mate in mates_of(self):

@@ -224,7 +224,7 @@ class Neighbours:
     ) -> Peer:
         attempt, others = object(), list[bytes]()
         shares_memory = self._home.place.shares_memory and "shm" in ways
-        own = self.identity if shares_memory else replace(self.identity, features=0)
+        own = self.identity if shares_memory else replace(self.identity, features=Feature.DERIVED_CHANNELS)
         if crosses_hosts(address):  # its host is not known yet
             own = own.told_to(UNKNOWN_HOST)
 
@@ -263,7 +263,7 @@ class Neighbours:
             process_id=os.getpid(),
             host_id=home.host_id,
             max_payload=home.limits.payload_bytes,
-            features=Feature.SHARED_MEMORY if home.place.shares_memory else 0,
+            features=Feature.DERIVED_CHANNELS | (Feature.SHARED_MEMORY if home.place.shares_memory else 0),
             name=home.name,
             addresses=home.addresses,
         )
@@ -331,7 +331,7 @@ class Neighbours:
         with books.changing():
             for peer in self._links.peers():
                 peer.tick()
-            for membership in self._home.memberships.values():
+            for membership in list(self._home.memberships.values()):  # a derived one may end
                 membership.tick()
             if held_s:
                 tell_held(held_s, self._home.memberships.values())

@@ -18,7 +18,15 @@ from echo_core.streams.outgoing import OutgoingStream
 from echo_core.transports import limits
 from echo_core.transports.handshake.words import Identity
 from echo_core.transports.protocol.link_state import ChannelOnLink, ChannelState
-from echo_core.transports.protocol.messages import Farewell, Member, Refusal, word_of
+from echo_core.transports.protocol.messages import (
+    Adjust,
+    Derive,
+    Farewell,
+    Judged,
+    Member,
+    Refusal,
+    word_of,
+)
 from echo_core.transports.threads import is_failure, log
 from echo_core.transports.wires.connecting import Connection
 from echo_core.values.backlog import nanoseconds
@@ -38,6 +46,7 @@ class Peer:
         self.member = _member_of(connection.established.peer)
         self.node_id = self.member.node_id
         self.host_id = self.member.host_id
+        self.knows_derived_channels = connection.established.peer.knows_derived_channels
         self.is_back = False  # its node was linked before, and lost
         self.uid = connection.established.uid  # of the channel that the handshake was about
         self.role = connection.established.role
@@ -136,6 +145,19 @@ class Peer:
         channel = self.conversation.protocol.channel(uid)
         if channel is not None:
             self.conversation.command(partial(self.conversation.protocol.tell_member, channel, member))
+
+    def tell_derived(self, uid: bytes, said: Derive | Adjust) -> None:
+        """Tells of a channel that is derived from one, unless the peer knows of no such thing."""
+        channel = self.conversation.protocol.channel(uid)
+        if channel is not None and self.knows_derived_channels:
+            self.conversation.command(partial(self.conversation.protocol.tell_derived, channel, said))
+
+    def tell_judged(self, uid: bytes, origin: Origin, judged: Judged, *, is_first: bool = False) -> None:
+        """Likewise by what a derived source is judged, behind its events; or `is_first`, behind SOURCE."""
+        stream = self.stream_of(uid, origin)
+        if stream is not None and self.knows_derived_channels:
+            command = partial(self.conversation.protocol.tell_judged, stream.told, judged)
+            self.conversation.command(command, behind=None if is_first else stream)
 
     # -----------------------------------------------------------------------
     # Sources here

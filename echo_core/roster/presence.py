@@ -31,7 +31,7 @@ def attend(membership: Membership) -> Attendance:
     attendance = Attendance(own, forget_s=home.limits.forget_s, chance=random.Random())
     for member in membership.id.members:
         attendance.name(member.node, tuple(map(str, member.addresses)), member.host)
-    if home.place.is_local:
+    if home.place.is_local and membership.descent is None:  # nobody holds what is derived
         attendance.name(membership.id.uid, (str(membership.id.seat),), home.host_id)
     return attendance
 
@@ -92,8 +92,9 @@ def stand(membership: Membership) -> None:
 
 
 def standing_of(membership: Membership) -> int:
-    """What this node has on the channel."""
-    what = ((HOLDS, membership.is_creator), (SENDS, membership.origins), (TAKES, membership.targets))
+    """What this node has on the channel. Whoever has a derived one open takes it: else it would end."""
+    takes = membership.targets or (membership.descent is not None and membership.handles > 1)
+    what = ((HOLDS, membership.is_creator), (SENDS, membership.origins), (TAKES, takes))
     return sum(standing for standing, is_so in what if is_so)
 
 

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable
 
 from echo_core._c import links
+from echo_core.codegen.expressions.wire import Derivation, from_bytes
 from echo_core.codegen.machine.budgets import Budget
-from echo_core.errors import ClosedError, EchoError, LinkError
+from echo_core.errors import ClosedError, EchoError, LinkError, WireError, unexpected
 from echo_core.formats.format import Format
 from echo_core.transports.limits import (
     COMPILING_S,
@@ -48,6 +49,8 @@ class Conversation:
         self.hearing = Budget(HEARING_S, HEARING_SHARE)  # for what it says
         self._has_rested = False
         self._parts = threading.Event()  # one of the two wants to end it
+        self.offered: links.IncomingStream | None = None  # what was said last, if that was a SOURCE
+        self._derivation: tuple[bytes, Derivation] | None = None  # the last one
         self._formats: dict[bytes, Format] = {}  # by metadata; the protocol bounds how many there can be
 
     def command(self, command: Callable[[], None], *, behind: links.OutgoingStream | None = None) -> None:
@@ -112,6 +115,15 @@ class Conversation:
         if metadata not in self._formats:
             self._formats[metadata] = Format.from_metadata(metadata)
         return self._formats[metadata]
+
+    def derivation_of(self, data: bytes) -> Derivation:
+        """As the other process has written it: typed, and bounded. WireError: it is none."""
+        if self._derivation is None or self._derivation[0] != data:
+            derivation = from_bytes(data)
+            if not derivation.conditions and (derivation.every > 1 or derivation.min_interval_ns):
+                raise unexpected(WireError, "a condition beside rates", "none")
+            self._derivation = data, derivation
+        return self._derivation[1]
 
     def part(self, reason: str) -> None:
         """One of the two wants to end it; whatever happens to the link from now on is not reported."""

@@ -18,6 +18,7 @@ from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Feed, Target
 from echo_core.transports.limits import MAX_KEPT_BYTES
 from echo_core.transports.protocol.link_state import PeerStream
+from echo_core.transports.protocol.messages import Judged
 from echo_core.values.event_info import Describing
 
 
@@ -41,6 +42,7 @@ class IncomingStream(links.IncomingStream, Feed):
         "had",
         "has_started",
         "is_behind",
+        "judged",
         "name",
         "told",
     )
@@ -70,6 +72,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = False
         self.is_behind = False  # its source is closed, but handlers are not done with what came before that
+        self.judged: Judged | None = None  # what was last said of a derived one
         self._told_lost = 0  # events lost, as components here have been told
         self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
         self._waiting: dict[
@@ -92,6 +95,19 @@ class IncomingStream(links.IncomingStream, Feed):
     def peer(self) -> str:
         """The name of the other process."""
         return self.conversation.name
+
+    def is_behind_of(self, epoch: tuple[int, bytes]) -> bool:
+        """Whether its source judges by what was set before, for all that is known.
+
+        What it judges by is the next thing that is said of a derived one.
+        """
+        if self.judged is None:
+            return self.conversation.offered is self
+        return (self.judged.epoch, self.judged.node_id) < epoch
+
+    @property
+    def filtered(self) -> int:
+        return 0 if self.judged is None else self.judged.filtered
 
     # -----------------------------------------------------------------------
     # Sinks

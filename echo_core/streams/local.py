@@ -24,6 +24,7 @@ class LocalStream(Feed):
         "_outlet",
         "_past_dropped",
         "_told_dropped",
+        "branch",
         "describe",
         "format",
         "stages",
@@ -37,6 +38,7 @@ class LocalStream(Feed):
         self.stages: Stages = ()
         self._outlet = outlet
         self._keep = keep
+        self.branch: links.Branch | None = None  # by which events come to the outlet, where it is derived
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone
         self._told_dropped = 0  # as components have been told
@@ -78,6 +80,10 @@ class LocalStream(Feed):
             self._outlet.converting = without(self._outlet.converting, delivery)
         self._past_dropped += delivery.dropped
         target.release(self)
+
+    @property
+    def filtered(self) -> int:
+        return 0 if self.branch is None else self.branch.filtered
 
     @property
     def sinks(self) -> int:

@@ -6,7 +6,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echo_core._c import links
 from echo_core.codegen.codecs import Adoption
@@ -20,6 +20,9 @@ from echo_core.values.event_info import Describing
 from echo_core.values.keep import Keep
 from echo_core.values.notices import HERE
 from echo_core.values.statistics import SourceStatistics
+
+if TYPE_CHECKING:
+    from echo_core.streams.branches import Branching
 
 _MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
 
@@ -47,6 +50,7 @@ class Origin:
         self.id = secrets.token_bytes(SOURCE_ID_BYTES)  # by which sinks know it again on another link
         self.cls = cls
         self.format = format_
+        self.encode = encode
         self.name = name
         self.channel = ""  # what it is called, for the log
         self.backlog = backlog
@@ -69,6 +73,7 @@ class Origin:
         self.has_times = has_times  # its events go with the time of their submission
         self.keep = keep
         self.kept = 0  # events that were sent as such
+        self.branchings: list[Branching] = []  # to channels that are derived from its own
         self.outlet.pool = pool
         self.local = LocalStream(format_, self.outlet, Describing(name, self.id, HERE), keep=keep)
         self._has_refusals = False
@@ -117,7 +122,9 @@ class Origin:
 
     @property
     def sinks(self) -> int:
-        return self.local.sinks + self.remote_sinks
+        """Those of what is derived from it included."""
+        derived = sum(branching.origin.sinks for branching in self.branchings)
+        return self.local.sinks + self.remote_sinks + derived
 
     @property
     def remote_sinks(self) -> int:
@@ -170,4 +177,5 @@ class Origin:
             queued_bytes=sum(stream.queued_bytes for stream in streams),
             local_sinks=self.local.sinks,
             remote_sinks=self.remote_sinks,
+            filtered=self.local.filtered,
         )

@@ -13,7 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from echo_core._c import links
@@ -37,6 +37,16 @@ _MAX_REFUSALS = 16  # that are kept; a peer may offer any number of sources
 _COUNTED = ("events", "bytes", "failures", "skipped", "compiled", "interpreted")  # by a Delivery
 
 
+class _Missed(NamedTuple):
+    """Events of a feed that never came."""
+
+    lost: int
+    filtered: int
+
+    def since(self, before: _Missed) -> _Missed:
+        return _Missed(self.lost - before.lost, self.filtered - before.filtered)
+
+
 class Feed:
     """A stream as a target sees it: what its events look like, and how they come here."""
 
@@ -58,6 +68,11 @@ class Feed:
     @property
     def lost(self) -> int:
         """Events that the stream has dropped before they came here."""
+        return 0
+
+    @property
+    def filtered(self) -> int:
+        """Events of the source behind a derived one that did not pass, as far as that is known."""
         return 0
 
     @property
@@ -90,12 +105,12 @@ class Target:
         self.is_leaving = False  # its channel closes with all its sinks: what it refuses now is not reported
         self.is_closed = False
         self._receptions = receptions
-        self._feeds: dict[Feed, tuple[links.Delivery, int]] = {}  # and what the feed had lost before
+        self._feeds: dict[Feed, tuple[links.Delivery, _Missed]] = {}  # and what it had not sent before
         self._reception_by_feed: dict[Feed, Reception] = {}  # of those that feed it; it keeps them
         self._refusals: dict[Feed, Report] = {}
         self._past: Counter[str] = Counter()  # what was counted of feeds that are gone
         self._late: list[
-            tuple[links.Delivery, int]
+            tuple[links.Delivery, _Missed]
         ] = []  # still handing over a batch, of feeds that are gone
         self._feeds_by_link: Counter[links.Link | None] = Counter()
         self._led: links.Link | None = None
@@ -124,7 +139,7 @@ class Target:
         delivery = self._delivery(feed, reception, feed.describe)
         if reception is not None:
             self._reception_by_feed[feed] = reception
-        self._feeds[feed] = delivery, feed.lost
+        self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
         return delivery
@@ -157,7 +172,7 @@ class Target:
         reception, delivery = self._reception_by_feed.get(feed), None
         if reception is not None:
             delivery = self._delivery(feed, reception, feed.describe.kept)
-            self._late.append((delivery, 0))
+            self._late.append((delivery, _Missed(0, 0)))
         most = self._most
         behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
         self._behind.append(behind)
@@ -185,14 +200,14 @@ class Target:
         """The feed has ended. A source may be closed while a batch of its events is still handed over."""
         if feed not in self._feeds:
             return
-        delivery, lost_before = self._feeds.pop(feed)
+        delivery, before = self._feeds.pop(feed)
         self._reception_by_feed.pop(feed, None)
-        late, self._late = [*self._late, (delivery, feed.lost - lost_before)], []
-        for delivery, lost in late:
+        late, self._late = [*self._late, (delivery, _missed_of(feed).since(before))], []
+        for delivery, missed in late:
             if delivery.is_busy:
-                self._late.append((delivery, lost))
+                self._late.append((delivery, missed))
             else:
-                self._past.update(_counts_of(delivery, lost))
+                self._past.update(_counts_of(delivery, missed))
         self._feeds_by_link[feed.link] -= 1
         if not self._feeds_by_link[feed.link]:
             del self._feeds_by_link[feed.link]
@@ -297,10 +312,10 @@ class Target:
 
     def statistics(self) -> SinkStatistics:
         counted = self._past.copy()
-        for delivery, lost in self._late:
-            counted.update(_counts_of(delivery, lost))
-        for feed, (delivery, lost_before) in self._feeds.items():
-            counted.update(_counts_of(delivery, feed.lost - lost_before))
+        for delivery, missed in self._late:
+            counted.update(_counts_of(delivery, missed))
+        for feed, (delivery, before) in self._feeds.items():
+            counted.update(_counts_of(delivery, _missed_of(feed).since(before)))
         queue = self.queue
         return SinkStatistics(
             events=counted["events"],
@@ -314,6 +329,7 @@ class Target:
             sources=len(self._feeds),
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
+            filtered=counted["filtered"],
         )
 
 
@@ -322,8 +338,12 @@ def _each_once(reports: Iterable[Report]) -> tuple[Report, ...]:
     return tuple({id(report): report for report in reports}.values())
 
 
-def _counts_of(delivery: links.Delivery, lost: int) -> dict[str, int]:
-    return {**{name: getattr(delivery, name) for name in _COUNTED}, "lost": lost}
+def _counts_of(delivery: links.Delivery, missed: _Missed) -> dict[str, int]:
+    return {**{name: getattr(delivery, name) for name in _COUNTED}, **missed._asdict()}
+
+
+def _missed_of(feed: Feed) -> _Missed:
+    return _Missed(feed.lost, feed.filtered)
 
 
 _queued: WeakSet[Target] = WeakSet()  # with a queue; closed ones, which may still be iterated, too

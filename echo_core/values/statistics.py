@@ -13,8 +13,10 @@ class SourceStatistics:
     room for. `confirmed` are, once for every other process, those that its sinks have finished with: handled,
     taken, or dropped themselves; `unconfirmed` those that were sent, and not confirmed when their link ended.
     `kept` were sent again to other processes that came later; where they are kept by the values of a field,
-    nothing is kept any more of `forgotten_keys` values. For each other process confirmed, dropped and
-    unconfirmed are in the end all that was kept for it and submitted to it."""
+    nothing is kept any more of `forgotten_keys` values. `filtered` are, of a derived source, the events of
+    the one that it is derived from which did not pass while anybody took what does: they are neither its
+    events nor dropped. For each other process confirmed, dropped and unconfirmed are in the end all that was
+    kept for it and submitted to it."""
 
     events: int
     size_bytes: int
@@ -28,6 +30,7 @@ class SourceStatistics:
     queued_bytes: int
     local_sinks: int
     remote_sinks: int
+    filtered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,11 @@ class SinkStatistics:
     """`size_bytes` are those of records as they came; what varies in size and came by reference has none, but
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
     had dropped it. `dropped` came and found no room, or was left of an array when the sink was closed.
-    `slow` counts calls of the handler that took a second or more. `queued_events` and `queued_bytes` wait in
-    the sink's queue; events in an array count one by one. Of the events that came as records, `compiled` were
-    decoded by native code, `interpreted` by Python code: until what is compiled is ready, and where only
-    Python has the words."""
+    `filtered` are those of the sources behind a derived channel that have not passed since the sink came,
+    as told four times a second: they were not lost. `slow` counts calls of the handler that took a second
+    or more. `queued_events` and `queued_bytes` wait in the sink's queue; events in an array count one by
+    one. Of the events that came as records, `compiled` were decoded by native code, `interpreted` by Python
+    code: until what is compiled is ready, and where only Python has the words."""
 
     events: int
     size_bytes: int
@@ -51,6 +55,7 @@ class SinkStatistics:
     sources: int
     compiled: int
     interpreted: int
+    filtered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class ChannelStatistics:
 
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
     elsewhere; `confirmed` and `unconfirmed` are as of a source. For sinks here, `lost` never came, and
-    `dropped_here` came and was dropped. What is queued waits at either."""
+    `dropped_here` came and was dropped. What is queued waits at either. On a derived channel `filtered` are
+    the events that sources here did not let pass."""
 
     sources: int
     sinks: int
@@ -89,6 +95,7 @@ class ChannelStatistics:
     dropped_here: int
     queued_events: int
     queued_bytes: int
+    filtered: int
 
 
 @dataclass(frozen=True, slots=True)

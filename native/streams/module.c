@@ -31,7 +31,7 @@
  *
  *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c, submissions.c), each way
  *             out (outgoing.c) and in (incoming.c, crediting.c), the sinks' deliveries (deliveries.c), those that are
- *             slow (detours.c), and queues (queues.c). Types are in *_type.c
+ *             slow (detours.c), queues (queues.c), and what is derived (branches.c). Types are in *_type.c
  *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c, standby.c),
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
@@ -43,6 +43,7 @@
  *
  * Python's stable ABI of 3.11 only. Forks: core/forks.h has the rules.
  */
+#include "streams/branches.h"
 #include "streams/deliveries.h"
 #include "streams/outgoing.h"
 #include "streams/outlets.h"
@@ -76,7 +77,7 @@ static const struct {
 #define TYPE(name, is_wire) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type), is_wire}
     TYPE(wire, 0),     TYPE(socket_wire, 1), TYPE(ring_wire, 1), TYPE(chunk, 0),   TYPE(link, 0),   TYPE(outgoing, 0),
     TYPE(incoming, 0), TYPE(delivery, 0),    TYPE(span, 0),      TYPE(queue, 0),   TYPE(outlet, 0), TYPE(pool, 0),
-    TYPE(block, 0),    TYPE(mapping, 0),     TYPE(loan, 0),      TYPE(sharers, 0),
+    TYPE(block, 0),    TYPE(mapping, 0),     TYPE(loan, 0),      TYPE(sharers, 0), TYPE(branch, 0),
 #undef TYPE
 };
 

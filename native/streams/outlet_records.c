@@ -1,4 +1,5 @@
 /* Records side by side, and arrays of them, as an outlet takes them: no Python object is made for any. */
+#include "streams/branches.h"
 #include "streams/submissions.h"
 
 #include "links/errors.h"
@@ -26,6 +27,31 @@ static int hand_buffer(const struct sinks *sinks, PyObject *records, struct subm
                : hand_to_all(sinks->converting, sinks->converting_count, NULL, submission);
 }
 
+/* Likewise where they are kept, or others are derived from them. */
+static __attribute__((noinline)) int submit_view_with_more(struct outlet *outlet, PyObject *records,
+                                                           struct submission *submission)
+{
+    struct subject subject = {.what = submission, .record_size = outlet->record_size};
+    struct passes passes = {NULL, NULL};
+    struct sinks sinks = {.direct = NULL};
+    int status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
+
+    if (status == 0 && outlet->history != NULL)
+        status = echo_history_add(outlet->history, &submission->record, outlet->record_size, outlet->sequence);
+    if (status == 0) {
+        submission->number = outlet->sequence;
+        outlet->sequence += submission->events;
+        outlet->bytes += (uint64_t)submission->record.size;
+        sinks = sinks_of(outlet);
+        status = echo_submission_send(outlet, submission);
+    }
+    status = echo_passes_send(&passes, status);
+    if (status == 0)
+        status = hand_buffer(&sinks, records, submission);
+    let_sinks_go(&sinks);
+    return echo_passes_hand(&passes, submission, status);
+}
+
 static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer *view, struct submission *submission)
 {
     struct sinks sinks;
@@ -36,9 +62,8 @@ static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer
     submission->record =
         (struct record){.bytes = view->buf, .size = view->len, .submitted_ns = time_of_submission(outlet)};
     submission->events = (uint64_t)(view->len / outlet->record_size);
-    if (outlet->history != NULL &&
-        echo_history_add(outlet->history, &submission->record, outlet->record_size, outlet->sequence) != 0)
-        return -1;
+    if (outlet->has_more)
+        return submit_view_with_more(outlet, records, submission);
     submission->number = outlet->sequence;
     outlet->sequence += submission->events;
     outlet->bytes += (uint64_t)view->len;

@@ -1,6 +1,7 @@
 /* The type Outlet as Python sees it; outlets.c has its ways. */
 #include "streams/outlets.h"
 
+#include "streams/branches.h"
 #include "streams/deliveries.h"
 #include "streams/outgoing.h"
 
@@ -20,6 +21,14 @@ static int takes_records(const struct outlet *outlet)
 {
     return outlet->history != NULL || outlet->event_class == NULL ||
            outlet->outgoing_count + outlet->converting_count > 0;
+}
+
+/* What submissions look at first, so that an outlet without history and branches pays for neither. */
+static void settle(struct outlet *outlet)
+{
+    outlet->takes_records = takes_records(outlet);
+    outlet->is_special = outlet->is_closed || outlet->branch_count > 0;
+    outlet->has_more = outlet->history != NULL || outlet->branch_count > 0;
 }
 
 static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
@@ -45,7 +54,7 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
         return -1;
     }
     outlet->event_class = event_class != Py_None ? (PyTypeObject *)Py_NewRef(event_class) : NULL;
-    outlet->takes_records = takes_records(outlet);
+    settle(outlet);
     outlet->encode = Py_NewRef(encode);
     outlet->adopt = adopt != Py_None ? Py_NewRef(adopt) : NULL;
     outlet->dtype = dtype != Py_None ? Py_NewRef(dtype) : NULL;
@@ -57,6 +66,7 @@ static int let_go(struct outlet *outlet)
 {
     PyObject *nobody = PyTuple_New(0);
     PyObject *streams = outlet->outgoing, *direct = outlet->direct, *converting = outlet->converting;
+    PyObject *branches = outlet->branches;
 
     if (nobody == NULL)
         return -1;
@@ -64,14 +74,17 @@ static int let_go(struct outlet *outlet)
     outlet->forgotten += echo_history_forgotten(outlet->history);
     echo_history_free(outlet->history);
     outlet->history = NULL;
-    outlet->takes_records = outlet->measures = 0;
-    outlet->outgoing_count = outlet->direct_count = outlet->converting_count = 0;
+    outlet->takes_records = outlet->measures = outlet->has_more = 0;
+    outlet->is_special = outlet->is_closed;
+    outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
     outlet->outgoing = Py_NewRef(nobody);
+    outlet->branches = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
     outlet->converting = nobody;
     Py_XDECREF(streams);
     Py_XDECREF(direct);
     Py_XDECREF(converting);
+    Py_XDECREF(branches);
     Py_CLEAR(outlet->pool);
     return 0;
 }
@@ -100,10 +113,11 @@ static PyObject *outlet_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-static const Py_ssize_t outlet_owned[] = {
-    offsetof(struct outlet, event_class), offsetof(struct outlet, encode),   offsetof(struct outlet, adopt),
-    offsetof(struct outlet, dtype),       offsetof(struct outlet, outgoing), offsetof(struct outlet, direct),
-    offsetof(struct outlet, converting),  offsetof(struct outlet, pool),     0};
+static const Py_ssize_t outlet_owned[] = {offsetof(struct outlet, event_class), offsetof(struct outlet, encode),
+                                          offsetof(struct outlet, adopt),       offsetof(struct outlet, dtype),
+                                          offsetof(struct outlet, outgoing),    offsetof(struct outlet, direct),
+                                          offsetof(struct outlet, converting),  offsetof(struct outlet, branches),
+                                          offsetof(struct outlet, pool),        0};
 
 static int outlet_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -139,7 +153,7 @@ struct tuple_place {
 
 #define TUPLE(name, item) {offsetof(struct outlet, name), offsetof(struct module_state, item##_type)}
 static struct tuple_place outgoing = TUPLE(outgoing, outgoing), direct = TUPLE(direct, delivery),
-                          converting = TUPLE(converting, delivery);
+                          converting = TUPLE(converting, delivery), branches = TUPLE(branches, branch);
 #undef TUPLE
 
 static PyObject *outlet_get_tuple(PyObject *self, void *place)
@@ -161,7 +175,8 @@ static void count_tuples(struct outlet *outlet)
     outlet->outgoing_count = PyTuple_Size(outlet->outgoing);
     outlet->direct_count = PyTuple_Size(outlet->direct);
     outlet->converting_count = PyTuple_Size(outlet->converting);
-    outlet->takes_records = takes_records(outlet);
+    outlet->branch_count = PyTuple_Size(outlet->branches);
+    settle(outlet);
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
 }
 
@@ -406,6 +421,8 @@ static PyGetSetDef outlet_properties[] = {
     {"outgoing", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("To other processes; replaced as a whole."), &outgoing},
     {"direct", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take the event itself."), &direct},
     {"converting", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("Sinks here that take its record."), &converting},
+    {"branches", outlet_get_tuple, outlet_set_tuple, PyDoc_STR("To outlets that are derived; replaced as a whole."),
+     &branches},
     {"dropped", outlet_get_dropped, NULL, PyDoc_STR("Events that streams which were made for it have dropped."), NULL},
     {"confirmed", outlet_get_confirmed, NULL, PyDoc_STR("Events that receivers have finished with, once for each."),
      NULL},

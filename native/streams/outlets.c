@@ -1,6 +1,7 @@
 /* The type Outlet: where the events of one source leave. Here: one event, which is encoded where somebody takes its
  * record. submissions.c has the rules of who gets it in which order.
  */
+#include "streams/branches.h"
 #include "streams/calls.h"
 #include "streams/submissions.h"
 
@@ -172,6 +173,12 @@ static int encode(const struct outlet *outlet, PyObject *event, struct room room
     return 0;
 }
 
+int echo_outlet_encode(const struct outlet *outlet, PyObject *event, uint8_t *room, Py_ssize_t size,
+                       struct submission *submission)
+{
+    return encode(outlet, event, (struct room){.bytes = room, .size = size}, submission);
+}
+
 static int keep(const struct outlet *outlet, const struct record *record)
 {
     return echo_history_add(outlet->history, record, record->size, outlet->sequence);
@@ -256,14 +263,66 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
     return status;
 }
 
+/* The event, its record where somebody takes that, and what is derived from it: all is judged before anybody gets
+ * anything, and other processes get all of it before sinks here get any. */
+static int submit_with_branches(struct outlet *outlet, PyObject *event, struct submission *submission)
+{
+    _Alignas(8) uint8_t stack[STACK_BYTES];
+    struct subject subject = {
+        .event = event, .what = submission, .encoder = outlet, .room = stack, .room_size = sizeof stack};
+    struct passes passes = {NULL, NULL};
+    struct sinks sinks = {.direct = NULL};
+    int status = outlet->history != NULL && atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
+
+    if (status == 0 && (outlet->takes_records || outlet->measures))
+        status = echo_subject_encode(&subject);
+    if (status == 0)
+        status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
+    if (status == 0 && !is_outlet_open(outlet)) /* encoding may have run any code */
+        status = -1;
+    if (status == 0 && outlet->history != NULL)
+        status = keep(outlet, &submission->record);
+    if (status == 0) {
+        submission->number = outlet->sequence++;
+        outlet->bytes += outlet->takes_records ? (uint64_t)submission->record.size : 0;
+        sinks = sinks_of(outlet);
+        if (submission->record.bytes == NULL)
+            submission->record.size = outlet->record_size;
+        else
+            status = echo_submission_send(outlet, submission);
+    }
+    status = echo_passes_send(&passes, status);
+    if (status == 0 && sinks.direct != NULL)
+        status = hand_event(&sinks, event, submission);
+    let_sinks_go(&sinks);
+    return echo_passes_hand(&passes, submission, status);
+}
+
+static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, PyObject *event)
+{
+    struct submission submission = {.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1};
+    int status;
+
+    if (!is_outlet_open(outlet))
+        return NULL;
+    if (!is_taken(outlet, event))
+        return submit_foreign(outlet, event);
+    if (enter_submission() != 0)
+        return NULL;
+    submission.forks = echo_forks;
+    status = submit_with_branches(outlet, event, &submission);
+    leave_submission();
+    return conclude(&submission, status);
+}
+
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
 {
     struct outlet *outlet = (struct outlet *)self;
     struct submission submission;
     int status;
 
-    if (!is_outlet_open(outlet))
-        return NULL;
+    if (outlet->is_special)
+        return submit_specially(outlet, event);
     if (!is_taken(outlet, event))
         return submit_foreign(outlet, event);
     if (enter_submission() != 0)

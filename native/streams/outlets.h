@@ -24,6 +24,7 @@ struct outlet {
     PyObject *outgoing;        /* owned tuple of OutgoingStream */
     PyObject *direct;          /* owned tuple of Delivery, which take events by reference */
     PyObject *converting;      /* owned tuple of Delivery, which take records */
+    PyObject *branches;        /* owned tuple of Branch, by which events go to outlets that are derived from this one */
     struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
     uint64_t forgotten;        /* values of the history's key, once it is gone */
     int has_times;             /* 1: events go with the time at which they were submitted */
@@ -31,7 +32,7 @@ struct outlet {
     unsigned holders;          /* sinks that are */
     unsigned long holder;      /* the thread that hands one of them what is kept */
     int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class */
-    Py_ssize_t outgoing_count, direct_count, converting_count; /* in the tuples */
+    Py_ssize_t outgoing_count, direct_count, converting_count, branch_count; /* in the tuples */
     int measures;         /* 1: records vary, and there is a queue among direct, which wants their sizes */
     uint8_t *room;        /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
     Py_ssize_t room_size; /* of it, if records vary; 0: the stack's has been enough */
@@ -41,6 +42,8 @@ struct outlet {
     uint64_t bytes;       /* of their records, where somebody took any */
     struct tally *tally;  /* a user of it; of the streams that were made for it */
     int is_closed;        /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
+    int is_special;       /* 1: closed, or with branches: one look for both */
+    int has_more;         /* 1: a history, or branches: likewise */
 };
 
 static inline void echo_outlet_free_room(struct outlet *outlet)
@@ -57,6 +60,12 @@ static inline int is_outlet_open(const struct outlet *outlet)
     echo_raise("ClosedError", "Expected an open source, got one that is closed");
     return 0;
 }
+
+/* The record of an event, into the room or into bytes that submission->owner then refers to. 0; -1 with an exception.
+ * May run any code. */
+struct submission;
+int echo_outlet_encode(const struct outlet *outlet, PyObject *event, uint8_t *room, Py_ssize_t size,
+                       struct submission *submission);
 
 /* While a sink comes up with the source: 0, soon; -1 with what a signal handler has raised. Releases the GIL. */
 int echo_outlet_await_release(struct outlet *outlet);

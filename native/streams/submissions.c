@@ -110,12 +110,12 @@ static PyObject *place(const struct outlet *outlet, PyObject *streams, const str
     return echo_pool_place(outlet->pool, record->bytes, record->size);
 }
 
-int echo_submission_send(const struct outlet *outlet, struct submission *submission)
+static inline __attribute__((always_inline)) int send_by(const struct outlet *outlet, PyObject *streams,
+                                                         Py_ssize_t count, struct submission *submission)
 {
-    PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
     const struct record *record = &submission->record;
-    Py_ssize_t i, count = outlet->outgoing_count;
     PyObject *stream, *block = place(outlet, streams, record);
+    Py_ssize_t i;
     int status = 0;
 
     submission_begin();
@@ -129,6 +129,19 @@ int echo_submission_send(const struct outlet *outlet, struct submission *submiss
     if (status != 0)
         skip_from(streams, i, submission->events);
     Py_XDECREF(block);
-    Py_DECREF(streams);
     return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
+}
+
+int echo_submission_send(const struct outlet *outlet, struct submission *submission)
+{
+    PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
+    int status = send_by(outlet, streams, outlet->outgoing_count, submission);
+
+    Py_DECREF(streams);
+    return status;
+}
+
+int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, struct submission *submission)
+{
+    return send_by(outlet, streams, PyTuple_Size(streams), submission);
 }

@@ -48,6 +48,9 @@ static inline void leave_submission(void)
  * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
 
+/* The same by streams that the caller holds: those that there were when the events got their numbers. */
+int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, struct submission *submission);
+
 /* Whether one of such streams lends what lies in the pool. GIL. */
 int echo_submission_lends(PyObject *streams);
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.roster import matching, presence
+from echo_core.roster import derivations, matching, presence
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -27,7 +27,9 @@ _WITH_BOOKS_OPEN: dict[Any, str] = {
     Membership: "add_incoming add_origin add_peer add_target learn note_start present remove_incoming"
     " remove_peer streams_of tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
-    " stream_of tell_member tick",
+    " stream_of tell_derived tell_judged tell_member tick",
+    derivations: "adjust branch derive hear_of hear_values let_go take_branches tell_all tell_judged"
+    " tell_who_is_missing tick",
     matching: "connect feed",
     presence: "converse gather hear_of invitation stand",
 }

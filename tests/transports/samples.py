@@ -39,6 +39,9 @@ MESSAGES: list[Message] = [
     messages.Bye(messages.Farewell.CLOSING, "closing"),
     messages.Credit(64, 5, 500, 70000, 1 << 25),
     messages.Ping(),
+    messages.Derive(2, bytes(range(48, 64)), "particles: hot", b"a tree"),
+    messages.Adjust(2, bytes(range(64, 80)), 7, bytes(range(16, 32)), b"\x08\0\0\0\0\0\0\0\0\0t@"),
+    messages.Judged(64, 7, bytes(range(16, 32)), 17, 300, 317),
 ]
 
 NEAR = Identity(

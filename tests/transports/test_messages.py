@@ -57,6 +57,9 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(messages.Flushed, _u64),
     st.builds(messages.Bye, _u32, _reasons),
     st.builds(messages.Ping),
+    st.builds(messages.Derive, _u32, _ids, _names, st.binary(max_size=4096)),
+    st.builds(messages.Adjust, _u32, _ids, _u64, _ids, st.binary(max_size=4096)),
+    st.builds(messages.Judged, _u32, _u64, _ids, _u64, _u63, _u63),
 )
 
 
@@ -80,7 +83,7 @@ def test_any_bytes_are_one_message_or_a_wire_error(kind: int, payload: bytes) ->
 
 def test_there_is_a_message_for_every_kind() -> None:
     """And a sample of it, and a kind is no stream."""
-    assert [message.kind for message in MESSAGES] == list(range(1, 22)) == sorted(Message.by_kind)
+    assert [message.kind for message in MESSAGES] == list(range(1, 25)) == sorted(Message.by_kind)
     assert max(Message.by_kind) < limits.FIRST_STREAM
 
 

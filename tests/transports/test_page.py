@@ -101,6 +101,7 @@ def printed_step(state: ChannelState, step: joining.Step | None) -> str:
         (limits.MAX_MEMBERS, "members of one channel"),
         (limits.MAX_VERSION, "`version` of a member"),
         (limits.MAX_FLUSHES, "flushes"),
+        (limits.MAX_DERIVED, "channels that one peer derives"),
     ],
 )
 def test_limits_in_the_page_are_those_of_the_code(limit: int, row: str) -> None:

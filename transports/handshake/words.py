@@ -40,6 +40,7 @@ class Feature(enum.IntFlag):
     """Optional abilities of a side; readers ignore unknown bits."""
 
     SHARED_MEMORY = 1
+    DERIVED_CHANNELS = 2  # it understands DERIVE, ADJUST and JUDGED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,11 @@ class Identity:
     def can_share_memory(self) -> bool:
         """Whether it accepts file descriptors of shared memory over a Unix socket."""
         return bool(self.features & Feature.SHARED_MEMORY)
+
+    @property
+    def knows_derived_channels(self) -> bool:
+        """Whether it may be told of channels that are derived."""
+        return bool(self.features & Feature.DERIVED_CHANNELS)
 
     def told_to(self, host_id: bytes) -> Identity:
         """What a host may know of it: no addresses that mean nothing there."""

@@ -79,6 +79,13 @@ class LinkProtocol:
         """
         return receiving.formats_in(self._state, messages.decode(kind, payload))
 
+    @staticmethod
+    def derivation_in(payload: bytes) -> bytes:
+        """Likewise the derivation in a DERIVE."""
+        derive = messages.decode(messages.Derive.kind, payload)
+        assert isinstance(derive, messages.Derive)
+        return derive.derivation
+
     # --- channels ---
 
     def channel(self, uid: bytes) -> ChannelOnLink | None:
@@ -103,6 +110,11 @@ class LinkProtocol:
         """Tells of a member of a shared channel, whatever alias stands in what is told."""
         self._require_shared(channel)
         self._state.send(replace(member, alias=channel.alias))
+
+    def tell_derived(self, channel: ChannelOnLink, said: messages.Derive | messages.Adjust) -> None:
+        """Likewise of a channel that is derived from it."""
+        self._require_shared(channel)
+        self._state.send(replace(said, alias=channel.alias))
 
     # --- own streams ---
 
@@ -136,6 +148,11 @@ class LinkProtocol:
         """
         self._require_stream(stream)
         self._state.send(messages.Started(stream.number, kept, sequence))
+
+    def tell_judged(self, stream: OwnStream, judged: messages.Judged) -> None:
+        """By what a derived stream is judged, whatever number stands in what is told. Behind events."""
+        self._require_stream(stream)
+        self._state.send(replace(judged, stream=stream.number))
 
     def close(self, stream: OwnStream) -> None:
         """The node's own source is closed. Behind events."""

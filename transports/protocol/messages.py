@@ -60,6 +60,9 @@ Uid = Annotated[bytes, fields.fixed(limits.UID_BYTES)]
 NodeId = Annotated[bytes, fields.fixed(limits.NODE_ID_BYTES)]
 SourceId = Annotated[bytes, fields.fixed(limits.SOURCE_ID_BYTES)]
 HostId = Annotated[bytes, fields.fixed(limits.HOST_ID_BYTES)]
+Salt = Annotated[bytes, fields.fixed(limits.UID_BYTES)]
+Tree = Annotated[bytes, fields.blob(limits.MAX_DERIVATION_BYTES)]
+Values = Annotated[bytes, fields.blob(limits.MAX_PARAMETER_BYTES)]
 Nonce = Annotated[bytes, fields.fixed(limits.NONCE_BYTES)]
 ProofBytes = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
 Metadata = Annotated[bytes, fields.blob(limits.MAX_METADATA_BYTES)]
@@ -281,6 +284,50 @@ class Credit(Message, kind=20):
 @dataclass(frozen=True, slots=True)
 class Ping(Message, kind=21):
     """Nothing: it has the other host's kernel confirm that it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Derive(Message, kind=22):
+    """There is a channel that is derived from this one: whoever has sources here has others there.
+
+    Its id and key follow from those of this channel, the salt and the derivation, which is one of those of
+    codegen/expressions/wire.py.
+    """
+
+    alias: Uint32
+    salt: Salt
+    name: Name
+    derivation: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Adjust(Message, kind=23):
+    """Other parameters of a channel that is derived from this one: those of the highest epoch count.
+
+    Of one epoch those count of the highest node id. `uid` is that of the derived channel.
+    """
+
+    alias: Uint32
+    uid: Uid
+    epoch: Uint64
+    node_id: NodeId
+    values: Values
+
+
+@dataclass(frozen=True, slots=True)
+class Judged(Message, kind=24):
+    """By which parameters the sender judges what comes as a derived stream, from event `number` of it on.
+
+    And how many events of the source that it is derived from have not passed by now, and the number of the
+    source's next event.
+    """
+
+    stream: Uint32
+    epoch: AlignedUint64
+    node_id: NodeId
+    number: Uint64
+    filtered: Count
+    come_to: Count
 
 
 def encode(message: Message) -> bytes:

@@ -1,0 +1,290 @@
+"""Derivations: channels that are derived from another one, as one node has both.
+
+Whoever is on a channel is on all that are derived from it, as long as anybody takes what comes there, and
+passes on what it hears of them: so sources that come later hear of them too. A node's sources have others
+there, which are fed by branches (streams/branches.py); all else is that of an ordinary channel. Called with
+the books open.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from echo_core.codegen.expressions.sorts import Value, pack_value, unpack_value
+from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.machine.budgets import Budget, Payers
+from echo_core.errors import ClosedError, EchoError, RefusedError, WireError, unexpected
+from echo_core.formats.comparing.matching import is_called_alike
+from echo_core.roster import presence
+from echo_core.roster.together import mates_of
+from echo_core.streams.branches import Branching
+from echo_core.streams.origins import Origin
+from echo_core.transports.protocol.messages import Adjust, Derive, Judged
+from echo_core.transports.threads import log
+
+if TYPE_CHECKING:
+    from echo_core.roster.memberships import Membership
+    from echo_core.roster.peers import Peer
+
+MAX_DEPTH = 8  # of channels that are derived from one another
+UNUSED_S = 10.0  # without anybody who takes it, a derived channel ends
+_AGAIN_S = 2.0  # until who is not on a derived channel is told of it again
+
+Epoch = tuple[int, bytes]
+"""When parameters were set, and by which node: the higher one counts."""
+
+
+@dataclass(slots=True, eq=False)
+class Descent:
+    """Of a derived channel: from which one, and how."""
+
+    base: Membership
+    told: Derive
+    derivation: Derivation
+    depth: int
+    budget: Budget | None  # of the peer that has told of it; None: it was derived here
+    values: tuple[Value, ...]
+    epoch: Epoch = (0, bytes(16))
+    used_at: float = field(default_factory=time.monotonic)
+    told_at: float = field(default_factory=time.monotonic)
+    branchings: list[Branching] = field(default_factory=list[Branching])
+    told_filtered: dict[Branching, int] = field(default_factory=dict[Branching, int])
+
+    def adjusted(self) -> Adjust | None:
+        """What is to be told of its parameters; None: they are those of the derivation."""
+        if self.epoch[0] == 0:
+            return None
+        uid = self.base.id.derived(self.told.salt, self.told.derivation).uid
+        return Adjust(0, uid, *self.epoch, packed(self.derivation, self.values))
+
+
+# ---------------------------------------------------------------------------
+# Channels
+
+
+def derive(
+    base: Membership, told: Derive, derivation: Derivation, budget: Budget | None = None
+) -> Membership:
+    """The derived channel, which this node is on from now on, and all others that are on its base."""
+    from echo_core.roster.memberships import Membership
+
+    id_ = base.id.derived(told.salt, told.derivation)
+    child = base.derived.get(id_.uid)
+    if child is not None:
+        return child
+    depth = 1 + (0 if base.descent is None else base.descent.depth)
+    if depth > MAX_DEPTH:
+        raise unexpected(WireError, f"channels derived from one another {MAX_DEPTH} deep", depth)
+    descent = Descent(base, told, derivation, depth, budget, derivation.values)
+    types = base.types if derivation.output is None else (derivation.output,)
+    child = base.home.memberships.get(id_.uid)  # which may have been opened by its id
+    if child is None:
+        child = Membership(base.home, id_, told.name, types, descent)
+        child.is_proven = True
+    else:
+        child.descent, child.handles = descent, child.handles + 1
+    base.derived[id_.uid] = child
+    presence.gather(child)
+    for origin in base.origins:
+        branch(child, origin)
+    _pass_on(base, told)
+    for mate in _mates(base):
+        derive(mate, told, derivation, budget)
+    return child
+
+
+def hear_of(base: Membership, peer: Peer, told: Derive) -> None:
+    """A peer has a channel that is derived from one: it is shared with that peer, if it is not."""
+    derivation = peer.conversation.derivation_of(told.derivation)
+    uid = base.id.derived(told.salt, told.derivation).uid
+    known = base.home.memberships.get(uid)
+    if known is not None and known.is_closing:  # whoever takes it tells again of it
+        return
+    derive(base, told, derivation, peer.conversation.compiling)
+    if peer.conversation.protocol.channel(uid) is None:
+        with suppress(ClosedError, RefusedError):  # the link is closing, or carries too many channels
+            peer.join(uid)
+
+
+def tell_all(base: Membership, peer: Peer) -> None:
+    """A peer that is new on a channel is told what is derived from it."""
+    for child in base.derived.values():
+        _tell_of(child, peer)
+
+
+def tell_who_is_missing(child: Membership) -> None:
+    """Who has let go of a derived channel, as nobody took it there, is told that somebody does."""
+    descent = child.descent
+    assert descent is not None
+    descent.told_at = time.monotonic()
+    for peer in descent.base.peers:
+        if peer.conversation.protocol.channel(child.id.uid) is None:
+            _tell_of(child, peer)
+    for mate in _mates(descent.base):
+        adjust(derive(mate, descent.told, descent.derivation, descent.budget), descent.epoch, descent.values)
+
+
+def _tell_of(child: Membership, peer: Peer) -> None:
+    descent = child.descent
+    assert descent is not None
+    peer.tell_derived(descent.base.id.uid, descent.told)
+    adjusted = descent.adjusted()
+    if adjusted is not None:
+        peer.tell_derived(descent.base.id.uid, adjusted)
+
+
+def tick(base: Membership) -> None:
+    """Lets go of what nobody takes any more, and tells of what has been filtered."""
+    now = time.monotonic()
+    for child in list(base.derived.values()):
+        descent = child.descent
+        assert descent is not None
+        presence.stand(child)
+        if child.handles > 1 or child.targets or child.derived or child.attendance.is_taken:
+            descent.used_at = now
+            if now - descent.told_at > _AGAIN_S:
+                tell_who_is_missing(child)
+            for branching in descent.branchings:
+                if descent.told_filtered.get(branching, 0) != branching.native.filtered:
+                    tell_judged(child, branching)
+        elif now - descent.used_at > UNUSED_S:
+            _let_go_of(base, child)
+
+
+def let_go(base: Membership) -> None:
+    """The base is left: what is open by its own id goes on without the sources of this node."""
+    for child in list(base.derived.values()):
+        _let_go_of(base, child)
+
+
+def _let_go_of(base: Membership, child: Membership) -> None:
+    base.derived.pop(child.id.uid, None)
+    descent, child.descent = child.descent, None
+    if descent is not None:
+        for branching in descent.branchings:
+            branching.end()
+    child.let_go()
+
+
+def _pass_on(base: Membership, said: Derive | Adjust) -> None:
+    for peer in base.peers:
+        peer.tell_derived(base.id.uid, said)
+
+
+def _mates(base: Membership) -> list[Membership]:
+    return [mate for mate in mates_of(base) if mate is not base]
+
+
+# ---------------------------------------------------------------------------
+# Sources
+
+
+def branch(child: Membership, origin: Origin) -> None:
+    """A source of the base has another one on the derived channel, if it has what that asks for."""
+    descent = child.descent
+    assert descent is not None
+    view = descent.derivation.tree.record
+    if any(each.base is origin for each in descent.branchings) or not is_called_alike(
+        origin.format.record, view
+    ):
+        return
+    payers = Payers()
+    payers.add(descent.budget)
+    try:
+        branching = Branching(origin, replace(descent.derivation, values=descent.values), payers)
+    except EchoError as error:
+        said = "channel `%s`: source `%s` cannot have what is derived from it: %s"
+        log.warning(said, descent.base.shown, origin.name, error)
+        return
+    descent.branchings.append(branching)
+    child.add_origin(branching.origin)
+    branching.begin()
+
+
+def take_branches(base: Membership, origin: Origin) -> list[tuple[Membership, Origin]]:
+    """A source of the base is closed: those that are derived from it, which are to be closed too."""
+    taken: list[tuple[Membership, Origin]] = []
+    for child in base.derived.values():
+        assert child.descent is not None
+        for branching in [each for each in child.descent.branchings if each.base is origin]:
+            child.descent.branchings.remove(branching)
+            child.descent.told_filtered.pop(branching, None)
+            branching.end()
+            taken.append((child, branching.origin))
+    return taken
+
+
+def tell_judged(child: Membership, branching: Branching) -> None:
+    """Tells all peers by what a source is judged, and what has been filtered."""
+    for peer in child.peers:
+        tell_judged_to(peer, child, branching)
+    assert child.descent is not None
+    child.descent.told_filtered[branching] = branching.native.filtered
+
+
+def tell_judged_to(peer: Peer, child: Membership, branching: Branching, *, is_first: bool = False) -> None:
+    """Likewise one peer. `is_first`: it has just been offered the source."""
+    assert child.descent is not None
+    native = branching.native
+    judged = Judged(0, *child.descent.epoch, branching.first, native.filtered, native.come_to)
+    peer.tell_judged(child.id.uid, branching.origin, judged, is_first=is_first)
+
+
+def branching_of(child: Membership, origin: Origin) -> Branching | None:
+    """How a source has come to be on a derived channel; None: it was put there."""
+    branchings = [] if child.descent is None else child.descent.branchings
+    return next((each for each in branchings if each.origin is origin), None)
+
+
+# ---------------------------------------------------------------------------
+# Parameters
+
+
+def adjust(child: Membership, epoch: Epoch, values: tuple[Value, ...]) -> None:
+    """From the next event of each source on, other parameters count, unless later ones do already."""
+    descent = child.descent
+    if descent is None or epoch <= descent.epoch:
+        return
+    descent.epoch, descent.values = epoch, values
+    for branching in descent.branchings:
+        branching.set(values)
+        tell_judged(child, branching)
+    said = descent.adjusted()
+    assert said is not None
+    _pass_on(descent.base, said)
+    for mate in _mates(descent.base):
+        if child.id.uid in mate.derived:
+            adjust(mate.derived[child.id.uid], epoch, values)
+
+
+def hear_values(base: Membership, peer: Peer, said: Adjust) -> None:
+    """A peer tells of other parameters; of a channel that has ended here they mean nothing."""
+    child = base.derived.get(said.uid)
+    if child is not None and child.descent is not None:
+        adjust(child, (said.epoch, said.node_id), unpacked(child.descent.derivation, said.values))
+
+
+def packed(derivation: Derivation, values: tuple[Value, ...]) -> bytes:
+    """Parameters as they travel: a block for each."""
+    sorts = derivation.tree.parameters
+    packs = [pack_value(sort, value) for sort, value in zip(sorts, values, strict=True)]
+    return b"".join(struct.pack("<I", len(each)) + each for each in packs)
+
+
+def unpacked(derivation: Derivation, data: bytes) -> tuple[Value, ...]:
+    """The reverse; WireError for what is not that."""
+    values: list[Value] = []
+    for sort in derivation.tree.parameters:
+        size = int.from_bytes(data[:4], "little")
+        value = unpack_value(sort, data[4 : 4 + size]) if len(data) >= 4 + size else None
+        if value is None:
+            raise unexpected(WireError, f"a parameter of `{sort}`", f"{data[:40]!r}")
+        values.append(value)
+        data = data[4 + size :]
+    if data:
+        raise unexpected(WireError, f"{len(values)} parameters", f"{len(data)} bytes more")
+    return tuple(values)

@@ -1,0 +1,130 @@
+"""Branches: what one source's events become on a channel that is derived from its own.
+
+There they have an origin of their own, which numbers those that pass, and has streams as any other: so they
+are judged once for all who take them, and what is derived can be derived from again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from echo_core._c import links
+from echo_core.codegen.codecs import FormatEncoder
+from echo_core.codegen.expressions.deriving import Derived
+from echo_core.codegen.expressions.lowering import lower
+from echo_core.codegen.expressions.predicates import Judging
+from echo_core.codegen.expressions.projections import Projection
+from echo_core.codegen.expressions.sorts import Value
+from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.machine.budgets import Payers
+from echo_core.errors import ClosedError, IncompatibleError, unexpected
+from echo_core.formats.abi import NATIVE
+from echo_core.streams.local import without
+from echo_core.streams.origins import Origin
+
+
+class Branching:
+    """One derivation at one source. Called with the books open; events pass only `native`."""
+
+    __slots__ = ("_judging", "_projection", "base", "first", "native", "origin")
+
+    def __init__(self, base: Origin, derivation: Derivation, payers: Payers | None) -> None:
+        """`payers`: who is charged for what is compiled; None: nobody.
+
+        IncompatibleError: the source lacks a field that is read, or has it in another type.
+        """
+        self.base = base
+        derived = Derived(derivation, {}, {})
+        self._projection = None if derivation.output is None else _projection(base, derived, payers)
+        self._judging = _judging(base, derived, payers)
+        self.origin = _origin(base, derivation)
+        self.first = 0  # the number of the first event that the parameters of now have judged
+        self.native = self.origin.local.branch = self._branch(derivation)
+
+    def _branch(self, derivation: Derivation) -> links.Branch:
+        judge = None if self._judging is None else self._judging.judge
+        takes_objects = self._judging is None or self._judging.takes_objects
+        outlet, has_clock = self.origin.outlet, derivation.min_interval_ns > 0
+        if self._projection is None:
+            return links.Branch(judge, outlet, takes_objects=takes_objects, has_clock=has_clock)
+        convert, computing, offsets = self._projection.parts
+        return links.Branch(
+            judge,
+            outlet,
+            takes_objects=takes_objects,
+            has_clock=has_clock,
+            convert=convert,
+            computing=None if computing is None else computing.judge,
+            offsets=offsets,
+            derived_size=self._projection.format.size_bytes,
+        )
+
+    def begin(self) -> None:
+        """From the source's next event on."""
+        self.base.outlet.branches = (*self.base.outlet.branches, self.native)
+        self.base.branchings.append(self)
+
+    def end(self) -> None:
+        """No event comes this way any more; what is queued for sinks is still sent."""
+        if self in self.base.branchings:
+            self.base.branchings.remove(self)
+            with suppress(ClosedError):  # then the outlet has let go of all
+                self.base.outlet.branches = without(self.base.outlet.branches, self.native)
+
+    def set(self, values: tuple[Value, ...]) -> None:
+        """Other parameters, all at once, between two events."""
+        computing = None if self._projection is None else self._projection.parts[1]
+        self.first = self.native.set(
+            None if self._judging is None else self._judging.program.snapshot(values),
+            None if computing is None else computing.program.snapshot(values),
+        )
+
+    @property
+    def failed(self) -> int:
+        """Events that met a run-time error."""
+        return self.native.failed + (0 if self._judging is None else self._judging.judge.failed)
+
+    @property
+    def failure(self) -> str:
+        """The last run-time error; empty where there was none."""
+        said = "" if self._judging is None else self._judging.failure()
+        return said or ("" if self._projection is None else self._projection.failure)
+
+
+def _judging(base: Origin, derived: Derived, payers: Payers | None) -> Judging | None:
+    """None: all events pass."""
+    derivation = derived.derivation
+    if not derivation.conditions:
+        return None
+    program = lower([(derivation.tree, derivation.conditions)], base.format)
+    judging = Judging(derived, base.format, program, base.cls)
+    judging.begin("auto", payers)
+    return judging
+
+
+def _projection(base: Origin, derived: Derived, payers: Payers | None) -> Projection:
+    output = derived.derivation.output
+    assert output is not None
+    if output.byte_order != NATIVE.byte_order:  # what is computed is written as this machine has it
+        raise unexpected(
+            IncompatibleError,
+            f"a derived format in this machine's byte order, {NATIVE.byte_order}",
+            output.byte_order,
+        )
+    return Projection(derived, base.format, None, "auto", payers)
+
+
+def _origin(base: Origin, derivation: Derivation) -> Origin:
+    output = derivation.output
+    cls: type[Any] | None = base.cls if output is None else None
+    return Origin(
+        cls,
+        base.format if output is None else output,
+        base.encode if output is None else FormatEncoder(output),
+        name=base.name,
+        backlog=base.backlog,
+        delay_ns=base.delay_ns,
+        pool=base.outlet.pool,
+        has_times=base.has_times,
+    )

@@ -1,0 +1,384 @@
+/* How events come to what is derived from their outlet.
+ *
+ * A branch leads to an outlet of its own, which numbers what passes, and has streams and sinks as any other. So what is
+ * derived is judged once, for all who take it, and derived from again.
+ *
+ * An event is judged before anybody gets it, as it is, or by its record where that is made anyway: what does not pass is
+ * neither encoded nor sent. Between the judgement and the number no other code runs but the encoder, so a number tells
+ * which parameters judged. Then what has passed leaves for other processes, after the event itself, and only then do
+ * sinks in this one get any of it: what their handlers submit follows on every stream.
+ */
+#include "streams/branches.h"
+
+#include "streams/calls.h"
+#include "streams/outgoing.h"
+
+#include "links/errors.h"
+
+#include <string.h>
+
+/* So many records are judged without a look at another one. */
+#define BLOCK_ROWS 4096
+
+static struct branch *branch_at(PyObject *branches, Py_ssize_t i)
+{
+    return (struct branch *)(void *)PyTuple_GetItem(branches, i);
+}
+
+static struct outlet *outlet_of(const struct branch *branch)
+{
+    return (struct outlet *)(void *)branch->outlet;
+}
+
+/* Whether anybody takes what an outlet gives, or what is derived from it. */
+static int is_wanted(const struct outlet *outlet)
+{
+    Py_ssize_t i = 0;
+
+    if (outlet->outgoing_count + outlet->direct_count + outlet->converting_count > 0)
+        return 1;
+    while (i < outlet->branch_count && !is_wanted(outlet_of(branch_at(outlet->branches, i))))
+        i++;
+    return i < outlet->branch_count;
+}
+
+static int needs_record(const struct branch *branch)
+{
+    const struct outlet *outlet = outlet_of(branch);
+
+    return branch->derived_size != 0 || outlet->takes_records || outlet->measures;
+}
+
+int echo_subject_encode(const struct subject *subject)
+{
+    if (subject->what->record.bytes != NULL)
+        return 0;
+    return echo_outlet_encode(subject->encoder, subject->event, subject->room, subject->room_size, subject->what);
+}
+
+/* --- derived records --- */
+
+/* A new bytearray of the derived record, as far as it is taken over; NULL with an exception. */
+static PyObject *convert(const struct branch *branch, PyObject *record)
+{
+    PyObject *converted, *room;
+
+    if (branch->convert == NULL) {
+        room = PyByteArray_FromStringAndSize(NULL, branch->derived_size);
+        if (room != NULL)
+            memset(PyByteArray_AsString(room), 0, (size_t)branch->derived_size);
+        return room;
+    }
+    converted = call_one(branch->convert, record);
+    room = converted != NULL ? PyByteArray_FromObject(converted) : NULL;
+    Py_XDECREF(converted);
+    return room;
+}
+
+/* What is computed, into the room. 1; 0: a step has failed. -1 with an exception. */
+static int compute(const struct branch *branch, PyObject *record, PyObject *room)
+{
+    PyObject *done;
+    int is_done;
+
+    if (branch->write == NULL)
+        return 1;
+    done = PyObject_CallFunctionObjArgs(branch->write, record, room, branch->offsets, NULL);
+    is_done = done != NULL ? done == Py_True : -1;
+    Py_XDECREF(done);
+    return is_done;
+}
+
+/* The derived record of one, as bytes. NULL: there is none; with an exception only where that is none of an Exception,
+ * as what is wrong with one event of one receiver is not the source's. */
+static PyObject *derive(struct branch *branch, const uint8_t *bytes, Py_ssize_t size)
+{
+    PyObject *record = PyBytes_FromStringAndSize((const char *)bytes, size), *made = NULL;
+    PyObject *room = record != NULL ? convert(branch, record) : NULL;
+
+    if (room != NULL && compute(branch, record, room) > 0)
+        made = PyBytes_FromObject(room);
+    Py_XDECREF(room);
+    Py_XDECREF(record);
+    branch->failed += made == NULL;
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return made;
+}
+
+/* --- what passes --- */
+
+static void append(struct passes *passes, struct pass *pass)
+{
+    if (passes->last != NULL)
+        passes->last->next = pass;
+    else
+        passes->first = pass;
+    passes->last = pass;
+}
+
+/* So many events have passed. `made`: their records, a reference that is taken over; NULL: those of the subject. */
+static int pass_on(struct branch *branch, const struct subject *subject, PyObject *made, uint64_t events,
+                   struct passes *passes)
+{
+    struct outlet *outlet = outlet_of(branch);
+    struct pass *pass = PyMem_Calloc(1, sizeof *pass);
+    struct subject derived = {.what = NULL};
+
+    if (pass == NULL) {
+        Py_XDECREF(made);
+        PyErr_NoMemory();
+        return -1;
+    }
+    pass->branch = (struct branch *)(void *)Py_NewRef((PyObject *)branch);
+    pass->submission = (struct submission){.events = events, .number = outlet->sequence, .forks = subject->what->forks};
+    if (made != NULL) {
+        pass->submission.owner = made;
+        pass->submission.record = (struct record){.bytes = (const uint8_t *)PyBytes_AsString(made),
+                                                  .size = PyBytes_Size(made),
+                                                  .submitted_ns = subject->what->record.submitted_ns};
+        derived = (struct subject){.what = &pass->submission, .record_size = outlet->record_size};
+    } else {
+        pass->event = subject->event;
+        pass->lies = subject->what;
+        derived = *subject;
+    }
+    outlet->sequence += events;
+    pass->streams = Py_NewRef(outlet->outgoing);
+    pass->sinks = sinks_of(outlet);
+    append(passes, pass);
+    return outlet->branch_count > 0 ? echo_branches_follow(outlet, &derived, pass->submission.number, passes) : 0;
+}
+
+/* --- one event, or one record --- */
+
+/* 1, 0, or -1 with an exception. */
+static int is_passing(const struct branch *branch, const struct subject *subject, int64_t now_ns)
+{
+    const struct record *record = &subject->what->record;
+
+    if (branch->judge == NULL)
+        return 1;
+    return record->bytes != NULL ? branch->raw->record(branch->judge, record->bytes, record->size, now_ns)
+                                 : branch->raw->object(branch->judge, subject->event, now_ns);
+}
+
+static int follow_one(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
+{
+    int passing = is_passing(branch, subject, now_ns);
+    const struct record *record = &subject->what->record;
+    PyObject *made = NULL;
+
+    if (passing < 0 || (passing && needs_record(branch) && echo_subject_encode(subject) != 0))
+        return -1;
+    if (passing && branch->derived_size != 0) {
+        made = derive(branch, record->bytes, record->size);
+        if (made == NULL && PyErr_Occurred() != NULL)
+            return -1;
+        passing = made != NULL;
+    }
+    if (passing)
+        return pass_on(branch, subject, made, 1, passes);
+    branch->filtered++;
+    return 0;
+}
+
+/* --- records side by side --- */
+
+/* Which of them pass, ascending. */
+static Py_ssize_t judge_rows(const struct branch *branch, const struct subject *subject, int64_t now_ns,
+                             uint32_t *indices)
+{
+    Py_ssize_t at, i, rest, more, passed = 0, count = (Py_ssize_t)subject->what->events;
+
+    for (at = 0; at < count; at += BLOCK_ROWS) {
+        rest = Py_MIN(count - at, BLOCK_ROWS);
+        if (branch->judge == NULL)
+            for (more = 0; more < rest; more++)
+                indices[passed + more] = (uint32_t)more;
+        else
+            more = branch->raw->rows(branch->judge, subject->what->record.bytes + at * subject->record_size, rest,
+                                     indices + passed, now_ns);
+        for (i = 0; i < more; i++)
+            indices[passed + i] += (uint32_t)at;
+        passed += more;
+    }
+    return passed;
+}
+
+/* Their records side by side, as new bytes; *count is then how many there are. NULL with an exception. */
+static PyObject *gather(struct branch *branch, const struct subject *subject, const uint32_t *indices,
+                        Py_ssize_t *count)
+{
+    Py_ssize_t size = branch->derived_size != 0 ? branch->derived_size : subject->record_size, i, done = 0;
+    PyObject *rows = PyBytes_FromStringAndSize(NULL, *count * size), *row, *made;
+    char *target = rows != NULL ? PyBytes_AsString(rows) : NULL;
+
+    for (i = 0; rows != NULL && i < *count; i++) {
+        const uint8_t *record = subject->what->record.bytes + (Py_ssize_t)indices[i] * subject->record_size;
+
+        row = NULL;
+        if (branch->derived_size == 0)
+            memcpy(target + done * size, record, (size_t)size);
+        else if ((row = derive(branch, record, subject->record_size)) != NULL)
+            memcpy(target + done * size, PyBytes_AsString(row), (size_t)size);
+        else if (PyErr_Occurred() != NULL)
+            Py_CLEAR(rows);
+        done += branch->derived_size == 0 || row != NULL;
+        Py_XDECREF(row);
+    }
+    if (rows == NULL || done == *count)
+        return rows;
+    *count = done;
+    made = PyBytes_FromStringAndSize(target, done * size);
+    Py_DECREF(rows);
+    return made;
+}
+
+static int follow_rows(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
+{
+    uint64_t all = subject->what->events;
+    uint32_t *indices = all <= UINT32_MAX ? PyMem_Malloc((size_t)all * sizeof *indices) : NULL;
+    PyObject *rows = NULL;
+    Py_ssize_t count;
+
+    if (indices == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    count = judge_rows(branch, subject, now_ns, indices);
+    if (count > 0)
+        rows = gather(branch, subject, indices, &count);
+    PyMem_Free(indices);
+    if (count > 0 && rows == NULL)
+        return -1;
+    branch->filtered += all - (uint64_t)count;
+    if (count > 0)
+        return pass_on(branch, subject, rows, (uint64_t)count, passes);
+    Py_XDECREF(rows);
+    return 0;
+}
+
+/* Those whose derived records vary in size go one by one. */
+static int follow_each(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
+{
+    struct submission what = *subject->what;
+    const struct subject one = {.what = &what};
+    int status = 0;
+
+    what.owner = NULL;
+    what.events = 1;
+    what.record.size = subject->record_size;
+    for (uint64_t i = 0; status == 0 && i < subject->what->events; i++) {
+        status = follow_one(branch, &one, now_ns, passes);
+        what.record.bytes += subject->record_size;
+    }
+    return status;
+}
+
+/* --- all branches --- */
+
+static int follow(struct branch *branch, const struct subject *subject, uint64_t number, struct passes *passes)
+{
+    int64_t now_ns = branch->has_clock ? monotonic_ns() : 0;
+
+    branch->come_to = number + subject->what->events;
+    if (!branch->takes_objects && echo_subject_encode(subject) != 0)
+        return -1;
+    if (subject->event != NULL || subject->record_size == 0)
+        return follow_one(branch, subject, now_ns, passes);
+    return branch->derived_size == 0 || outlet_of(branch)->record_size != 0
+               ? follow_rows(branch, subject, now_ns, passes)
+               : follow_each(branch, subject, now_ns, passes);
+}
+
+int echo_branches_follow(const struct outlet *outlet, const struct subject *subject, uint64_t number,
+                         struct passes *passes)
+{
+    PyObject *branches = Py_NewRef(outlet->branches); /* they may be replaced meanwhile */
+    int status = 0;
+
+    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_Size(branches); i++)
+        if (is_wanted(outlet_of(branch_at(branches, i))))
+            status = follow(branch_at(branches, i), subject, number, passes);
+    Py_DECREF(branches);
+    return status;
+}
+
+/* --- to everybody --- */
+
+/* Their numbers are taken, so whoever counts is told. */
+static void skip(const struct pass *pass)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(pass->streams); i++)
+        echo_outgoing_stream_skip(PyTuple_GetItem(pass->streams, i), pass->submission.events);
+}
+
+/* The record may have been made for somebody else, after the event was judged. */
+static void take_record(struct pass *pass)
+{
+    if (pass->lies == NULL)
+        return;
+    pass->submission.record = pass->lies->record;
+    pass->submission.owner = Py_XNewRef(pass->lies->owner);
+}
+
+int echo_passes_send(const struct passes *passes, int status)
+{
+    for (struct pass *pass = passes->first; pass != NULL; pass = pass->next) {
+        struct outlet *outlet = outlet_of(pass->branch);
+
+        take_record(pass);
+        if (status != 0)
+            skip(pass);
+        else if (pass->submission.record.bytes != NULL) {
+            outlet->bytes += (uint64_t)pass->submission.record.size;
+            status = echo_submission_send_by(outlet, pass->streams, &pass->submission);
+        }
+    }
+    return status;
+}
+
+static int hand(struct pass *pass)
+{
+    struct submission *submission = &pass->submission;
+    int status;
+
+    if (pass->sinks.direct == NULL)
+        return 0;
+    if (submission->record.bytes == NULL)
+        submission->record.size = outlet_of(pass->branch)->record_size;
+    status = hand_to_all(pass->sinks.direct, pass->sinks.direct_count, pass->event, submission);
+    return status == 0 ? hand_to_all(pass->sinks.converting, pass->sinks.converting_count, NULL, submission) : status;
+}
+
+/* What went wrong on the way of what is derived is raised as if it were the event's own, unless something was. */
+static void leave_errors(struct pass *pass, struct submission *submission)
+{
+    if (submission->error == NULL)
+        submission->error = pass->submission.error;
+    else
+        Py_XDECREF(pass->submission.error);
+    if (submission->interrupt == NULL)
+        submission->interrupt = pass->submission.interrupt;
+    else
+        Py_XDECREF(pass->submission.interrupt);
+}
+
+int echo_passes_hand(struct passes *passes, struct submission *submission, int status)
+{
+    struct pass *pass;
+
+    while ((pass = passes->first) != NULL) {
+        if (status == 0)
+            status = hand(pass);
+        passes->first = pass->next;
+        leave_errors(pass, submission);
+        let_sinks_go(&pass->sinks);
+        Py_XDECREF(pass->submission.owner);
+        Py_DECREF(pass->streams);
+        Py_DECREF((PyObject *)pass->branch);
+        PyMem_Free(pass);
+    }
+    return status;
+}

@@ -1,0 +1,67 @@
+/* Branches: from the events of one outlet to those of another one, which is derived from it. branches.c has the rules,
+ * branch_type.c the Python face. */
+#pragma once
+
+#include "streams/submissions.h"
+
+#include "raw_judge.h"
+
+/* The Python object. The outlet it leads to has no history. */
+struct branch {
+    PyObject ob_base;            /* spelled out: PyObject_HEAD hides it */
+    PyObject *judge;             /* owned; says which events pass. NULL: all do */
+    const struct raw_judge *raw; /* of the judge; static */
+    PyObject *outlet;            /* owned Outlet, of those that pass */
+    PyObject *convert;           /* owned; called with bytes of a record, makes a derived one. NULL: nothing does */
+    PyObject *computing;         /* owned judge of what is computed for that. NULL: nothing is */
+    PyObject *write;             /* owned; its write_roots. NULL likewise */
+    PyObject *offsets;           /* owned tuple; where in a derived record that is written */
+    Py_ssize_t derived_size;     /* of the fixed part of a derived record; 0: records pass as they are */
+    int takes_objects;           /* 1: the judge needs no record */
+    int has_clock;               /* 1: the judge asks for the time */
+    unsigned long long filtered; /* events that did not pass */
+    unsigned long long failed;   /* of them, those whose derived record could not be made */
+    unsigned long long come_to;  /* the number of the source's event behind the last that was judged */
+};
+
+/* What is submitted, on its way through the branches of its outlet, and of those derived from it. */
+struct subject {
+    PyObject *event;              /* borrowed; NULL: records alone */
+    struct submission *what;      /* borrowed; its record has no bytes until somebody needs them */
+    const struct outlet *encoder; /* borrowed; of the event */
+    uint8_t *room;                /* borrowed; where the record is encoded */
+    Py_ssize_t room_size;
+    Py_ssize_t record_size; /* of one of several records */
+};
+
+/* One outlet that something goes to by a branch, from when it got its number there until everybody has it. */
+struct pass {
+    struct pass *next;
+    struct branch *branch;         /* owned */
+    PyObject *event;               /* borrowed; NULL: records alone */
+    const struct submission *lies; /* borrowed; whose record it is. NULL: that of its own submission */
+    PyObject *streams;             /* owned tuple; to other processes, when it got its number */
+    struct sinks sinks;            /* here, likewise */
+    struct submission submission;
+};
+
+struct passes {
+    struct pass *first, *last;
+};
+
+/* Its record, unless that was made before. 0; -1 with an exception. May run any code. */
+int echo_subject_encode(const struct subject *subject);
+
+/* Judges it, whose first event has that number, for each branch that anybody takes events of, and for those that follow, and numbers what passes. 0; -1 with
+ * an exception: somebody needs its record, which cannot be made. May run any code. GIL. */
+int echo_branches_follow(const struct outlet *outlet, const struct subject *subject, uint64_t number,
+                         struct passes *passes);
+
+/* What has passed, to other processes. Where `status` is not 0 they are told that they do not get it. Returns status, or
+ * as echo_submission_send. */
+int echo_passes_send(const struct passes *passes, int status);
+
+/* Then to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
+int echo_passes_hand(struct passes *passes, struct submission *submission, int status);
+
+extern PyType_Spec echo_link_branch_spec;

@@ -1,0 +1,119 @@
+"""Peers with the right key that send derivations which are none: each costs itself its link alone."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+
+import pytest
+
+import echo_core as echo
+from echo_core.codegen.expressions.deriving import derive
+from echo_core.roster import derivations
+from echo_core.roster.ids import ChannelId
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.messages import Message
+from tests.echo_core.census import until
+from tests.echo_core.channel_events import Reading1
+from tests.echo_core.conftest import MakeNode
+from tests.echo_core.hostile_peer import STREAM, HostilePeer
+from tests.echo_core.victims import LIMIT_S, Victim
+from tests.transports.frames import write_frame
+
+SALT = bytes(16)
+HOT = derive(
+    echo.format_of(Reading1).record,
+    where="temperature > limit and id in (1, 2)",
+    select={"id": "id", "twice": "temperature * 2"},
+    parameters={"limit": 3.0},
+).derivation
+TREE = HOT.to_bytes()
+
+
+@pytest.fixture
+def victim(make_node: MakeNode) -> Victim:
+    return Victim(make_node)
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def frame(message: Message) -> bytes:
+    return write_frame(message.kind, messages.encode(message))
+
+
+def told(tree: bytes, salt: bytes = SALT) -> bytes:
+    return frame(messages.Derive(0, salt, "hot", tree))
+
+
+def attack(victim: Victim, transport: str, what: bytes) -> None:
+    """The link is gone then."""
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.join_and_offer(Reading1)
+        peer.send(what)
+        peer.expect_end()
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {  # of the id of a channel that TREE derives
+    "a tree that is cut off": lambda _: told(TREE[:-1]),
+    "nothing": lambda _: told(b""),
+    "bytes that follow": lambda _: told(TREE + b"\0"),
+    "another version": lambda _: told(b"\2" + TREE[1:]),
+    "rates without a condition": lambda _: told(
+        derive(echo.format_of(Reading1).record, select=["id"], every=3, parameters={}).derivation.to_bytes()
+    ),
+    "too many channels": lambda _: b"".join(told(TREE, struct.pack("<QQ", i, 0)) for i in range(1025)),
+    "parameters that are none": lambda uid: (
+        told(TREE) + frame(messages.Adjust(0, uid, 1, bytes(16), b"\1\0\0\0x"))
+    ),
+    "too few parameters": lambda uid: told(TREE) + frame(messages.Adjust(0, uid, 1, bytes(16), b"")),
+    "a judgement of no stream": lambda _: frame(messages.Judged(STREAM + 7, 1, bytes(16), 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_derivation_that_is_none_costs_its_peer_the_link(
+    victim: Victim, transport: str, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The good link goes on, and what was derived rightly before stays as it was."""
+    uid = ChannelId.parse(victim.id).derived(SALT, TREE).uid
+    attack(victim, transport, BROKEN[what](uid))
+    victim.demand_only_the_good_link()
+    assert len([line for line in caplog.messages if "lost" in line]) == 1
+
+
+def test_changed_and_truncated_trees_cost_their_peers_no_more_than_links(
+    victim: Victim,
+) -> None:
+    """At places by chance; whether they are refused one by one says codegen's own test."""
+    chance = random.Random(5)
+    for _ in range(40):
+        tree = bytearray(TREE)
+        at = chance.randrange(len(tree))
+        tree[at] ^= 1 << chance.randrange(8)
+        data = bytes(tree if chance.random() < 0.7 else TREE[:at])
+        with HostilePeer.linked(victim.id, "unix") as peer:
+            peer.join_and_offer(Reading1)
+            peer.send(told(data) + frame(messages.Ping()))
+    victim.demand_only_the_good_link()
+
+
+def test_channels_derived_too_deep_cost_the_peer_its_link(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who does it by its own calls is told before."""
+    node = make_node(transports=["unix"])
+    channel: echo.Channel[Reading1] = node.create_channel("deep", Reading1)
+    for i in range(derivations.MAX_DEPTH):
+        channel = channel.derive(where="id != x", x=i)
+    with HostilePeer.linked(channel.id, "unix") as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        peer.send(told(TREE))
+        peer.expect_end()
+    until(lambda: not node.statistics().links, "the link to be gone")
+    assert any("8 deep, got 9" in line for line in caplog.messages)

@@ -1,0 +1,133 @@
+"""Branches by themselves: from one outlet to another, in C, whoever fails on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import echo_core as echo
+from echo_core._c import links
+from echo_core.codegen.expressions.predicates import where
+
+
+@echo.event
+class Sample:
+    id: int
+    x: float
+
+
+RECORD = echo.format_of(Sample)
+ENCODE = echo.encoder(Sample)
+DECODE = echo.decoder(Sample)
+
+
+def outlet(**options: Any) -> links.Outlet:
+    return links.Outlet(Sample, ENCODE, record_size=RECORD.size_bytes, dtype=RECORD.dtype, **options)
+
+
+def delivery(target: Any) -> links.Delivery:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    return links.Delivery(target, DECODE, fail, record_size=RECORD.size_bytes)
+
+
+def branch(condition: str, to: links.Outlet, **parameters: Any) -> links.Branch:
+    return links.Branch(where(Sample, condition, **parameters).judge, to, takes_objects=True)
+
+
+def test_a_tree_of_branches_judges_and_numbers_at_each_level() -> None:
+    """By reference, as a record, and side by side."""
+    base, middle, end = outlet(), outlet(), outlet()
+    direct: list[Any] = []
+    decoded: list[Any] = []
+    end.direct, middle.converting = (delivery(direct.append),), (delivery(decoded.append),)
+    first, second = branch("id > 1", middle), branch("x < 5", end)
+    base.branches, middle.branches = (first,), (second,)
+    events = [Sample(i, float(i)) for i in range(8)]
+    for event in events:
+        base.submit(event)
+    assert direct == events[2:5]
+    assert all(mine is theirs for mine, theirs in zip(direct, events[2:5], strict=True))
+    assert decoded == events[2:]
+    base.submit_records(b"".join(map(ENCODE, events)))
+    assert direct[3:] == events[2:5]
+    assert decoded[6:] == events[2:]
+    assert (base.sequence, middle.sequence, end.sequence) == (16, 12, 6)
+    assert (first.filtered, second.filtered) == (4, 6)
+    assert (first.come_to, second.come_to) == (16, 12)
+
+
+def test_a_branch_that_nobody_takes_events_of_judges_none() -> None:
+    """Nor do those behind it."""
+    base, middle, end = outlet(), outlet(), outlet()
+    first = branch("id > 1", middle)
+    base.branches, middle.branches = (first,), (branch("x < 5", end),)
+    base.submit(Sample(1, 1.0))
+    assert (first.filtered, first.come_to, middle.sequence) == (0, 0, 0)
+    end.direct = (delivery(print),)
+    base.submit(Sample(1, 1.0))
+    assert (first.filtered, first.come_to) == (1, 2)
+
+
+def test_parameters_are_set_between_two_events_and_tell_the_next_number() -> None:
+    """Also where the branch has no judge, as then there are none."""
+    base, to = outlet(), outlet()
+    taken: list[Sample] = []
+    to.direct = (delivery(taken.append),)
+    predicate = where(Sample, "id > limit", limit=1)
+    leading = links.Branch(predicate.judge, to, takes_objects=True)
+    base.branches = (leading,)
+    for i in range(4):
+        base.submit(Sample(i, 0.0))
+    assert leading.set((3).to_bytes(8, "little") + bytes(8), None) == 2
+    for i in range(6):
+        base.submit(Sample(i, 0.0))
+    assert [event.id for event in taken] == [2, 3, 4, 5]
+    assert links.Branch(None, to).set(b"", None) == 4
+
+
+def test_a_handler_that_closes_all_and_fails_harms_nobody() -> None:
+    """What it raises is reported where it is; what was numbered before is handed to who was there."""
+    base, one, other = outlet(), outlet(), outlet()
+    taken: list[Sample] = []
+    failures: list[BaseException] = []
+
+    def handle(event: Sample) -> None:
+        base.close()
+        one.close()
+        other.branches = ()
+        raise ValueError(event.id)
+
+    one.direct = (links.Delivery(handle, DECODE, failures.append, record_size=RECORD.size_bytes),)
+    other.direct = (delivery(taken.append),)
+    base.branches = (branch("id > 0", one), branch("id > 0", other))
+    base.submit(Sample(1, 1.0))
+    assert [type(error) for error in failures] == [ValueError]
+    assert taken == [Sample(1, 1.0)]
+    with pytest.raises(echo.ClosedError):
+        base.submit(Sample(2, 1.0))
+
+
+def test_what_cannot_be_encoded_goes_nowhere() -> None:
+    """Where it passes, and its record is needed; else nobody asks for that."""
+    base, to = outlet(), outlet()
+    to.converting = (delivery(print),)
+    base.branches = (branch("id > 0", to),)
+    wrong: Any = "Sample"
+    with pytest.raises(echo.EncodeError):
+        base.submit(wrong)
+    assert (base.sequence, to.sequence) == (0, 0)
+
+
+def test_a_branch_leads_to_an_outlet_that_keeps_nothing() -> None:
+    """And has a judge that C code can ask."""
+    with pytest.raises(ValueError, match="an outlet that keeps nothing"):
+        links.Branch(None, outlet(keep_events=1, keep_bytes=100))
+    judge: Any = object()
+    with pytest.raises(AttributeError, match="raw_judge"):
+        links.Branch(judge, outlet())
+    base: Any = outlet()
+    with pytest.raises(TypeError, match="a tuple"):
+        base.branches = (print,)
