@@ -206,10 +206,18 @@ static int waits_for_itself(const struct queue *queue)
     return queue->leader == self || (queue->looper == self && !queue->has_others);
 }
 
+static void note_pace(struct queue *queue, int others_wait)
+{
+    int64_t now_ns = monotonic_ns();
+
+    sink_pace_note(&queue->pace, now_ns);
+    sink_pace_go_on(&queue->pace, now_ns, others_wait);
+}
+
 /* For how long to wait from now on; something was taken just now, or since somebody had waited in vain. */
 static int64_t patience_now(struct queue *queue)
 {
-    sink_pace_note(&queue->pace, monotonic_ns(), 1);
+    note_pace(queue, 1);
     return sink_patience(queue->policy, &queue->pace, queue->timeout_ns);
 }
 
@@ -239,7 +247,7 @@ static int await_room(struct queue *queue, const struct item *item)
         deadline = pace_deadline(queue->policy, deadline, due, monotonic_ns());
     }
     if (queue->takes != takes)
-        sink_pace_note(&queue->pace, monotonic_ns(), 0);
+        note_pace(queue, 0);
     return !is_over(queue);
 }
 

@@ -92,6 +92,7 @@ static const char *refusal_of(const struct outgoing *outgoing, const struct cred
 const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credit, int in_host)
 {
     struct outgoing *outgoing = stream_of(outbox, credit->stream);
+    int64_t now_ns = monotonic_ns();
     const char *refusal;
 
     if (outgoing == NULL)
@@ -101,11 +102,12 @@ const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credi
     refusal = refusal_of(outgoing, credit);
     if (refusal != NULL)
         return refusal;
+    sink_pace_note(&outgoing->pace, now_ns); /* first: who sees what is confirmed, or finds the lock free, may wait */
     confirm(outgoing, credit->done);
     echo_outgoing_grant(outgoing, credit->limit);
     echo_outbox_tell_waiting(outbox);
     echo_outbox_pump(outbox, in_host);
-    sink_pace_note(&outgoing->pace, monotonic_ns(), outgoing->circle != NULL);
+    sink_pace_go_on(&outgoing->pace, now_ns, outgoing->circle != NULL);
     return NULL;
 }
 

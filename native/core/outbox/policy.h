@@ -36,14 +36,19 @@ struct sink_pace {
 /* A sink that has been slow is waited for so many times as long as the policy says, at most. */
 #define MOST_PATIENCE 10
 
-/* It has taken something now. `others_wait`: behind that. */
-static inline void sink_pace_note(struct sink_pace *pace, int64_t now_ns, int others_wait)
+/* It has taken something now; sink_pace_go_on follows. */
+static inline void sink_pace_note(struct sink_pace *pace, int64_t now_ns)
 {
     int64_t gap_ns = pace->since_ns != 0 ? now_ns - pace->since_ns : 0;
 
     pace->slowest_ns -= pace->slowest_ns / 8;
     if (gap_ns > pace->slowest_ns)
         pace->slowest_ns = gap_ns;
+}
+
+/* `others_wait`: behind what was taken. */
+static inline void sink_pace_go_on(struct sink_pace *pace, int64_t now_ns, int others_wait)
+{
     pace->since_ns = others_wait ? now_ns : 0;
 }
 
