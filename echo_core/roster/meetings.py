@@ -24,6 +24,7 @@ from echo_core.transports.threads import OwnThread, is_ending
 
 _MAX_THREADS = 16
 _MAX_THREADS_OF_ONE = 12  # channel: who does not answer takes a thread for seconds
+_MAX_YOUNG, _YOUNG_S = 3, 1.0  # so many of them begun within so long: where all are slow, more make it worse
 _MAX_WAITING = (
     64  # members of each kind that a thread is to link to, of all channels; but one of each channel
 )
@@ -41,7 +42,7 @@ class _Line:
 
     def __init__(self, membership: Membership) -> None:
         self.membership = membership
-        self.under_way = 0
+        self._begun: list[float] = []  # when attempts began that are under way
         self._known: deque[Member] = deque()
         self._strangers: deque[Member] = deque()
 
@@ -49,9 +50,13 @@ class _Line:
         return len(self._known) + len(self._strangers)
 
     @property
-    def ready(self) -> int:
+    def under_way(self) -> int:
+        return len(self._begun)
+
+    def ready(self, now: float) -> int:
         """How many a thread may take now."""
-        return min(len(self), _MAX_THREADS_OF_ONE - self.under_way)
+        young = sum(now - began < _YOUNG_S for began in self._begun)
+        return max(0, min(len(self), _MAX_THREADS_OF_ONE - self.under_way, _MAX_YOUNG - young))
 
     def fill(self, now: float, share: int) -> None:
         """With `share` of each kind at most."""
@@ -60,9 +65,13 @@ class _Line:
             for member in attendance.due(now, 2 * share - len(self), share - len(self._strangers)):
                 (self._strangers if attendance.is_stranger(member.node_id) else self._known).append(member)
 
-    def take(self) -> Member:
-        self.under_way += 1
+    def take(self, now: float) -> Member:
+        """`end` has to follow, of the same time."""
+        self._begun.append(now)
         return (self._known or self._strangers).popleft()
+
+    def end(self, began: float) -> None:
+        self._begun.remove(began)
 
 
 class Meetings:
@@ -79,7 +88,8 @@ class Meetings:
         """Has linked to whomever it is time for. Opens the books itself."""
         with books.changing():
             self._plan()
-            ready = sum(line.ready for line in self._lines.values())
+            now = time.monotonic()
+            ready = sum(line.ready(now) for line in self._lines.values())
             for _ in range(min(_MAX_THREADS, self._busy + ready) - self._threads):
                 if not self._start_thread():
                     return
@@ -119,20 +129,22 @@ class Meetings:
                 if line is None or self._home.is_closed:
                     self._threads -= 1
                     return
-                member = line.take()
+                began = time.monotonic()
+                member = line.take(began)
                 self._busy += 1
             try:
                 self._meet(line.membership, member)
             finally:
                 with books.changing():
                     self._busy -= 1
-                    line.under_way -= 1
+                    line.end(began)
 
     def _next_line(self) -> _Line | None:
         """The one that has the fewest threads."""
         if not any(self._lines.values()):
             self._plan()
-        ready = (line for line in self._lines.values() if line.ready > 0)
+        now = time.monotonic()
+        ready = (line for line in self._lines.values() if line.ready(now) > 0)
         return min(ready, key=lambda line: line.under_way, default=None)
 
     def _meet(self, membership: Membership, member: Member) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import random
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.errors import LinkError
+from echo_core.roster import meetings as meeting
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId
@@ -132,6 +134,37 @@ def test_members_of_one_channel_that_do_not_answer_hold_up_no_other_channel(is_k
         may_answer.set()
         for membership in (full, other):
             membership.close(0.0)
+
+
+def test_no_more_are_asked_at_once_where_the_first_have_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many processes that start at once would otherwise each wait for all others, and give up in vain."""
+    monkeypatch.setattr(meeting, "_YOUNG_S", math.inf)
+    place = Place(transports=("tcp",), listens_at=TcpAddress("127.0.0.1", 0), advertised_host="", spin_ns=0)
+    home = Home("test", place, Limits(), None)
+    tried: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    may_answer = threading.Event()
+
+    def attempt(_: Membership, member: Member, __: float) -> bytes:
+        tried.put(member.node_id)
+        may_answer.wait(LIMIT_S)
+        msg = "nobody is there"
+        raise LinkError(msg)
+
+    meetings, membership = Meetings(home, attempt), _membership(home, "test")
+    _hear_of_senders(membership, 20)
+    try:
+        meetings.begin()
+        first = {tried.get(timeout=LIMIT_S) for _ in range(3)}
+        meetings.begin()
+        assert tried.empty()
+        may_answer.set()
+        assert tried.get(timeout=LIMIT_S) not in first
+    finally:
+        home.is_closed = True
+        may_answer.set()
+        membership.close(0.0)
 
 
 def _membership(home: Home, name: str) -> Membership:

@@ -136,7 +136,8 @@ def test_a_link_outlives_a_member_that_no_thread_can_link_to(
     member = third.open_channel(channel.id)
     member.sink(Plain)
     until(lambda: "can't start new thread" in caplog.text)
-    assert (third.statistics().links_lost, member.statistics().peers) == (0, 1)
+    assert third.statistics().links_lost == 0
+    assert member.statistics().peers >= 1  # the member may have linked to this one by itself
     third.open_channel(other.id)
     until(lambda: member.statistics().peers == second.statistics().peers == 2)
 
