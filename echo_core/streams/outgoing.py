@@ -103,7 +103,7 @@ class OutgoingStream(links.OutgoingStream):
 
     def look(self, now: float) -> bool:
         """Logs where it drops events or stands still, and what has become of that. False: look again."""
-        sent, confirmed, queued = self.sent, self.confirmed, self.queued_events
+        queued, confirmed, sent = self.queued_events, self.confirmed, self.sent  # in this order: they go on
         for said in self._flow.look(now, Counts(queued, sent - confirmed, sent + confirmed, self.dropped)):
             self._warn(said)
         return queued == 0 and sent == confirmed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import socket
 import struct
 import threading
@@ -339,3 +341,23 @@ def test_large_records_go_from_where_they_lie_as_soon_as_there_is_credit(
         link.send(9, b"")
         assert reading.result(60) == [(64, numbered(number, LARGE)) for number in range(events)]
     assert copied < events
+
+
+def test_a_stream_whose_last_events_go_with_the_credit_may_end_with_them(
+    peer: tuple[SocketWire, Peer],
+) -> None:
+    """Nobody refers to it any more: it is gone when they are, and is not looked at behind that."""
+    wire, far = peer
+    link = link_over(wire)
+    outlet, outgoing = source(link, granted=1)
+    for number in range(5):
+        outlet.submit(numbered(number, 200))
+    outlet.outgoing = ()
+    del outgoing, outlet
+    gc.collect()
+    runner = Runner(link)
+    far.socket.sendall(credit(limit=100))
+    frames = list(itertools.islice(far.frames(), 5))
+    link.shut()
+    runner.end()
+    assert [payload for _, payload in frames] == [numbered(number, 200) for number in range(5)]

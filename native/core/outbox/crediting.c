@@ -107,7 +107,8 @@ const char *echo_outbox_credit(struct outbox *outbox, const struct credit *credi
     echo_outgoing_grant(outgoing, credit->limit);
     echo_outbox_tell_waiting(outbox);
     echo_outbox_pump(outbox, in_host);
-    sink_pace_go_on(&outgoing->pace, now_ns, outgoing->circle != NULL);
+    if (stream_of(outbox, credit->stream) == outgoing) /* a write unlocks, so it may be gone by now */
+        sink_pace_go_on(&outgoing->pace, now_ns, outgoing->circle != NULL);
     return NULL;
 }
 
