@@ -175,10 +175,14 @@ def _can_be_light(slotted: type[Any], plan: _Plan) -> bool:
 
 
 def _is_light(base: type[Any]) -> bool:
-    """Whether a base has no slots, or those of an event class that was made by `_light_class`."""
+    """Whether a base has no slots, or those of an event class that was made by `_light_class`.
+
+    A class in C that has more than an object may have to be asked when an instance ends.
+    """
     shape = vars(base).get(_SHAPE)
-    is_room = _RECORD_AT in vars(base)
-    return is_room or not base.__flags__ & _HAVE_GC or (shape is not None and shape.is_collected)
+    if base.__flags__ & _HAVE_GC:
+        return _RECORD_AT in vars(base) or (shape is not None and shape.is_collected)
+    return _RECORD_AT in vars(base) or shape is not None or base.__basicsize__ == object.__basicsize__
 
 
 def _light_class(

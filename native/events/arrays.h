@@ -36,8 +36,8 @@ struct arrays {
 };
 extern struct arrays echo_arrays;
 
-/* Finds them when a dtype is known. What is wrong leaves nothing known, and no exception. May run any code. */
-void echo_arrays_find(PyObject *dtype);
+/* Whether they are known and do as they should: tried when a dtype is known. No exception. May run any code. */
+int echo_arrays_find(PyObject *dtype);
 
 static inline const struct array_fields *array_fields_of(PyObject *array)
 {

@@ -19,14 +19,18 @@
 /* Objects that end within one another: from there on they wait, as the stack has an end. */
 #define MAX_DEPTH 100
 
-/* The GIL guards all of this. Pieces are linked by their ob_type, which only objects need. */
+/* The GIL guards it. Pieces are linked by their ob_type, which only objects need. */
 static struct {
     PyObject *first; /* NULL: there is none */
     int count;
 } free_pieces[MAX_FREE_BYTES / 8 + 1];
 
-static int depth;                 /* of ends within one another, of all threads together: more only makes more wait */
-static PyObject *postponed;       /* owned list of what they referred to; NULL: nothing waits */
+/* Of each thread: a finalizer may wait for another one. */
+static _Thread_local int depth /* of ends within one another */
+    __attribute__((tls_model("initial-exec")));
+static _Thread_local PyObject *postponed /* owned list of what they referred to; NULL: nothing waits */
+    __attribute__((tls_model("initial-exec")));
+
 static destructor python_dealloc; /* what a class statement gives a class */
 
 static void collected_dealloc(PyObject *self);
@@ -126,11 +130,16 @@ static void give_back(PyObject *object, Py_ssize_t size)
 /* Steals a value that would end too deep; where there is no memory to note it, it has to end here. */
 static void postpone(PyObject *value)
 {
-    PyObject *type, *error, *traceback;
+    PyObject *type, *error, *traceback, *list;
 
     PyErr_Fetch(&type, &error, &traceback);
-    if (postponed == NULL)
-        postponed = PyList_New(0);
+    if (postponed == NULL) {
+        list = PyList_New(0); /* which may run the collector, so that there is one then */
+        if (postponed == NULL)
+            postponed = list;
+        else
+            Py_XDECREF(list);
+    }
     if (postponed != NULL)
         (void)PyList_Append(postponed, value); /* takes a reference of its own, if it can */
     PyErr_Restore(type, error, traceback);
@@ -270,7 +279,7 @@ PyObject *echo_collected_class(const char *name, PyObject *bases, Py_ssize_t roo
     if (members != NULL && find_python_dealloc() == 0)
         made = PyType_FromSpecWithBases(&spec, bases); /* copies the members */
     PyMem_Free(members);
-    if (made != NULL && PyObject_DelAttrString(made, SLOT_NAME) != 0)
+    if (made != NULL && PyObject_SetAttrString(made, SLOT_NAME, NULL) != 0) /* later Pythons' DelAttr is no macro */
         Py_CLEAR(made);
     return made;
 }

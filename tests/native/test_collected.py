@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import decimal
 import gc
 import pickle
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c.events import plain_type
+from echo_core._c.events import Value, plain_type
+from tests.echo_core.census import resident_bytes
 from tests.echo_core.events.native_events import codec
 
 
@@ -322,3 +325,75 @@ def test_plain_type_wants_room_and_a_number() -> None:
     for slots in (-1, 1 << 40):
         with pytest.raises(ValueError, match="Expected room for the record"):
             plain_type("Odd", (object,), slots)
+
+
+@echo.event
+class Bearer(Leaf):
+    listing: Listing = dataclasses.field(default_factory=Listing)
+
+
+@echo.event
+class Overridden(Note):
+    """What its base keeps in a slot it has in its record, which is large."""
+
+    text: int = 0  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride]
+    data: echo.Array[echo.Float64, 40_000] = dataclasses.field(kw_only=True)
+
+
+def test_a_large_event_that_replaced_the_slot_of_its_base_begins_and_ends() -> None:
+    """It has Python's header, which memory that is lent for large events has no room for."""
+    for _ in range(20):
+        event = Overridden(1, data=np.ones(40_000))
+        gc.collect()
+        assert event.data[-1] == 1.0
+
+
+def test_a_base_in_c_ends_its_part_of_an_event() -> None:
+
+    @echo.event
+    class Priced(decimal.Decimal):
+        text: str = ""
+
+        def __new__(cls, *_: object) -> Self:
+            return decimal.Decimal.__new__(cls, 10**20_000)
+
+    def blocks() -> int:
+        for _ in range(100):
+            Priced()
+        gc.collect()
+        return resident_bytes()
+
+    blocks()
+    before = min(blocks() for _ in range(3))
+    assert min(blocks() for _ in range(3)) - before < 400_000  # 100 of them have 0.8 MB each time
+
+
+def test_chains_end_while_the_finalizer_of_another_thread_waits() -> None:
+    """How deep the ends of one thread are says nothing of those of another."""
+    may_go, is_inside = threading.Event(), threading.Event()
+
+    class Slow(list[int]):
+        def __del__(self) -> None:
+            is_inside.set()
+            may_go.wait(30)
+
+    thread = threading.Thread(target=lambda: Listing(1, Slow([1])))
+    thread.start()
+    assert is_inside.wait(30)
+    canary, is_gone = new_canary()
+    holder = Listing(1, canary)
+    del canary
+    chain: Leaf = Bearer(1, holder)
+    del holder
+    for _ in range(5_000):
+        chain = Chain(1, chain)
+    del chain
+    assert is_gone()
+    may_go.set()
+    thread.join(30)
+
+
+def test_a_dtype_of_another_size_than_its_element_is_refused() -> None:
+    element = Value("d", 8, 8, ())
+    with pytest.raises(ValueError, match="a dtype of the element's size"):
+        Value("l", 16, 8, (element, (None,), np.ndarray, np.dtype("i1")))

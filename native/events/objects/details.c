@@ -190,11 +190,11 @@ static int set_elements(struct value *value, PyObject *details)
     if ((container == (PyObject *)&PyTuple_Type && value->count != 1) || is_numpy != (dtype != Py_None) ||
         (is_numpy && !value->element->is_fixed))
         return refuse("a container that holds the elements", details);
+    if (is_numpy && size_attribute(dtype, "itemsize") != value->element->size)
+        return PyErr_Occurred() != NULL ? -1 : refuse("a dtype of the element's size", dtype);
     value->container = (PyTypeObject *)container;
     value->dtype = is_numpy ? dtype : NULL;
-    if (is_numpy)
-        echo_arrays_find(dtype);
-    value->is_known_array = is_numpy && value->container == echo_arrays.type;
+    value->is_known_array = is_numpy && echo_arrays_find(dtype) && value->container == echo_arrays.type;
     value->dtype_name = PyUnicode_InternFromString("dtype");
     value->is_fixed = value->form == FORM_ARRAY && value->element->is_fixed;
     value->is_free = value->is_fixed && value->element->is_free;

@@ -73,16 +73,14 @@ static int read_leaves(struct in *in, const struct value *element, Py_ssize_t at
 }
 
 /* Steals item. Into a new list or tuple of so many, which only the GC can have shown to others. */
-static void set_item(PyObject *items, Py_ssize_t i, Py_ssize_t count, PyObject *item)
+static int set_item(PyObject *items, Py_ssize_t i, Py_ssize_t count, PyObject *item)
 {
     PyObject **all = items_of(items);
 
-    if (all != NULL && count_items(items) == count && all[i] == NULL)
-        all[i] = item;
-    else if (PyTuple_CheckExact(items))
-        PyTuple_SetItem(items, i, item);
-    else
-        PyList_SetItem(items, i, item);
+    if (all == NULL || count_items(items) != count || all[i] != NULL)
+        return PyTuple_CheckExact(items) ? PyTuple_SetItem(items, i, item) : PyList_SetItem(items, i, item);
+    all[i] = item;
+    return 0;
 }
 
 static int read_each(struct in *in, const struct value *element, Py_ssize_t at, PyObject *items, Py_ssize_t count)
@@ -93,9 +91,8 @@ static int read_each(struct in *in, const struct value *element, Py_ssize_t at, 
     for (i = 0; i < count; i++, at += element->size) {
         PyObject *item = is_text ? read_text(in, at) : read_value(in, element, at, NULL);
 
-        if (item == NULL)
+        if (item == NULL || set_item(items, i, count, item) != 0)
             return -1;
-        set_item(items, i, count, item);
         if (in->turn != NULL)
             turn_count(in->turn, element->objects);
     }

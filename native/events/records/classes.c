@@ -44,13 +44,19 @@ static Py_ssize_t size_of_room(PyObject *bases)
     return room != NULL ? size_attribute(room, "__basicsize__") : -1;
 }
 
-/* A class whose instances refer to nothing but their class, and so have no GC header. */
+static int has_gc(PyObject *bases)
+{
+    return (PyType_GetFlags((PyTypeObject *)PyTuple_GetItem(bases, 0)) & Py_TPFLAGS_HAVE_GC) != 0;
+}
+
+/* A class whose instances refer to nothing but their class, and so have no GC header. One that has replaced the only
+ * field that its base kept in a slot has that slot all the same, and Python's memory with a header. */
 static PyObject *new_untracked_class(const char *name, PyObject *bases, Py_ssize_t room)
 {
     PyType_Slot slots[] = {{0, NULL}, {Py_tp_free, echo_large_free}, {0, NULL}};
     PyType_Spec spec = {.name = name, .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = slots};
 
-    if (room >= LARGE_BYTES)
+    if (room >= LARGE_BYTES && !has_gc(bases))
         slots[0] = (PyType_Slot){Py_tp_alloc, echo_large_alloc};
     return PyType_FromSpecWithBases(&spec, bases);
 }
