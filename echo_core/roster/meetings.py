@@ -17,6 +17,7 @@ from echo_core.roster import presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
 from echo_core.roster.memberships import Membership
+from echo_core.streams.conversations import PartedError
 from echo_core.transports.fields import shown
 from echo_core.transports.protocol.messages import Member, Refusal, word_of
 from echo_core.transports.repeats import Repeats
@@ -192,7 +193,7 @@ def _is_crossing(error: Exception) -> bool:
     """It has started a link itself, has not seen the end of the last one yet, or is about to end it."""
     if isinstance(error, RefusedError):
         return error.code == word_of(Refusal.DUPLICATE)
-    return isinstance(error, ClosedError)
+    return isinstance(error, ClosedError | PartedError)
 
 
 def has_gone(error: BaseException) -> bool:

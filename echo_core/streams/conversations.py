@@ -25,6 +25,10 @@ from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.threads import log
 
 
+class PartedError(LinkError):
+    """A link has ended as one of the two wanted it: it closes, or has left the last channel of the link."""
+
+
 class Conversation:
     """Called with the books open, which keeps the frames in the protocol's order."""
 
@@ -133,6 +137,7 @@ class Conversation:
     def end(self, error: EchoError | None) -> EchoError | None:
         """The link is over. Returns the error where it is to be reported."""
         self.is_over = True
+        self.offered = None  # it refers to this
         self.compiling.end()
         self.is_lost = not self.farewell
         self.part(str(error or "") or "it has gone without a farewell")
@@ -141,4 +146,5 @@ class Conversation:
     def lost(self) -> LinkError:
         """For whoever still waits for an answer."""
         reason = self.farewell or "no reason given"
-        return LinkError(f"Expected {self.name} to answer, its link has ended: {reason}")
+        error = LinkError if self.is_lost else PartedError
+        return error(f"Expected {self.name} to answer, its link has ended: {reason}")
