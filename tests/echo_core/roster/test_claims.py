@@ -23,9 +23,11 @@ address, name = sys.argv[1:]
 logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.WARNING)
 warnings.simplefilter("ignore", echo.PlaintextWarning)
 node = echo.Node(name, host=address)
+told = threading.Event()
 def tell(notice):
     if isinstance(notice, echo.HeldTwice):
         say("gives way" if notice.gives_way else "goes on", notice.peer)
+        told.set()
 """
 HOLDER = """
 channel = node.create_channel("test", Plain, identity=hear() or None)
@@ -40,6 +42,7 @@ with channel.source(Plain) as source:
     source.wait_matched(2, LIMIT_S)
     source.submit(Plain(1, 2.0))
     sink.get(LIMIT_S), sink.get(LIMIT_S)
+    told.wait(LIMIT_S)
     say("has both")
     hear()
 """
