@@ -278,7 +278,9 @@ static int submit_with_branches(struct outlet *outlet, PyObject *event, struct s
         status = echo_subject_encode(&subject);
     if (status == 0)
         status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
-    if (status == 0 && !is_outlet_open(outlet)) /* encoding may have run any code */
+    if (status == 0 && (outlet->takes_records || outlet->measures)) /* who takes records may have come meanwhile */
+        status = echo_subject_encode(&subject);
+    if (status == 0 && !is_outlet_open(outlet)) /* judging and encoding may have run any code */
         status = -1;
     if (status == 0 && outlet->history != NULL)
         status = keep(outlet, &submission->record);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import pytest
 
@@ -17,20 +18,33 @@ class Sample:
     x: float
 
 
+@dataclass
+class Plain:
+    """Its fields may be of any type until it is encoded."""
+
+    id: int
+    x: float
+
+
 RECORD = echo.format_of(Sample)
 ENCODE = echo.encoder(Sample)
 DECODE = echo.decoder(Sample)
+PLAIN = echo.decoder(Plain)
 
 
 def outlet(**options: Any) -> links.Outlet:
     return links.Outlet(Sample, ENCODE, record_size=RECORD.size_bytes, dtype=RECORD.dtype, **options)
 
 
-def delivery(target: Any) -> links.Delivery:
+def plain_outlet() -> links.Outlet:
+    return links.Outlet(Plain, echo.encoder(Plain), record_size=RECORD.size_bytes)
+
+
+def delivery(target: Any, decode: Any = DECODE) -> links.Delivery:
     def fail(error: BaseException) -> None:
         raise error
 
-    return links.Delivery(target, DECODE, fail, record_size=RECORD.size_bytes)
+    return links.Delivery(target, decode, fail, record_size=RECORD.size_bytes)
 
 
 def branch(condition: str, to: links.Outlet, **parameters: Any) -> links.Branch:
@@ -108,6 +122,26 @@ def test_a_handler_that_closes_all_and_fails_harms_nobody() -> None:
     assert taken == [Sample(1, 1.0)]
     with pytest.raises(echo.ClosedError):
         base.submit(Sample(2, 1.0))
+
+
+def test_a_sink_that_comes_while_an_event_is_judged_gets_that_event() -> None:
+    """Also where it takes records, and nobody did before."""
+    base, to = plain_outlet(), plain_outlet()
+    taken: list[Plain] = []
+    came: list[Plain] = []
+
+    class Number:
+        def __index__(self) -> int:
+            base.converting = (delivery(came.append, PLAIN),)
+            return 5
+
+    to.direct = (delivery(taken.append, PLAIN),)
+    base.branches = (links.Branch(where(Plain, "id > 1").judge, to, takes_objects=True),)
+    event = Plain(cast("int", Number()), 1.0)
+    base.submit(event)
+    assert taken[0] is event
+    assert came == [Plain(5, 1.0)]
+    assert (base.sequence, to.sequence) == (1, 1)
 
 
 def test_what_cannot_be_encoded_goes_nowhere() -> None:
