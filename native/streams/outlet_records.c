@@ -36,6 +36,8 @@ static __attribute__((noinline)) int submit_view_with_more(struct outlet *outlet
     struct sinks sinks = {.direct = NULL};
     int status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
 
+    if (status == 0 && !is_outlet_open(outlet)) /* what derives records may have run any code */
+        status = -1;
     if (status == 0 && outlet->history != NULL)
         status = echo_history_add(outlet->history, &submission->record, outlet->record_size, outlet->sequence);
     if (status == 0) {

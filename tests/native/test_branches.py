@@ -144,6 +144,22 @@ def test_a_sink_that_comes_while_an_event_is_judged_gets_that_event() -> None:
     assert (base.sequence, to.sequence) == (1, 1)
 
 
+def test_records_of_a_source_that_is_closed_while_they_are_derived_go_nowhere() -> None:
+    """What derives them may run any code."""
+    base, to = outlet(), outlet()
+    taken: list[Sample] = []
+
+    def convert(record: bytes) -> bytes:
+        base.close()
+        return record
+
+    to.converting = (delivery(taken.append),)
+    base.branches = (links.Branch(None, to, convert=convert, derived_size=RECORD.size_bytes),)
+    with pytest.raises(echo.ClosedError):
+        base.submit_records(ENCODE(Sample(1, 1.0)) * 2)
+    assert (base.sequence, taken) == (0, [])
+
+
 def test_what_cannot_be_encoded_goes_nowhere() -> None:
     """Where it passes, and its record is needed; else nobody asks for that."""
     base, to = outlet(), outlet()
