@@ -37,8 +37,9 @@ from echo_core.codegen.expressions.operations import NONE, Op
 from echo_core.codegen.expressions.sorts import Sort, Value, pack_value, unpack_value
 from echo_core.codegen.expressions.tree import Constant, Node, Refusal, Tree
 from echo_core.errors import EchoError, WireError, unexpected
+from echo_core.formats.abi import Abi
 from echo_core.formats.format import Format
-from echo_core.formats.layout import Layout
+from echo_core.formats.layout import Layout, place
 from echo_core.formats.metadata import from_metadata, to_metadata
 from echo_core.formats.types import Field, Kind, Scalar, Type
 
@@ -58,6 +59,8 @@ COMPUTED: dict[Sort, Type] = {  # the type of a field that is computed, by what 
     Sort.TIME: Scalar(Kind.TIMESTAMP, 8),
     Sort.DURATION: Scalar(Kind.DURATION, 8),
 }
+
+_ALIGNMENTS = (8, 4, 2, 1, 16)  # what machines have as the ceiling of a member's
 
 _OPERATIONS = {int(op): op for op in Op}
 _SORTS = {int(sort): sort for sort in Sort if sort < Sort.RECORD}  # those that constants and parameters have
@@ -292,7 +295,10 @@ def _demand_roots(tree: Tree, roots: list[int], flags: int) -> None:
 
 
 def _demand_outputs(tree: Tree, outputs: list[int], format_: Format) -> None:
-    """A field for each output, and the type that a computed one has; conversions compare those taken over."""
+    """A field for each output, and the type that a computed one has; conversions compare those taken over.
+
+    They lie as close as they do for whoever derives: a source makes no records that are mostly padding.
+    """
     if len(format_.fields) != len(outputs):
         raise unexpected(WireError, f"{len(outputs)} fields of the output", len(format_.fields))
     for root, field in zip(outputs, format_.fields, strict=True):
@@ -300,6 +306,20 @@ def _demand_outputs(tree: Tree, outputs: list[int], format_: Format) -> None:
             raise unexpected(
                 WireError, f"the type of {tree.nodes[root].describe()}", str(field.type), path=field.name
             )
+    if not any(_is_placed(format_, most) for most in _ALIGNMENTS):
+        raise unexpected(
+            WireError, "the output's fields as close as they can lie", f"{format_.size_bytes} bytes of them"
+        )
+
+
+def _is_placed(format_: Format, max_alignment: int) -> bool:
+    """Whether a machine with this ceiling on alignment gives the fields these places."""
+    record = format_.record
+    abi = Abi("", format_.byte_order, format_.pointer_size, format_.pointer_size, max_alignment)
+    placed = place(record.name, record.fields, abi)
+    return (placed.size, placed.alignment) == (record.size, record.alignment) and all(
+        field.offset == at.offset for field, at in zip(record.fields, placed.fields, strict=True)
+    )
 
 
 def taken_over(tree: Tree, root: int) -> Field | None:

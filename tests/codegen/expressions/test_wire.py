@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,10 @@ from echo_core.codegen.expressions.deriving import derive
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.wire import Derivation, from_bytes
 from echo_core.errors import CompileError, EchoError, WireError
+from echo_core.formats.abi import ABI_BY_NAME
 from echo_core.formats.declare import format_of
+from echo_core.formats.format import Format
+from echo_core.formats.layout import Layout, place
 from tests.codegen.expressions.particles import Particle
 from tests.formats.strategies import examples
 
@@ -198,3 +202,27 @@ def test_an_output_that_is_not_what_is_computed_is_refused() -> None:
         changed = data.replace(struct.pack("<I", len(old)) + old, struct.pack("<I", len(new)) + new)
         with pytest.raises(WireError, match=r"the type of|fields of the output"):
             from_bytes(changed)
+
+
+@pytest.mark.parametrize(("size", "alignment", "offset"), [(1 << 24, 8, 0), (16, 16, 0), (24, 8, 8)])
+def test_an_output_with_room_that_no_field_needs_is_refused(size: int, alignment: int, offset: int) -> None:
+    """Its source would make records of it for every event."""
+    made = derivation("temp > 1", select={"twice": "temp * 2"}, name="Twice")
+    assert made.output is not None
+    record = made.output.record
+    fields = (replace(record.fields[0], offset=offset),)
+    padded = replace(record, size=size, alignment=alignment, fields=fields)
+    output = Format(replace(made.output.layout, record=padded))
+    with pytest.raises(WireError, match="as close as they can lie"):
+        from_bytes(replace(made, output=output).to_bytes())
+
+
+@pytest.mark.parametrize("abi", ["x86_64", "i386", "s390x", "m68k"])
+def test_an_output_may_lie_as_any_machine_has_it(abi: str) -> None:
+    """Its deriver need not be of the source's kind."""
+    made = derivation("temp > 1", select={"hot": "temp > 2", "twice": "temp * 2", "at": "at"}, name="Twice")
+    assert made.output is not None
+    here = ABI_BY_NAME[abi]
+    placed = replace(place("Twice", made.output.fields, here), is_named=True)
+    output = Format(Layout(here.byte_order, here.pointer_size, placed))
+    assert from_bytes(replace(made, output=output).to_bytes()).output == output
