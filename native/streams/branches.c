@@ -131,7 +131,10 @@ static int pass_on(struct branch *branch, const struct subject *subject, PyObjec
         return -1;
     }
     pass->branch = (struct branch *)(void *)Py_NewRef((PyObject *)branch);
-    pass->submission = (struct submission){.events = events, .number = outlet->sequence, .forks = subject->what->forks};
+    pass->submission = (struct submission){.events = events,
+                                           .number = outlet->sequence,
+                                           .forks = subject->what->forks,
+                                           .is_selected = branch->derived_size != 0 || subject->what->is_selected};
     if (made != NULL) {
         pass->submission.owner = made;
         pass->submission.record = (struct record){.bytes = (const uint8_t *)PyBytes_AsString(made),

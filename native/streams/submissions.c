@@ -21,15 +21,30 @@ _Thread_local int echo_submission_depth __attribute__((tls_model("initial-exec")
 
 /* --- errors --- */
 
+/* Of what a receiver has selected, that it is more than its side takes: no fault of the source, whose stream has counted
+ * it as dropped. */
+static int is_forgiven(const struct submission *submission, PyObject *error)
+{
+    PyObject *encode_error = submission->is_selected ? echo_error("EncodeError") : NULL;
+    int is_it = encode_error != NULL && PyErr_GivenExceptionMatches(error, encode_error);
+
+    Py_XDECREF(encode_error);
+    PyErr_Clear();
+    return is_it;
+}
+
 /* Keeps the exception that is set until everybody is served. -1: it is no Exception and stays set. */
 static int keep_error(struct submission *submission)
 {
+    PyObject *error;
+
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
-    if (submission->error == NULL)
-        submission->error = echo_take_exception();
+    error = echo_take_exception();
+    if (submission->error == NULL && !is_forgiven(submission, error))
+        submission->error = error;
     else
-        PyErr_Clear();
+        Py_DECREF(error);
     return 0;
 }
 

@@ -18,6 +18,7 @@ struct submission {
     uint64_t events;      /* in the record */
     uint64_t number;      /* of the first of them, among those of the outlet */
     unsigned forks;       /* echo_forks when it began: a child that a handler forks has no part in it */
+    int is_selected;      /* 1: a receiver has said what is in the record */
     PyObject *owner;      /* owned; bytes that the record lies in. NULL: it lies elsewhere */
     PyObject *error;      /* owned; the first exception, if there was one */
     PyObject *interrupt;  /* owned; the first that is no Exception, likewise */

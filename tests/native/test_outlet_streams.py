@@ -17,6 +17,7 @@ from echo_core._c.links import (
     BLOCK,
     DROP_NEWEST,
     ERROR,
+    Branch,
     Delivery,
     IncomingStream,
     Link,
@@ -147,6 +148,27 @@ def test_records_that_the_peer_does_not_take_are_refused_at_once(stream: Callabl
     assert [other.arrivals.get(PATIENCE_NS) for _ in range(50)] == [bytes(24)] * 50
     until(lambda: one.incoming.lost == 50)
     assert (one.outgoing.dropped, one.outgoing.link.sent_frames) == (50, 1)
+
+
+def test_what_a_receiver_has_selected_and_does_not_take_is_dropped(stream: Callable[..., Ends]) -> None:
+    """And counted, also behind it; a full backlog is raised all the same, and so is what nobody selected."""
+    size = 4096
+    outlet, derived, behind = (Outlet(None, bytes, record_size=size) for _ in range(3))
+    derived.outgoing = (stream(size, max_payload=size - 1).outgoing,)
+    behind.outgoing = (stream(size, max_payload=size - 1).outgoing,)
+    outlet.branches = (Branch(None, derived, convert=bytes, derived_size=size),)
+    derived.branches = (Branch(None, behind),)
+    outlet.submit_records(bytes(size * 50))
+    outlet.submit(bytes(size))
+    assert (derived.outgoing[0].dropped, behind.outgoing[0].dropped) == (51, 51)
+    full = stream(size, is_read=False, policy=ERROR, max_events=1)
+    derived.outgoing = (*derived.outgoing, full.outgoing)
+    with pytest.raises(BacklogError):  # noqa: PT012 - how much the system takes before is its own affair
+        for _ in range(1000):
+            outlet.submit(bytes(size))
+    outlet.branches = (Branch(None, behind),)
+    with pytest.raises(EncodeError, match=f"at most {size - 1} bytes"):
+        outlet.submit(bytes(size))
 
 
 def test_a_record_above_the_limit_of_a_frame_goes_by_itself(stream: Callable[..., Ends]) -> None:
