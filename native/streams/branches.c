@@ -20,6 +20,10 @@
 /* So many records are judged without a look at another one. */
 #define BLOCK_ROWS 4096
 
+/* So many bytes of derived records are made in one piece: their size is of a peer's choice. */
+#define PIECE_BYTES (1024 * 1024)
+#define MOST_ROWS(size) Py_MAX(PIECE_BYTES / (size), 1)
+
 static struct branch *branch_at(PyObject *branches, Py_ssize_t i)
 {
     return (struct branch *)(void *)PyTuple_GetItem(branches, i);
@@ -89,6 +93,14 @@ static int compute(const struct branch *branch, PyObject *record, PyObject *room
     return is_done;
 }
 
+/* What follows relies on it, whatever has converted it: rows lie side by side. */
+static int is_as_large_as_said(const struct branch *branch, PyObject *room)
+{
+    Py_ssize_t size = PyByteArray_Size(room);
+
+    return outlet_of(branch)->record_size != 0 ? size == branch->derived_size : size >= branch->derived_size;
+}
+
 /* The derived record of one, as bytes. NULL: there is none; with an exception only where that is none of an Exception,
  * as what is wrong with one event of one receiver is not the source's. */
 static PyObject *derive(struct branch *branch, const uint8_t *bytes, Py_ssize_t size)
@@ -96,7 +108,7 @@ static PyObject *derive(struct branch *branch, const uint8_t *bytes, Py_ssize_t 
     PyObject *record = PyBytes_FromStringAndSize((const char *)bytes, size), *made = NULL;
     PyObject *room = record != NULL ? convert(branch, record) : NULL;
 
-    if (room != NULL && compute(branch, record, room) > 0)
+    if (room != NULL && is_as_large_as_said(branch, room) && compute(branch, record, room) > 0)
         made = PyBytes_FromObject(room);
     Py_XDECREF(room);
     Py_XDECREF(record);
@@ -188,6 +200,11 @@ static int follow_one(struct branch *branch, const struct subject *subject, int6
 
 /* --- records side by side --- */
 
+static Py_ssize_t derived_row_size(const struct branch *branch, const struct subject *subject)
+{
+    return branch->derived_size != 0 ? branch->derived_size : subject->record_size;
+}
+
 /* Which of them pass, ascending. */
 static Py_ssize_t judge_rows(const struct branch *branch, const struct subject *subject, int64_t now_ns,
                              uint32_t *indices)
@@ -209,56 +226,93 @@ static Py_ssize_t judge_rows(const struct branch *branch, const struct subject *
     return passed;
 }
 
-/* Their records side by side, as new bytes; *count is then how many there are. NULL with an exception. */
+/* One row's derived record to its place. 1; 0: there is none. -1 with an exception, as derive. */
+static int derive_row(struct branch *branch, const struct subject *subject, const uint8_t *record, char *target)
+{
+    PyObject *row = derive(branch, record, subject->record_size);
+
+    if (row == NULL)
+        return PyErr_Occurred() != NULL ? -1 : 0;
+    memcpy(target, PyBytes_AsString(row), (size_t)branch->derived_size);
+    Py_DECREF(row);
+    return 1;
+}
+
+/* How many rows are made into new bytes; what is behind them is not used. -1 with an exception, as derive. */
+static Py_ssize_t fill(struct branch *branch, const struct subject *subject, const uint32_t *indices, Py_ssize_t count,
+                       char *target)
+{
+    Py_ssize_t size = derived_row_size(branch, subject), i, done = 0;
+    int more = 1;
+
+    for (i = 0; more >= 0 && i < count; i++) {
+        const uint8_t *record = subject->what->record.bytes + (Py_ssize_t)indices[i] * subject->record_size;
+
+        if (branch->derived_size == 0)
+            memcpy(target + done * size, record, (size_t)size);
+        else
+            more = derive_row(branch, subject, record, target + done * size);
+        done += more > 0;
+    }
+    return more < 0 ? -1 : done;
+}
+
+/* Their records side by side, as new bytes; *count is then how many there are. NULL: none, with an exception only as
+ * derive: what a receiver asks for may be more than there is memory for. */
 static PyObject *gather(struct branch *branch, const struct subject *subject, const uint32_t *indices,
                         Py_ssize_t *count)
 {
-    Py_ssize_t size = branch->derived_size != 0 ? branch->derived_size : subject->record_size, i, done = 0;
-    PyObject *rows = PyBytes_FromStringAndSize(NULL, *count * size), *row, *made;
-    char *target = rows != NULL ? PyBytes_AsString(rows) : NULL;
+    Py_ssize_t size = derived_row_size(branch, subject), wanted = *count;
+    PyObject *rows = PyBytes_FromStringAndSize(NULL, wanted * size), *made = rows;
 
-    for (i = 0; rows != NULL && i < *count; i++) {
-        const uint8_t *record = subject->what->record.bytes + (Py_ssize_t)indices[i] * subject->record_size;
-
-        row = NULL;
-        if (branch->derived_size == 0)
-            memcpy(target + done * size, record, (size_t)size);
-        else if ((row = derive(branch, record, subject->record_size)) != NULL)
-            memcpy(target + done * size, PyBytes_AsString(row), (size_t)size);
-        else if (PyErr_Occurred() != NULL)
-            Py_CLEAR(rows);
-        done += branch->derived_size == 0 || row != NULL;
-        Py_XDECREF(row);
+    *count = 0;
+    if (rows != NULL)
+        *count = fill(branch, subject, indices, wanted, PyBytes_AsString(rows));
+    if (rows != NULL && *count != wanted) {
+        made = *count > 0 ? PyBytes_FromStringAndSize(PyBytes_AsString(rows), *count * size) : NULL;
+        Py_DECREF(rows);
     }
-    if (rows == NULL || done == *count)
-        return rows;
-    *count = done;
-    made = PyBytes_FromStringAndSize(target, done * size);
-    Py_DECREF(rows);
+    if (made == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        PyErr_Clear();
+        branch->failed += (unsigned long long)(rows == NULL ? wanted : *count);
+        *count = 0;
+    }
     return made;
+}
+
+/* Those that pass, block by block. How many are passed on; -1 with an exception. */
+static Py_ssize_t pass_rows(struct branch *branch, const struct subject *subject, const uint32_t *indices,
+                            Py_ssize_t count, struct passes *passes)
+{
+    Py_ssize_t at, more, done = 0, block = branch->derived_size != 0 ? MOST_ROWS(branch->derived_size) : count;
+    PyObject *rows;
+
+    for (at = 0; at < count; at += block) {
+        more = Py_MIN(count - at, block);
+        rows = gather(branch, subject, indices + at, &more);
+        if (rows == NULL && PyErr_Occurred() != NULL)
+            return -1;
+        if (rows != NULL && pass_on(branch, subject, rows, (uint64_t)more, passes) != 0)
+            return -1;
+        done += more;
+    }
+    return done;
 }
 
 static int follow_rows(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
 {
     uint64_t all = subject->what->events;
     uint32_t *indices = all <= UINT32_MAX ? PyMem_Malloc((size_t)all * sizeof *indices) : NULL;
-    PyObject *rows = NULL;
-    Py_ssize_t count;
+    Py_ssize_t done = 0;
 
-    if (indices == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    count = judge_rows(branch, subject, now_ns, indices);
-    if (count > 0)
-        rows = gather(branch, subject, indices, &count);
+    if (indices != NULL)
+        done = pass_rows(branch, subject, indices, judge_rows(branch, subject, now_ns, indices), passes);
+    else
+        branch->failed += all;
     PyMem_Free(indices);
-    if (count > 0 && rows == NULL)
+    if (done < 0)
         return -1;
-    branch->filtered += all - (uint64_t)count;
-    if (count > 0)
-        return pass_on(branch, subject, rows, (uint64_t)count, passes);
-    Py_XDECREF(rows);
+    branch->filtered += all - (uint64_t)done;
     return 0;
 }
 

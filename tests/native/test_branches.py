@@ -160,6 +160,51 @@ def test_records_of_a_source_that_is_closed_while_they_are_derived_go_nowhere() 
     assert (base.sequence, taken) == (0, [])
 
 
+def raw(size: int, taken: list[Any] | None = None) -> links.Outlet:
+    """Of records as they are; what arrives is kept with its number."""
+    made = links.Outlet(None, bytes, record_size=size)
+    if taken is not None:
+        to = links.Delivery(lambda record: taken.append(bytes(record)), bytes, print, record_size=size)
+        made.converting = (to,)
+    return made
+
+
+def test_derived_records_of_other_sizes_than_was_said_are_none() -> None:
+    """They would lie over others, side by side."""
+    taken: list[Any] = []
+    base, to = raw(8), raw(16, taken)
+    leading = links.Branch(None, to, convert=lambda record: record[:1] * record[0], derived_size=16)
+    base.branches = (leading,)
+    base.submit_records(b"".join(bytes([size]) * 8 for size in (15, 16, 17, 0, 16)))
+    base.submit(bytes([40]) * 8)
+    assert taken == [bytes([16]) * 16] * 2
+    assert (leading.failed, leading.filtered, to.sequence) == (4, 4, 2)
+
+
+def test_records_for_which_there_is_no_memory_fail_alone() -> None:
+    """How large they are is of a receiver's choice, so nothing is raised at the source."""
+    ours: list[Any] = []
+    base, to = raw(8, ours), raw(1 << 62, [])
+    base.branches = (leading := links.Branch(None, to, derived_size=1 << 62),)
+    base.submit_records(bytes(8 * 3))
+    base.submit(bytes(8))
+    assert (len(ours), leading.failed, leading.filtered, to.sequence) == (4, 4, 4, 0)
+
+
+def test_derived_records_go_piece_by_piece() -> None:
+    """All of them, in their order, with numbers that follow each other."""
+    size, count = 100_000, 35
+    taken: list[Any] = []
+    base, to = raw(8), raw(size, taken)
+    leading = links.Branch(
+        None, to, convert=lambda record: record * (size // 8) if record[0] % 5 else b"", derived_size=size
+    )
+    base.branches = (leading,)
+    base.submit_records(b"".join(bytes([i]) * 8 for i in range(count)))
+    assert [record[-1] for record in taken] == [i for i in range(count) if i % 5]
+    assert (to.sequence, leading.failed) == (28, 7)
+
+
 def test_what_cannot_be_encoded_goes_nowhere() -> None:
     """Where it passes, and its record is needed; else nobody asks for that."""
     base, to = outlet(), outlet()
