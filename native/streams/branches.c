@@ -4,9 +4,8 @@
  * derived is judged once, for all who take it, and derived from again.
  *
  * An event is judged before anybody gets it, as it is, or by its record where that is made anyway: what does not pass is
- * neither encoded nor sent. Between the judgement and the number no other code runs but the encoder, so a number tells
- * which parameters judged. Then what has passed leaves for other processes, after the event itself, and only then do
- * sinks in this one get any of it: what their handlers submit follows on every stream.
+ * neither encoded nor sent. Judging, encoding and deriving may run any code, so all of that comes before the first number
+ * is taken (passes.c): what fails takes none, and whoever sets parameters is told how many have no number yet.
  */
 #include "streams/branches.h"
 
@@ -29,18 +28,17 @@ static struct branch *branch_at(PyObject *branches, Py_ssize_t i)
     return (struct branch *)(void *)PyTuple_GetItem(branches, i);
 }
 
-static struct outlet *outlet_of(const struct branch *branch)
-{
-    return (struct outlet *)(void *)branch->outlet;
-}
-
 /* Whether anybody takes what an outlet gives, or what is derived from it. */
 static int is_wanted(const struct outlet *outlet)
 {
+    return outlet->outgoing_count + outlet->direct_count + outlet->converting_count > 0 ||
+           (outlet->branch_count > 0 && echo_branches_are_wanted(outlet));
+}
+
+int echo_branches_are_wanted(const struct outlet *outlet)
+{
     Py_ssize_t i = 0;
 
-    if (outlet->outgoing_count + outlet->direct_count + outlet->converting_count > 0)
-        return 1;
     while (i < outlet->branch_count && !is_wanted(outlet_of(branch_at(outlet->branches, i))))
         i++;
     return i < outlet->branch_count;
@@ -48,9 +46,7 @@ static int is_wanted(const struct outlet *outlet)
 
 static int needs_record(const struct branch *branch)
 {
-    const struct outlet *outlet = outlet_of(branch);
-
-    return branch->derived_size != 0 || outlet->takes_records || outlet->measures;
+    return branch->derived_size != 0 || echo_needs_records(outlet_of(branch));
 }
 
 int echo_subject_encode(const struct subject *subject)
@@ -120,49 +116,20 @@ static PyObject *derive(struct branch *branch, const uint8_t *bytes, Py_ssize_t 
 
 /* --- what passes --- */
 
-static void append(struct passes *passes, struct pass *pass)
-{
-    if (passes->last != NULL)
-        passes->last->next = pass;
-    else
-        passes->first = pass;
-    passes->last = pass;
-}
-
 /* So many events have passed. `made`: their records, a reference that is taken over; NULL: those of the subject. */
 static int pass_on(struct branch *branch, const struct subject *subject, PyObject *made, uint64_t events,
                    struct passes *passes)
 {
     struct outlet *outlet = outlet_of(branch);
-    struct pass *pass = PyMem_Calloc(1, sizeof *pass);
-    struct subject derived = {.what = NULL};
+    uint64_t number = outlet->sequence + branch->waiting;
+    struct pass *pass = echo_passes_add(passes, branch, subject, made, events);
+    struct subject derived = *subject;
 
-    if (pass == NULL) {
-        Py_XDECREF(made);
-        PyErr_NoMemory();
+    if (pass == NULL)
         return -1;
-    }
-    pass->branch = (struct branch *)(void *)Py_NewRef((PyObject *)branch);
-    pass->submission = (struct submission){.events = events,
-                                           .number = outlet->sequence,
-                                           .forks = subject->what->forks,
-                                           .is_selected = branch->derived_size != 0 || subject->what->is_selected};
-    if (made != NULL) {
-        pass->submission.owner = made;
-        pass->submission.record = (struct record){.bytes = (const uint8_t *)PyBytes_AsString(made),
-                                                  .size = PyBytes_Size(made),
-                                                  .submitted_ns = subject->what->record.submitted_ns};
+    if (made != NULL)
         derived = (struct subject){.what = &pass->submission, .record_size = outlet->record_size};
-    } else {
-        pass->event = subject->event;
-        pass->lies = subject->what;
-        derived = *subject;
-    }
-    outlet->sequence += events;
-    pass->streams = Py_NewRef(outlet->outgoing);
-    pass->sinks = sinks_of(outlet);
-    append(passes, pass);
-    return outlet->branch_count > 0 ? echo_branches_follow(outlet, &derived, pass->submission.number, passes) : 0;
+    return outlet->branch_count > 0 ? echo_branches_follow(outlet, &derived, number, passes) : 0;
 }
 
 /* --- one event, or one record --- */
@@ -178,24 +145,35 @@ static int is_passing(const struct branch *branch, const struct subject *subject
                                  : branch->raw->object(branch->judge, subject->event, now_ns);
 }
 
+/* The record of an event that passes is there, and `*made` the derived one, where either is needed. 1; 0: the derived one
+ * cannot be made. -1 with an exception. Meanwhile other code may run, and look at how many are being derived. */
+static int derive_one(struct branch *branch, const struct subject *subject, PyObject **made)
+{
+    const struct record *record = &subject->what->record;
+    int status = 1;
+
+    branch->deriving++;
+    if (needs_record(branch) && echo_subject_encode(subject) != 0)
+        status = -1;
+    if (status > 0 && branch->derived_size != 0) {
+        *made = derive(branch, record->bytes, record->size);
+        status = *made != NULL ? 1 : -(PyErr_Occurred() != NULL);
+    }
+    branch->deriving--;
+    return status;
+}
+
 static int follow_one(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
 {
-    int passing = is_passing(branch, subject, now_ns);
-    const struct record *record = &subject->what->record;
     PyObject *made = NULL;
+    int passing = is_passing(branch, subject, now_ns);
 
-    if (passing < 0 || (passing && needs_record(branch) && echo_subject_encode(subject) != 0))
-        return -1;
-    if (passing && branch->derived_size != 0) {
-        made = derive(branch, record->bytes, record->size);
-        if (made == NULL && PyErr_Occurred() != NULL)
-            return -1;
-        passing = made != NULL;
-    }
-    if (passing)
+    if (passing > 0)
+        passing = derive_one(branch, subject, &made);
+    if (passing > 0)
         return pass_on(branch, subject, made, 1, passes);
-    branch->filtered++;
-    return 0;
+    branch->filtered += passing == 0;
+    return passing;
 }
 
 /* --- records side by side --- */
@@ -289,7 +267,9 @@ static Py_ssize_t pass_rows(struct branch *branch, const struct subject *subject
 
     for (at = 0; at < count; at += block) {
         more = Py_MIN(count - at, block);
+        branch->deriving += (uint64_t)(count - at);
         rows = gather(branch, subject, indices + at, &more);
+        branch->deriving -= (uint64_t)(count - at);
         if (rows == NULL && PyErr_Occurred() != NULL)
             return -1;
         if (rows != NULL && pass_on(branch, subject, rows, (uint64_t)more, passes) != 0)
@@ -359,83 +339,5 @@ int echo_branches_follow(const struct outlet *outlet, const struct subject *subj
         if (is_wanted(outlet_of(branch_at(branches, i))))
             status = follow(branch_at(branches, i), subject, number, passes);
     Py_DECREF(branches);
-    return status;
-}
-
-/* --- to everybody --- */
-
-/* Their numbers are taken, so whoever counts is told. */
-static void skip(const struct pass *pass)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_Size(pass->streams); i++)
-        echo_outgoing_stream_skip(PyTuple_GetItem(pass->streams, i), pass->submission.events);
-}
-
-/* The record may have been made for somebody else, after the event was judged. */
-static void take_record(struct pass *pass)
-{
-    if (pass->lies == NULL)
-        return;
-    pass->submission.record = pass->lies->record;
-    pass->submission.owner = Py_XNewRef(pass->lies->owner);
-}
-
-int echo_passes_send(const struct passes *passes, int status)
-{
-    for (struct pass *pass = passes->first; pass != NULL; pass = pass->next) {
-        struct outlet *outlet = outlet_of(pass->branch);
-
-        take_record(pass);
-        if (status != 0)
-            skip(pass);
-        else if (pass->submission.record.bytes != NULL) {
-            outlet->bytes += (uint64_t)pass->submission.record.size;
-            status = echo_submission_send_by(outlet, pass->streams, &pass->submission);
-        }
-    }
-    return status;
-}
-
-static int hand(struct pass *pass)
-{
-    struct submission *submission = &pass->submission;
-    int status;
-
-    if (pass->sinks.direct == NULL)
-        return 0;
-    if (submission->record.bytes == NULL)
-        submission->record.size = outlet_of(pass->branch)->record_size;
-    status = hand_to_all(pass->sinks.direct, pass->sinks.direct_count, pass->event, submission);
-    return status == 0 ? hand_to_all(pass->sinks.converting, pass->sinks.converting_count, NULL, submission) : status;
-}
-
-/* What went wrong on the way of what is derived is raised as if it were the event's own, unless something was. */
-static void leave_errors(struct pass *pass, struct submission *submission)
-{
-    if (submission->error == NULL)
-        submission->error = pass->submission.error;
-    else
-        Py_XDECREF(pass->submission.error);
-    if (submission->interrupt == NULL)
-        submission->interrupt = pass->submission.interrupt;
-    else
-        Py_XDECREF(pass->submission.interrupt);
-}
-
-int echo_passes_hand(struct passes *passes, struct submission *submission, int status)
-{
-    struct pass *pass;
-
-    while ((pass = passes->first) != NULL) {
-        if (status == 0)
-            status = hand(pass);
-        passes->first = pass->next;
-        leave_errors(pass, submission);
-        let_sinks_go(&pass->sinks);
-        Py_XDECREF(pass->submission.owner);
-        Py_DECREF(pass->streams);
-        Py_DECREF((PyObject *)pass->branch);
-        PyMem_Free(pass);
-    }
     return status;
 }

@@ -1,5 +1,5 @@
-/* Branches: from the events of one outlet to those of another one, which is derived from it. branches.c has the rules,
- * branch_type.c the Python face. */
+/* Branches: from the events of one outlet to those of another one, which is derived from it. branches.c judges,
+ * passes.c has what becomes of what passes, branch_type.c the Python face. */
 #pragma once
 
 #include "streams/submissions.h"
@@ -21,6 +21,8 @@ struct branch {
     int has_clock;               /* 1: the judge asks for the time */
     unsigned long long filtered; /* events that did not pass */
     unsigned long long failed;   /* of them, those whose derived record could not be made */
+    uint64_t deriving;           /* events that were judged to pass, and whose records are being made */
+    uint64_t waiting;            /* events that have passed, and get their numbers in a moment */
     unsigned long long come_to;  /* the number of the source's event behind the last that was judged */
 };
 
@@ -34,13 +36,13 @@ struct subject {
     Py_ssize_t record_size; /* of one of several records */
 };
 
-/* One outlet that something goes to by a branch, from when it got its number there until everybody has it. */
+/* One outlet that something goes to by a branch, from when it has passed until everybody has it. */
 struct pass {
     struct pass *next;
     struct branch *branch;         /* owned */
     PyObject *event;               /* borrowed; NULL: records alone */
     const struct submission *lies; /* borrowed; whose record it is. NULL: that of its own submission */
-    PyObject *streams;             /* owned tuple; to other processes, when it got its number */
+    PyObject *streams;             /* owned tuple; to other processes, when it got its number. NULL: it has none yet */
     struct sinks sinks;            /* here, likewise */
     struct submission submission;
 };
@@ -49,19 +51,41 @@ struct passes {
     struct pass *first, *last;
 };
 
+static inline struct outlet *outlet_of(const struct branch *branch)
+{
+    return (struct outlet *)(void *)branch->outlet;
+}
+
+/* Whether somebody takes records of what leaves by an outlet, or has to know their size. */
+static inline int echo_needs_records(const struct outlet *outlet)
+{
+    return outlet->takes_records || outlet->measures;
+}
+
 /* Its record, unless that was made before. 0; -1 with an exception. May run any code. */
 int echo_subject_encode(const struct subject *subject);
 
-/* Judges it, whose first event has that number, for each branch that anybody takes events of, and for those that follow, and numbers what passes. 0; -1 with
- * an exception: somebody needs its record, which cannot be made. May run any code. GIL. */
+/* Whether anybody takes what is derived from an outlet's events. */
+int echo_branches_are_wanted(const struct outlet *outlet);
+
+/* Judges it, whose first event has that number, for each branch that anybody takes events of, and for those that follow:
+ * what passes is added. 0; -1 with an exception: somebody needs its record, which cannot be made. May run any code. GIL.
+ */
 int echo_branches_follow(const struct outlet *outlet, const struct subject *subject, uint64_t number,
                          struct passes *passes);
 
-/* What has passed, to other processes. Where `status` is not 0 they are told that they do not get it. Returns status, or
- * as echo_submission_send. */
-int echo_passes_send(const struct passes *passes, int status);
+/* So many events have passed: `made` is their records, a reference that is taken over; NULL: those of the subject. NULL
+ * with MemoryError. */
+struct pass *echo_passes_add(struct passes *passes, struct branch *branch, const struct subject *subject,
+                             PyObject *made, uint64_t events);
 
-/* Then to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
+/* What is submitted by an outlet that has branches or a history: judged, encoded where somebody takes its record,
+ * numbered with all that passes, kept, and sent to other processes. Who is to get it here is left to the caller. 0; -1
+ * with an exception: unless it came while all was sent, no number was taken. May run any code. GIL. */
+int echo_branches_send(struct outlet *outlet, const struct subject *subject, struct sinks *sinks,
+                       struct passes *passes);
+
+/* What has passed, to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
 int echo_passes_hand(struct passes *passes, struct submission *submission, int status);
 
 extern PyType_Spec echo_link_branch_spec;

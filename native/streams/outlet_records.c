@@ -34,20 +34,8 @@ static __attribute__((noinline)) int submit_view_with_more(struct outlet *outlet
     struct subject subject = {.what = submission, .record_size = outlet->record_size};
     struct passes passes = {NULL, NULL};
     struct sinks sinks = {.direct = NULL};
-    int status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
+    int status = echo_branches_send(outlet, &subject, &sinks, &passes);
 
-    if (status == 0 && !is_outlet_open(outlet)) /* what derives records may have run any code */
-        status = -1;
-    if (status == 0 && outlet->history != NULL)
-        status = echo_history_add(outlet->history, &submission->record, outlet->record_size, outlet->sequence);
-    if (status == 0) {
-        submission->number = outlet->sequence;
-        outlet->sequence += submission->events;
-        outlet->bytes += (uint64_t)submission->record.size;
-        sinks = sinks_of(outlet);
-        status = echo_submission_send(outlet, submission);
-    }
-    status = echo_passes_send(&passes, status);
     if (status == 0)
         status = hand_buffer(&sinks, records, submission);
     let_sinks_go(&sinks);

@@ -263,8 +263,7 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
     return status;
 }
 
-/* The event, its record where somebody takes that, and what is derived from it: all is judged before anybody gets
- * anything, and other processes get all of it before sinks here get any. */
+/* The event, its record where somebody takes that, and what is derived from it. */
 static int submit_with_branches(struct outlet *outlet, PyObject *event, struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
@@ -274,26 +273,8 @@ static int submit_with_branches(struct outlet *outlet, PyObject *event, struct s
     struct sinks sinks = {.direct = NULL};
     int status = outlet->history != NULL && atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
 
-    if (status == 0 && (outlet->takes_records || outlet->measures))
-        status = echo_subject_encode(&subject);
     if (status == 0)
-        status = echo_branches_follow(outlet, &subject, outlet->sequence, &passes);
-    if (status == 0 && (outlet->takes_records || outlet->measures)) /* who takes records may have come meanwhile */
-        status = echo_subject_encode(&subject);
-    if (status == 0 && !is_outlet_open(outlet)) /* judging and encoding may have run any code */
-        status = -1;
-    if (status == 0 && outlet->history != NULL)
-        status = keep(outlet, &submission->record);
-    if (status == 0) {
-        submission->number = outlet->sequence++;
-        outlet->bytes += outlet->takes_records ? (uint64_t)submission->record.size : 0;
-        sinks = sinks_of(outlet);
-        if (submission->record.bytes == NULL)
-            submission->record.size = outlet->record_size;
-        else
-            status = echo_submission_send(outlet, submission);
-    }
-    status = echo_passes_send(&passes, status);
+        status = echo_branches_send(outlet, &subject, &sinks, &passes);
     if (status == 0 && sinks.direct != NULL)
         status = hand_event(&sinks, event, submission);
     let_sinks_go(&sinks);

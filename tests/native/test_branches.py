@@ -18,7 +18,7 @@ class Sample:
     x: float
 
 
-@dataclass
+@dataclass(slots=True)
 class Plain:
     """Its fields may be of any type until it is encoded."""
 
@@ -158,6 +158,41 @@ def test_records_of_a_source_that_is_closed_while_they_are_derived_go_nowhere() 
     with pytest.raises(echo.ClosedError):
         base.submit_records(ENCODE(Sample(1, 1.0)) * 2)
     assert (base.sequence, taken) == (0, [])
+
+
+def test_an_event_that_fails_takes_no_number_anywhere() -> None:
+    """Also where another branch needs its record, and this one does not."""
+    base, one, two = plain_outlet(), plain_outlet(), plain_outlet()
+    first, second = (links.Branch(None, to, takes_objects=True) for to in (one, two))
+    one.direct, two.converting = (delivery(print),), (delivery(print, PLAIN),)
+    base.branches = (first, second)
+    wrong: Any = "Plain"
+    for _ in range(3):
+        with pytest.raises(echo.EncodeError):
+            base.submit(Plain(wrong, 1.0))
+    assert (base.sequence, one.sequence, two.sequence) == (0, 0, 0)
+
+
+def test_a_sink_that_comes_to_one_branch_while_another_derives_gets_that_event() -> None:
+    """What had passed there had no record before."""
+    base, one, two = plain_outlet(), plain_outlet(), plain_outlet()
+    came: list[Plain] = []
+
+    class Number:
+        def __index__(self) -> int:
+            one.converting = (delivery(came.append, PLAIN),)
+            return 7
+
+    one.direct = (delivery(print),)
+    two.direct = (delivery(print),)
+    judge = where(Plain, "id > 1").judge
+    base.branches = (
+        links.Branch(None, one, takes_objects=True),
+        links.Branch(judge, two, takes_objects=True),
+    )
+    base.submit(Plain(cast("int", Number()), 1.0))
+    assert came == [Plain(7, 1.0)]
+    assert (one.sequence, two.sequence) == (1, 1)
 
 
 def raw(size: int, taken: list[Any] | None = None) -> links.Outlet:
