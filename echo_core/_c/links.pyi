@@ -443,7 +443,7 @@ class Branch:
         `derived_size`: of the fixed part of a derived record, of which `convert` makes what is taken over,
         and `computing` writes the rest at `offsets`; 0: events pass as they are."""
     def set(self, judged: builtins.bytes | None, computed: builtins.bytes | None, /) -> int:
-        """Other parameters. The number of the first event, among those that pass, which they judge."""
+        """Other parameters. The number from which on they judge what passes, in one thread."""
     @property
     def outlet(self) -> Outlet: ...
     @property

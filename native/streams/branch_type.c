@@ -90,7 +90,8 @@ static int set_parameters(PyObject *judge, PyObject *parameters)
     return result != NULL ? 0 : -1;
 }
 
-/* set(judged, computed): no Python code runs between the change and the look at the number. */
+/* set(judged, computed): no Python code runs between the change and the look at the number. What was judged before, and
+ * has none yet, comes first. */
 static PyObject *branch_set(PyObject *self, PyObject *args)
 {
     const struct branch *branch = (struct branch *)self;
@@ -99,7 +100,7 @@ static PyObject *branch_set(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO:set", &judged, &computed) || set_parameters(branch->judge, judged) != 0 ||
         set_parameters(branch->computing, computed) != 0)
         return NULL;
-    return PyLong_FromUnsignedLongLong(((struct outlet *)(void *)branch->outlet)->sequence);
+    return PyLong_FromUnsignedLongLong(outlet_of(branch)->sequence + branch->waiting + branch->deriving);
 }
 
 /* --- the type --- */
@@ -108,8 +109,8 @@ static PyMethodDef branch_methods[] = {
     {"set", branch_set, METH_VARARGS,
      PyDoc_STR(
          "set($self, judged, computed, /)\n--\n\n"
-         "Other parameters of the judge, and of what is computed. The number of the first event, among those that "
-         "pass, which they judge.")},
+         "Other parameters of the judge, and of what is computed. The number from which on they judge what passes, as "
+         "far as no other thread has submitted what was judged before.")},
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef branch_members[] = {

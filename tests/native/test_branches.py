@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -171,6 +172,7 @@ def test_an_event_that_fails_takes_no_number_anywhere() -> None:
         with pytest.raises(echo.EncodeError):
             base.submit(Plain(wrong, 1.0))
     assert (base.sequence, one.sequence, two.sequence) == (0, 0, 0)
+    assert (first.set(b"", None), second.set(b"", None)) == (0, 0)
 
 
 def test_a_sink_that_comes_to_one_branch_while_another_derives_gets_that_event() -> None:
@@ -193,6 +195,46 @@ def test_a_sink_that_comes_to_one_branch_while_another_derives_gets_that_event()
     base.submit(Plain(cast("int", Number()), 1.0))
     assert came == [Plain(7, 1.0)]
     assert (one.sequence, two.sequence) == (1, 1)
+
+
+def test_parameters_that_are_set_meanwhile_count_behind_what_was_judged_before() -> None:
+    """While it is encoded, and while others derive from it."""
+    base, one, two = plain_outlet(), plain_outlet(), plain_outlet()
+    told: list[int] = []
+
+    class Number:
+        def __index__(self) -> int:
+            told.append(first.set(struct.pack("<dq", 100.0, 0), None))
+            return 7
+
+    def convert(record: bytes) -> bytes:
+        told.append(first.set(struct.pack("<dq", 200.0, 0), None))
+        return record
+
+    first = links.Branch(where(Plain, "x > limit", limit=0.0).judge, one, takes_objects=True)
+    second = links.Branch(None, two, convert=convert, derived_size=RECORD.size_bytes)
+    one.converting = two.converting = (delivery(print, PLAIN),)
+    base.branches = (first, second)
+    base.submit(Plain(cast("int", Number()), 1.0))
+    assert (told, one.sequence, two.sequence) == ([1, 1], 1, 1)
+    base.submit(Plain(1, 150.0))
+    assert (told, one.sequence, two.sequence) == ([1, 1, 1], 1, 2)
+
+
+def test_parameters_that_are_set_while_rows_are_derived_count_behind_all_of_them() -> None:
+    """Though some of them may yet fail."""
+    told: list[int] = []
+    base, to = raw(8), raw(8, [])
+
+    def convert(record: bytes) -> bytes:
+        told.append(leading.set(b"", None))
+        return record if record[0] else b""
+
+    leading = links.Branch(None, to, convert=convert, derived_size=8)
+    base.branches = (leading,)
+    base.submit_records(bytes([1]) * 16 + bytes(8))
+    assert (told, to.sequence) == ([3, 3, 3], 2)
+    assert leading.set(b"", None) == 2
 
 
 def raw(size: int, taken: list[Any] | None = None) -> links.Outlet:
