@@ -99,13 +99,21 @@ static void take_record(struct pass *pass)
     pass->submission.owner = Py_XNewRef(pass->lies->owner);
 }
 
+/* Whether somebody takes the record, and not the event. */
+static int is_record_taken(const struct pass *pass)
+{
+    return PyTuple_Size(pass->streams) + pass->sinks.converting_count > 0 ||
+           (pass->event == NULL && pass->sinks.direct_count > 0);
+}
+
 static int send(struct pass *pass)
 {
     struct submission *submission = &pass->submission;
 
     if (submission->record.bytes == NULL)
         return 0;
-    outlet_of(pass->branch)->bytes += (uint64_t)submission->record.size;
+    if (is_record_taken(pass))
+        outlet_of(pass->branch)->bytes += (uint64_t)submission->record.size;
     return echo_submission_send_by(outlet_of(pass->branch), pass->streams, submission);
 }
 

@@ -237,6 +237,15 @@ def test_parameters_that_are_set_while_rows_are_derived_count_behind_all_of_them
     assert leading.set(b"", None) == 2
 
 
+def test_bytes_are_counted_where_somebody_takes_the_record() -> None:
+    """Not where it was made for others."""
+    base, one, two = outlet(), outlet(), outlet()
+    one.direct, two.converting = (delivery(print),), (delivery(print),)
+    base.branches = (branch("id > 0", one), branch("id > 0", two))
+    base.submit(Sample(1, 1.0))
+    assert (base.bytes, one.bytes, two.bytes) == (0, 0, RECORD.size_bytes)
+
+
 def raw(size: int, taken: list[Any] | None = None) -> links.Outlet:
     """Of records as they are; what arrives is kept with its number."""
     made = links.Outlet(None, bytes, record_size=size)
