@@ -48,22 +48,25 @@ static Py_ssize_t room_size(const struct outlet *outlet)
     return outlet->record_size != 0 ? outlet->record_size : outlet->room_size;
 }
 
-/* For records that the stack has no room for, as for one before: in the memory that they are lent in, so that they are
- * copied no more; or else in the outlet's own. */
+/* For records that the stack has no room for, as for one before: in the outlet's memory. */
+static struct room take_own_room(struct outlet *outlet, struct room stack)
+{
+    struct room room = {.size = room_size(outlet), .owner = OF_OUTLET, .bytes = outlet->room};
+
+    outlet->room = NULL;
+    if (room.bytes == NULL && room.size <= ROOM_BYTES)
+        room.bytes = PyMem_Malloc((size_t)room.size);
+    return room.bytes != NULL ? room : stack;
+}
+
+/* Likewise in the memory that they are lent in, so that they are copied no more; or else in the outlet's own. */
 static __attribute__((noinline)) struct room take_large_room(struct outlet *outlet, struct room stack)
 {
     struct room room = {.size = room_size(outlet), .owner = OF_POOL};
 
     if (is_lent(outlet))
         room.block = echo_pool_room(outlet->pool, room.size, &room.bytes);
-    if (room.block != NULL)
-        return room;
-    room.owner = OF_OUTLET;
-    room.bytes = outlet->room;
-    outlet->room = NULL;
-    if (room.bytes == NULL && room.size <= ROOM_BYTES)
-        room.bytes = PyMem_Malloc((size_t)room.size);
-    return room.bytes != NULL ? room : stack;
+    return room.block != NULL ? room : take_own_room(outlet, stack);
 }
 
 static struct room take_room(struct outlet *outlet, uint8_t *stack)
@@ -248,7 +251,8 @@ static int measure_record(const struct outlet *outlet, PyObject *event, struct r
 }
 
 /* How large an event of varying size is has to be known only where it will be queued. */
-static int submit_reference(struct outlet *outlet, PyObject *event, struct submission *submission)
+static inline __attribute__((always_inline)) int submit_reference(struct outlet *outlet, PyObject *event,
+                                                                  struct submission *submission)
 {
     PyObject *direct;
     int status;
@@ -263,24 +267,40 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
     return status;
 }
 
-/* The event, its record where somebody takes that, and what is derived from it. */
-static int submit_with_branches(struct outlet *outlet, PyObject *event, struct submission *submission)
+/* The event, its record where somebody takes that, and what is derived from it, whose sinks here may read where the record
+ * lies: it is not lent. */
+static __attribute__((noinline)) int submit_with_branches(struct outlet *outlet, PyObject *event,
+                                                          struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
-    struct subject subject = {
-        .event = event, .what = submission, .encoder = outlet, .room = stack, .room_size = sizeof stack};
+    struct room room = {.bytes = stack, .size = sizeof stack};
+    struct subject subject = {.event = event, .what = submission, .encoder = outlet};
     struct passes passes = {NULL, NULL};
     struct sinks sinks = {.direct = NULL};
     int status = outlet->history != NULL && atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
 
+    if (outlet->room_size != 0)
+        room = take_own_room(outlet, room);
+    subject.room = room.bytes;
+    subject.room_size = room.size;
     if (status == 0)
         status = echo_branches_send(outlet, &subject, &sinks, &passes);
     if (status == 0 && sinks.direct != NULL)
         status = hand_event(&sinks, event, submission);
     let_sinks_go(&sinks);
-    return echo_passes_hand(&passes, submission, status);
+    status = echo_passes_hand(&passes, submission, status);
+    give_room_back(outlet, room, submission);
+    return status;
 }
 
+static inline __attribute__((always_inline)) int submit_alone(struct outlet *outlet, PyObject *event,
+                                                              struct submission *submission)
+{
+    return outlet->takes_records ? submit_record(outlet, event, submission)
+                                 : submit_reference(outlet, event, submission);
+}
+
+/* An outlet that is closed, or that something is derived from, for which there may be nobody. */
 static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, PyObject *event)
 {
     struct submission submission = {.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1};
@@ -293,7 +313,8 @@ static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, P
     if (enter_submission() != 0)
         return NULL;
     submission.forks = echo_forks;
-    status = submit_with_branches(outlet, event, &submission);
+    status = echo_branches_are_wanted(outlet) ? submit_with_branches(outlet, event, &submission)
+                                              : submit_alone(outlet, event, &submission);
     leave_submission();
     return conclude(&submission, status);
 }
@@ -312,8 +333,7 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
         return NULL;
     submission =
         (struct submission){.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1, .forks = echo_forks};
-    status = outlet->takes_records ? submit_record(outlet, event, &submission)
-                                   : submit_reference(outlet, event, &submission);
+    status = submit_alone(outlet, event, &submission);
     leave_submission();
     return conclude(&submission, status);
 }

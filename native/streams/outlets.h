@@ -61,9 +61,10 @@ static inline int is_outlet_open(const struct outlet *outlet)
     return 0;
 }
 
+struct submission;
+
 /* The record of an event, into the room or into bytes that submission->owner then refers to. 0; -1 with an exception.
  * May run any code. */
-struct submission;
 int echo_outlet_encode(const struct outlet *outlet, PyObject *event, uint8_t *room, Py_ssize_t size,
                        struct submission *submission);
 

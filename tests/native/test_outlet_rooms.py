@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from echo_core._c.links import DROP_NEWEST, Delivery, Mapping, OutgoingStream, Outlet, Pool, SocketWire
+from echo_core._c.links import (
+    DROP_NEWEST,
+    Branch,
+    Delivery,
+    Mapping,
+    OutgoingStream,
+    Outlet,
+    Pool,
+    SocketWire,
+)
 from tests.native.link_ends import NO_LIMIT, PATIENCE_NS, link_over
 from tests.native.sinks import NativeParts, Sink, SlottedParts, outlet_of
 
@@ -69,6 +78,25 @@ def test_what_a_handler_submits_is_not_written_over_the_record_that_it_handles(c
 
 
 @pytest.mark.parametrize("cls", CLASSES)
+def test_what_is_submitted_meanwhile_is_not_written_over_the_record_that_is_derived(cls: type[Any]) -> None:
+    """Each has room of its own until what is derived from it is handed out as well."""
+    sink, last = Sink(), Sink()
+    events = [cls(i, chr(97 + i) * 4000 * (i + 1), []) for i in range(4)]
+
+    def submit_next(record: bytes) -> None:
+        i = ord(record[:1])
+        if i + 1 < len(events):
+            outlet.submit(events[i + 1])
+
+    outlet, codec = outlet_to(cls, submit_next, sink)
+    derived, _ = outlet_to(cls, last)
+    outlet.branches = (Branch(None, derived),)
+    for _ in range(3):
+        outlet.submit(events[0])
+    assert sink.events == last.events == [codec.encode(event) for event in reversed(events)] * 3
+
+
+@pytest.mark.parametrize("cls", CLASSES)
 def test_threads_do_not_write_over_each_others_records(cls: type[Any]) -> None:
     """One submits while the other's record is being handed out."""
     sink = Sink()
@@ -110,11 +138,16 @@ def test_a_source_that_is_closed_by_a_handler_hands_on_the_same_record(cls: type
     assert sink.events == [codec.encode(event)] * 2
 
 
+@pytest.mark.parametrize("is_derived_from", [False, True])
 @pytest.mark.parametrize("cls", [NativeNumbers, SlottedNumbers])
-def test_the_next_large_record_takes_no_new_memory(cls: type[Any]) -> None:
+def test_the_next_large_record_takes_no_new_memory(cls: type[Any], *, is_derived_from: bool) -> None:
     """New memory would be page faults, which cost more than the encoding."""
     codec = echo.codec(cls, tier="compiled")
     outlet = outlet_of(codec, cls)
+    if is_derived_from:
+        derived = outlet_of(codec, cls)
+        derived.direct = (Delivery(id, bytes, print),)
+        outlet.branches = (Branch(None, derived),)
     here, there = socket.socketpair()
     link = link_over(SocketWire(here.detach()))
     full = {"max_events": 1, "max_bytes": 1, "policy": DROP_NEWEST, "timeout_ns": PATIENCE_NS}
@@ -164,13 +197,16 @@ LENT: dict[type[Any], Any] = {
 }
 
 
+@pytest.mark.parametrize("is_derived_from", [False, True])
 @pytest.mark.parametrize("cls", LENT, ids=lambda cls: cls.__name__)
-def test_a_record_that_is_lent_is_encoded_where_it_is_read(cls: type[Any]) -> None:
-    """No other memory holds it on its way, and readers have what was submitted."""
+def test_a_record_that_is_lent_is_encoded_where_it_is_read(cls: type[Any], *, is_derived_from: bool) -> None:
+    """No other memory holds it on its way; also where something is derived that nobody takes."""
     pool = Pool(block_bytes=1 << 16, blocks=64)
     codec = echo.codec(cls, tier="compiled")
     outlet = outlet_of(codec, cls)
     outlet.pool = pool
+    if is_derived_from:
+        outlet.branches = (Branch(None, outlet_of(codec, cls)),)
     here, there = socket.socketpair()
     holder = pool.attach()
     link = link_over(SocketWire(here.detach()), pool=pool, holder=holder)
