@@ -129,6 +129,7 @@ static int pass_on(struct branch *branch, const struct subject *subject, PyObjec
         return -1;
     if (made != NULL)
         derived = (struct subject){.what = &pass->submission, .record_size = outlet->record_size};
+    derived.is_selected = pass->is_selected;
     return outlet->branch_count > 0 ? echo_branches_follow(outlet, &derived, number, passes) : 0;
 }
 
@@ -300,7 +301,7 @@ static int follow_rows(struct branch *branch, const struct subject *subject, int
 static int follow_each(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
 {
     struct submission what = *subject->what;
-    const struct subject one = {.what = &what};
+    const struct subject one = {.what = &what, .is_selected = subject->is_selected};
     int status = 0;
 
     what.owner = NULL;

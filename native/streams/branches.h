@@ -34,6 +34,7 @@ struct subject {
     uint8_t *room;                /* borrowed; where the record is encoded */
     Py_ssize_t room_size;
     Py_ssize_t record_size; /* of one of several records */
+    int is_selected;        /* 1: a receiver has said what is in the record */
 };
 
 /* One outlet that something goes to by a branch, from when it has passed until everybody has it. */
@@ -44,6 +45,7 @@ struct pass {
     const struct submission *lies; /* borrowed; whose record it is. NULL: that of its own submission */
     PyObject *streams;             /* owned tuple; to other processes, when it got its number. NULL: it has none yet */
     struct sinks sinks;            /* here, likewise */
+    int is_selected;               /* as the subject's */
     struct submission submission;
 };
 

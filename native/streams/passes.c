@@ -19,9 +19,8 @@ struct pass *echo_passes_add(struct passes *passes, struct branch *branch, const
         return NULL;
     }
     pass->branch = (struct branch *)(void *)Py_NewRef((PyObject *)branch);
-    pass->submission = (struct submission){.events = events,
-                                           .forks = subject->what->forks,
-                                           .is_selected = branch->derived_size != 0 || subject->what->is_selected};
+    pass->is_selected = branch->derived_size != 0 || subject->is_selected;
+    pass->submission = (struct submission){.events = events, .forks = subject->what->forks};
     if (made != NULL) {
         pass->submission.owner = made;
         pass->submission.record = (struct record){.bytes = (const uint8_t *)PyBytes_AsString(made),
@@ -114,7 +113,7 @@ static int send(struct pass *pass)
         return 0;
     if (is_record_taken(pass))
         outlet_of(pass->branch)->bytes += (uint64_t)submission->record.size;
-    return echo_submission_send_by(outlet_of(pass->branch), pass->streams, submission);
+    return echo_submission_send_by(outlet_of(pass->branch), pass->streams, pass->is_selected, submission);
 }
 
 static int send_all(const struct passes *passes, int status)

@@ -21,31 +21,27 @@ _Thread_local int echo_submission_depth __attribute__((tls_model("initial-exec")
 
 /* --- errors --- */
 
-/* Of what a receiver has selected, that it is more than its side takes: no fault of the source, whose stream has counted
- * it as dropped. */
-static int is_forgiven(const struct submission *submission, PyObject *error)
-{
-    PyObject *encode_error = submission->is_selected ? echo_error("EncodeError") : NULL;
-    int is_it = encode_error != NULL && PyErr_GivenExceptionMatches(error, encode_error);
-
-    Py_XDECREF(encode_error);
-    PyErr_Clear();
-    return is_it;
-}
-
 /* Keeps the exception that is set until everybody is served. -1: it is no Exception and stays set. */
 static int keep_error(struct submission *submission)
 {
-    PyObject *error;
-
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
-    error = echo_take_exception();
-    if (submission->error == NULL && !is_forgiven(submission, error))
-        submission->error = error;
+    if (submission->error == NULL)
+        submission->error = echo_take_exception();
     else
-        Py_DECREF(error);
+        PyErr_Clear();
     return 0;
+}
+
+/* That a record is more than the peer takes: its stream has counted it as dropped. */
+static void forgive(struct submission *submission)
+{
+    PyObject *encode_error = echo_error("EncodeError");
+
+    if (encode_error != NULL && PyErr_GivenExceptionMatches(submission->error, encode_error))
+        Py_CLEAR(submission->error);
+    Py_XDECREF(encode_error);
+    PyErr_Clear();
 }
 
 PyObject *echo_submission_raise(struct submission *submission, int status)
@@ -126,7 +122,8 @@ static PyObject *place(const struct outlet *outlet, PyObject *streams, const str
 }
 
 static inline __attribute__((always_inline)) int send_by(const struct outlet *outlet, PyObject *streams,
-                                                         Py_ssize_t count, struct submission *submission)
+                                                         Py_ssize_t count, int is_selected,
+                                                         struct submission *submission)
 {
     const struct record *record = &submission->record;
     PyObject *stream, *block = place(outlet, streams, record);
@@ -140,6 +137,8 @@ static inline __attribute__((always_inline)) int send_by(const struct outlet *ou
                                                           : send_large(outlet, stream, block, submission);
         if (status != 0)
             status = keep_error(submission);
+        if (is_selected && submission->error != NULL)
+            forgive(submission);
     }
     if (status != 0)
         skip_from(streams, i, submission->events);
@@ -150,13 +149,14 @@ static inline __attribute__((always_inline)) int send_by(const struct outlet *ou
 int echo_submission_send(const struct outlet *outlet, struct submission *submission)
 {
     PyObject *streams = Py_NewRef(outlet->outgoing); /* they may be replaced meanwhile */
-    int status = send_by(outlet, streams, outlet->outgoing_count, submission);
+    int status = send_by(outlet, streams, outlet->outgoing_count, 0, submission);
 
     Py_DECREF(streams);
     return status;
 }
 
-int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, struct submission *submission)
+int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, int is_selected,
+                            struct submission *submission)
 {
-    return send_by(outlet, streams, PyTuple_Size(streams), submission);
+    return send_by(outlet, streams, PyTuple_Size(streams), is_selected, submission);
 }

@@ -18,7 +18,6 @@ struct submission {
     uint64_t events;      /* in the record */
     uint64_t number;      /* of the first of them, among those of the outlet */
     unsigned forks;       /* echo_forks when it began: a child that a handler forks has no part in it */
-    int is_selected;      /* 1: a receiver has said what is in the record */
     PyObject *owner;      /* owned; bytes that the record lies in. NULL: it lies elsewhere */
     PyObject *error;      /* owned; the first exception, if there was one */
     PyObject *interrupt;  /* owned; the first that is no Exception, likewise */
@@ -49,8 +48,10 @@ static inline void leave_submission(void)
  * run any code, as may all that follow. */
 int echo_submission_send(const struct outlet *outlet, struct submission *submission);
 
-/* The same by streams that the caller holds: those that there were when the events got their numbers. */
-int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, struct submission *submission);
+/* The same by streams that the caller holds: those that there were when the events got their numbers. `is_selected`: a
+ * receiver has said what is in the record, so that it is more than its side takes is no fault of the source. */
+int echo_submission_send_by(const struct outlet *outlet, PyObject *streams, int is_selected,
+                            struct submission *submission);
 
 /* Whether one of such streams lends what lies in the pool. GIL. */
 int echo_submission_lends(PyObject *streams);
