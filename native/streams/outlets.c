@@ -251,8 +251,7 @@ static int measure_record(const struct outlet *outlet, PyObject *event, struct r
 }
 
 /* How large an event of varying size is has to be known only where it will be queued. */
-static inline __attribute__((always_inline)) int submit_reference(struct outlet *outlet, PyObject *event,
-                                                                  struct submission *submission)
+static int submit_reference(struct outlet *outlet, PyObject *event, struct submission *submission)
 {
     PyObject *direct;
     int status;
@@ -293,13 +292,6 @@ static __attribute__((noinline)) int submit_with_branches(struct outlet *outlet,
     return status;
 }
 
-static inline __attribute__((always_inline)) int submit_alone(struct outlet *outlet, PyObject *event,
-                                                              struct submission *submission)
-{
-    return outlet->takes_records ? submit_record(outlet, event, submission)
-                                 : submit_reference(outlet, event, submission);
-}
-
 /* An outlet that is closed, or that something is derived from, for which there may be nobody. */
 static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, PyObject *event)
 {
@@ -313,8 +305,9 @@ static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, P
     if (enter_submission() != 0)
         return NULL;
     submission.forks = echo_forks;
-    status = echo_branches_are_wanted(outlet) ? submit_with_branches(outlet, event, &submission)
-                                              : submit_alone(outlet, event, &submission);
+    status = outlet->takes_records && !echo_branches_are_wanted(outlet)
+                 ? submit_record(outlet, event, &submission)
+                 : submit_with_branches(outlet, event, &submission);
     leave_submission();
     return conclude(&submission, status);
 }
@@ -333,7 +326,8 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
         return NULL;
     submission =
         (struct submission){.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1, .forks = echo_forks};
-    status = submit_alone(outlet, event, &submission);
+    status = outlet->takes_records ? submit_record(outlet, event, &submission)
+                                   : submit_reference(outlet, event, &submission);
     leave_submission();
     return conclude(&submission, status);
 }
