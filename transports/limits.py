@@ -52,6 +52,7 @@ MAX_WAITING_CONTROL_BYTES = 32 * 1024 * 1024  # frames that wait for a peer whic
 MAX_TYPES = 256  # declared types of a channel
 MAX_MEMBERS = 4096  # of one channel, announced by one peer
 MAX_VERSION = (1 << 62) - 1  # of what is said of a member: the member itself can always say more
+MAX_EPOCH = (1 << 62) - 1  # of parameters: whoever sets others can always say more
 MAX_NUMBER = 2**63 - 1  # of an event when a stream begins; as in native/core/frames.h
 MAX_DERIVED = 1024  # channels that one peer derives from one channel
 MAX_DERIVATION_BYTES = (

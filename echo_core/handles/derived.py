@@ -78,9 +78,10 @@ class DerivedChannel(Channel[Any]):
             if descent is None:
                 msg = f"the channel that `{self.name}` is derived from"
                 raise unexpected(ChannelError, msg, "one that this node has left")
-            self._derived = self._derived.with_values(parameters)
-            epoch = descent.epoch[0] + 1, self._membership.home.id
-            derivations.adjust(self._membership, epoch, self._derived.derivation.values)
+            derived = self._derived.with_values(parameters)
+            epoch = derivations.next_epoch(self._membership, descent)
+            derivations.adjust(self._membership, epoch, derived.derivation.values)
+            self._derived = derived
         books.wait_for_all(self._setting(epoch), timeout_s)
         with books.changing():
             return dict(self._numbers())

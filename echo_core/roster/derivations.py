@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 from echo_core.codegen.expressions.sorts import Value, pack_value, unpack_value
 from echo_core.codegen.expressions.wire import Derivation
 from echo_core.codegen.machine.budgets import Budget, Payers
-from echo_core.errors import ClosedError, EchoError, RefusedError, WireError, unexpected
+from echo_core.errors import ChannelError, ClosedError, EchoError, RefusedError, WireError, unexpected
 from echo_core.formats.comparing.matching import is_called_alike
 from echo_core.roster import presence
+from echo_core.roster.attendance import LEAP
 from echo_core.roster.together import mates_of
 from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
+from echo_core.transports.limits import MAX_EPOCH
 from echo_core.transports.protocol.messages import Adjust, Derive, Judged
 from echo_core.transports.threads import log
 
@@ -56,10 +58,12 @@ class Descent:
 
     def adjusted(self) -> Adjust | None:
         """What is to be told of its parameters; None: they are those of the derivation."""
-        if self.epoch[0] == 0:
-            return None
+        return None if self.epoch[0] == 0 else self.adjusting(self.epoch, self.values)
+
+    def adjusting(self, epoch: Epoch, values: tuple[Value, ...]) -> Adjust:
+        """What is to be told where they become others."""
         uid = self.base.id.derived(self.told.salt, self.told.derivation).uid
-        return Adjust(0, uid, *self.epoch, packed(self.derivation, self.values))
+        return Adjust(0, uid, *epoch, packed(self.derivation, values))
 
 
 # ---------------------------------------------------------------------------
@@ -249,23 +253,36 @@ def adjust(child: Membership, epoch: Epoch, values: tuple[Value, ...]) -> None:
     descent = child.descent
     if descent is None or epoch <= descent.epoch:
         return
+    said = descent.adjusting(epoch, values)
     descent.epoch, descent.values = epoch, values
     for branching in descent.branchings:
         branching.set(values)
         tell_judged(child, branching)
-    said = descent.adjusted()
-    assert said is not None
     _pass_on(descent.base, said)
     for mate in _mates(descent.base):
         if child.id.uid in mate.derived:
             adjust(mate.derived[child.id.uid], epoch, values)
 
 
-def hear_values(base: Membership, peer: Peer, said: Adjust) -> None:
-    """A peer tells of other parameters; of a channel that has ended here they mean nothing."""
+def next_epoch(child: Membership, descent: Descent) -> Epoch:
+    """Of parameters that this node is about to set."""
+    last = descent.epoch[0]
+    if last >= MAX_EPOCH:
+        raise unexpected(ChannelError, f"parameters that were set less than {MAX_EPOCH} times", last)
+    return last + 1, child.home.id
+
+
+def hear_values(base: Membership, said: Adjust) -> None:
+    """A peer tells of other parameters; of a channel that has ended here they mean nothing.
+
+    Nor does an epoch so high that nobody can have come to it by setting: nothing could be set after it.
+    """
     child = base.derived.get(said.uid)
-    if child is not None and child.descent is not None:
-        adjust(child, (said.epoch, said.node_id), unpacked(child.descent.derivation, said.values))
+    if child is None or child.descent is None:
+        return
+    values = unpacked(child.descent.derivation, said.values)
+    if said.epoch < child.descent.epoch[0] + LEAP:
+        adjust(child, (said.epoch, said.node_id), values)
 
 
 def packed(derivation: Derivation, values: tuple[Value, ...]) -> bytes:

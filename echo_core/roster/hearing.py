@@ -105,7 +105,7 @@ def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOn
         case messages.Derive() if membership is not None:
             derivations.hear_of(membership, peer, message)
         case messages.Adjust() if membership is not None:
-            derivations.hear_values(membership, peer, message)
+            derivations.hear_values(membership, message)
         case messages.Refused():
             peer.forget(channel)  # whoever asked finds the refusal there
         case messages.Leave():

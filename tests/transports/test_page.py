@@ -102,6 +102,7 @@ def printed_step(state: ChannelState, step: joining.Step | None) -> str:
         (limits.MAX_VERSION, "`version` of a member"),
         (limits.MAX_FLUSHES, "flushes"),
         (limits.MAX_DERIVED, "channels that one peer derives"),
+        (limits.MAX_EPOCH, "`epoch` of ADJUST"),
     ],
 )
 def test_limits_in_the_page_are_those_of_the_code(limit: int, row: str) -> None:

@@ -118,6 +118,12 @@ def _derive(link: LinkState, derive: messages.Derive, channel: ChannelOnLink) ->
     return _hear(link, derive, channel)
 
 
+def _adjust(link: LinkState, adjust: messages.Adjust, channel: ChannelOnLink) -> list[Heard]:
+    if not 1 <= adjust.epoch <= limits.MAX_EPOCH:  # what counts at first, 0, is never told
+        raise unexpected(WireError, f"an epoch from 1 to {limits.MAX_EPOCH}", adjust.epoch)
+    return _hear(link, adjust, channel)
+
+
 def _format(link: LinkState, format_: messages.Format, _: None) -> list[Heard]:
     if states_of(Input.JOINED).issuperset(channel.state for channel in link.channels.values()):
         raise unexpected(WireError, "a FORMAT only where a channel is shared", format_.number)
@@ -223,7 +229,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Member: Place(_CHANNEL, _JOINED, _member),
     messages.Source: Place(_CHANNEL, _JOINED, _source),
     messages.Derive: Place(_CHANNEL, _JOINED, _derive),
-    messages.Adjust: Place(_CHANNEL, _JOINED, _hear),
+    messages.Adjust: Place(_CHANNEL, _JOINED, _adjust),
     messages.Judged: Place(_PEERS, _OFFERED, _hear),
     messages.Attach: Place(_OWN, _OFFERED, _hear_unless_closed),
     messages.Credit: Place(_OWN, _OFFERED, _hear),

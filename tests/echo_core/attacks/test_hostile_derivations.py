@@ -11,7 +11,9 @@ import pytest
 import echo_core as echo
 from echo_core.codegen.expressions.deriving import derive
 from echo_core.roster import derivations
+from echo_core.roster.attendance import LEAP
 from echo_core.roster.ids import ChannelId
+from echo_core.transports.limits import MAX_EPOCH
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message
 from tests.echo_core.census import until
@@ -29,6 +31,7 @@ HOT = derive(
     parameters={"limit": 3.0},
 ).derivation
 TREE = HOT.to_bytes()
+VALUES = derivations.packed(HOT, HOT.values)
 
 
 @pytest.fixture
@@ -71,6 +74,10 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {  # of the id of a channel that T
         told(TREE) + frame(messages.Adjust(0, uid, 1, bytes(16), b"\1\0\0\0x"))
     ),
     "too few parameters": lambda uid: told(TREE) + frame(messages.Adjust(0, uid, 1, bytes(16), b"")),
+    "parameters of no epoch": lambda uid: told(TREE) + frame(messages.Adjust(0, uid, 0, bytes(16), VALUES)),
+    "parameters of an epoch that nothing can follow": lambda uid: (
+        told(TREE) + frame(messages.Adjust(0, uid, 2**64 - 1, bytes(16), VALUES))
+    ),
     "a judgement of no stream": lambda _: frame(messages.Judged(STREAM + 7, 1, bytes(16), 0, 0, 0)),
 }
 
@@ -117,3 +124,24 @@ def test_channels_derived_too_deep_cost_the_peer_its_link(
         peer.expect_end()
     until(lambda: not node.statistics().links, "the link to be gone")
     assert any("8 deep, got 9" in line for line in caplog.messages)
+
+
+def test_an_epoch_that_nobody_can_have_come_to_is_ignored(make_node: MakeNode) -> None:
+    """Honest changes go on counting, here and where others judge."""
+    node = make_node(transports=["unix"])
+    near: echo.Channel[Reading1] = node.create_channel("attacked", Reading1)
+    source = near.source()
+    hot = make_node(transports=["unix"]).open_channel(near.id).derive(where="temperature > limit", limit=3.0)
+    sink = hot.sink(Reading1)
+    source.wait_matched(1, LIMIT_S)
+    uid = ChannelId.parse(hot.id).uid
+    with HostilePeer.linked(near.id, "unix") as peer:
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        for epoch in (LEAP, MAX_EPOCH):
+            peer.say(messages.Adjust(0, uid, epoch, b"\xff" * 16, b"\x08\0\0\0" + struct.pack("<d", 1e9)))
+        peer.say(messages.Flush(1))
+        assert any(isinstance(said, messages.Flushed) for said in peer.messages())
+    assert len(hot.set(limit=1.0, timeout_s=LIMIT_S)) == 1
+    source.submit(Reading1(1, 0.5))
+    source.submit(Reading1(2, 2.0))
+    assert sink.get(LIMIT_S).id == 2
