@@ -54,7 +54,8 @@ MAX_MEMBERS = 4096  # of one channel, announced by one peer
 MAX_VERSION = (1 << 62) - 1  # of what is said of a member: the member itself can always say more
 MAX_EPOCH = (1 << 62) - 1  # of parameters: whoever sets others can always say more
 MAX_NUMBER = 2**63 - 1  # of an event when a stream begins; as in native/core/frames.h
-MAX_DERIVED = 1024  # channels that one peer derives from one channel
+MAX_DERIVED = 1024  # channels that are derived from one channel at a time, for all that peers have told
+MAX_DERIVED_DEPTH = 8  # of channels that are derived from one another
 MAX_DERIVATION_BYTES = (
     96 * 1024
 )  # of one, with the metadata that goes along; as in codegen/expressions/limits.py

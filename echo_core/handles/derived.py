@@ -14,12 +14,12 @@ from echo_core.formats.format import Format
 from echo_core.handles.channels import Channel
 from echo_core.roster import derivations, presence
 from echo_core.roster.bookkeeping import books
-from echo_core.roster.derivations import MAX_DEPTH, Epoch
+from echo_core.roster.derivations import Epoch
 from echo_core.roster.memberships import Membership
 from echo_core.roster.opening import Opening
 from echo_core.roster.together import mates_of
 from echo_core.streams.incoming import IncomingStream
-from echo_core.transports.limits import MAX_NAME_BYTES, UID_BYTES
+from echo_core.transports.limits import MAX_DERIVED_DEPTH, MAX_NAME_BYTES, UID_BYTES
 from echo_core.transports.protocol.link import cut
 from echo_core.transports.protocol.messages import Derive
 from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
@@ -156,8 +156,8 @@ def derived_from(
     said = cut(f"{base.name}: {name}" if name else f"{base.name}, derived", MAX_NAME_BYTES)
     told = Derive(0, salt, said, derived.derivation.to_bytes())
     cls = declared if select is None and isinstance(declared, type) else None
-    if base.descent is not None and base.descent.depth >= MAX_DEPTH:
-        expected = f"a channel that is derived less than {MAX_DEPTH} deep"
+    if derivations.depth_of(base) >= MAX_DERIVED_DEPTH:
+        expected = f"a channel that is derived less than {MAX_DERIVED_DEPTH} deep"
         raise unexpected(ChannelError, expected, f"`{base.name}`")
     with books.changing():
         base.demand_open()

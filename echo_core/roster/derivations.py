@@ -8,6 +8,7 @@ the books open.
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from contextlib import suppress
@@ -24,7 +25,7 @@ from echo_core.roster.attendance import LEAP
 from echo_core.roster.together import mates_of
 from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
-from echo_core.transports.limits import MAX_EPOCH
+from echo_core.transports.limits import MAX_DERIVED, MAX_DERIVED_DEPTH, MAX_EPOCH
 from echo_core.transports.protocol.messages import Adjust, Derive, Judged
 from echo_core.transports.threads import log
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from echo_core.roster.memberships import Membership
     from echo_core.roster.peers import Peer
 
-MAX_DEPTH = 8  # of channels that are derived from one another
 UNUSED_S = 10.0  # without anybody who takes it, a derived channel ends
 _AGAIN_S = 2.0  # until who is not on a derived channel is told of it again
 
@@ -70,20 +70,32 @@ class Descent:
 # Channels
 
 
+def depth_of(membership: Membership) -> int:
+    """From how many channels in a row it is derived, for all that this node knows.
+
+    Who has no more than the id of a derived channel takes it for one that is not.
+    """
+    return 0 if membership.descent is None else membership.descent.depth
+
+
 def derive(
-    base: Membership, told: Derive, derivation: Derivation, budget: Budget | None = None
+    base: Membership,
+    told: Derive,
+    derivation: Derivation,
+    budget: Budget | None = None,
+    teller: Peer | None = None,
 ) -> Membership:
-    """The derived channel, which this node is on from now on, and all others that are on its base."""
+    """The derived channel, which this node is on from now on, and all others that are on its base.
+
+    `base` is less than MAX_DERIVED_DEPTH deep. `teller`: who has told of it, and need not be told.
+    """
     from echo_core.roster.memberships import Membership
 
     id_ = base.id.derived(told.salt, told.derivation)
     child = base.derived.get(id_.uid)
     if child is not None:
         return child
-    depth = 1 + (0 if base.descent is None else base.descent.depth)
-    if depth > MAX_DEPTH:
-        raise unexpected(WireError, f"channels derived from one another {MAX_DEPTH} deep", depth)
-    descent = Descent(base, told, derivation, depth, budget, derivation.values)
+    descent = Descent(base, told, derivation, 1 + depth_of(base), budget, derivation.values)
     types = base.types if derivation.output is None else (derivation.output,)
     child = base.home.memberships.get(id_.uid)  # which may have been opened by its id
     if child is None:
@@ -95,23 +107,42 @@ def derive(
     presence.gather(child)
     for origin in base.origins:
         branch(child, origin)
-    _pass_on(base, told)
-    for mate in _mates(base):
+    _pass_on(base, told, teller)
+    for mate in _mates_to_derive(base):
         derive(mate, told, derivation, budget)
     return child
 
 
 def hear_of(base: Membership, peer: Peer, told: Derive) -> None:
-    """A peer has a channel that is derived from one: it is shared with that peer, if it is not."""
+    """A peer has a channel that is derived from one: it is shared with that peer, if it is not.
+
+    What is too much is left out, and told of again by whoever takes it: an honest peer may know of fewer
+    channels than there are, or take its base for one that is not derived.
+    """
     derivation = peer.conversation.derivation_of(told.derivation)
     uid = base.id.derived(told.salt, told.derivation).uid
     known = base.home.memberships.get(uid)
     if known is not None and known.is_closing:  # whoever takes it tells again of it
         return
-    derive(base, told, derivation, peer.conversation.compiling)
+    if uid not in base.derived and not _has_room(base):
+        return
+    derive(base, told, derivation, peer.conversation.compiling, peer)
     if peer.conversation.protocol.channel(uid) is None:
         with suppress(ClosedError, RefusedError):  # the link is closing, or carries too many channels
             peer.join(uid)
+
+
+def _has_room(base: Membership) -> bool:
+    """For one more channel that a peer has told of; the log says where there is none."""
+    if depth_of(base) >= MAX_DERIVED_DEPTH:
+        most = f"channels that are derived {MAX_DERIVED_DEPTH} deep"
+    elif len(base.derived) >= MAX_DERIVED:
+        most = f"{MAX_DERIVED} channels that are derived from it"
+    else:
+        return True
+    said = "channel `%s`: what is derived from it elsewhere is left out beyond %s"
+    base.home.derived_beyond.say(logging.WARNING, said, base.shown, most)
+    return False
 
 
 def tell_all(base: Membership, peer: Peer) -> None:
@@ -128,7 +159,7 @@ def tell_who_is_missing(child: Membership) -> None:
     for peer in descent.base.peers:
         if peer.conversation.protocol.channel(child.id.uid) is None:
             _tell_of(child, peer)
-    for mate in _mates(descent.base):
+    for mate in _mates_to_derive(descent.base):
         adjust(derive(mate, descent.told, descent.derivation, descent.budget), descent.epoch, descent.values)
 
 
@@ -174,13 +205,19 @@ def _let_go_of(base: Membership, child: Membership) -> None:
     child.let_go()
 
 
-def _pass_on(base: Membership, said: Derive | Adjust) -> None:
+def _pass_on(base: Membership, said: Derive | Adjust, teller: Peer | None = None) -> None:
     for peer in base.peers:
-        peer.tell_derived(base.id.uid, said)
+        if peer is not teller:
+            peer.tell_derived(base.id.uid, said)
 
 
 def _mates(base: Membership) -> list[Membership]:
     return [mate for mate in mates_of(base) if mate is not base]
+
+
+def _mates_to_derive(base: Membership) -> list[Membership]:
+    """Without those to which the base is as deep as it may be, which differs with what they know."""
+    return [mate for mate in _mates(base) if depth_of(mate) < MAX_DERIVED_DEPTH]
 
 
 # ---------------------------------------------------------------------------

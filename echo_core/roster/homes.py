@@ -14,6 +14,7 @@ from echo_core.errors import LinkError
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.places import Limits, Place
 from echo_core.streams.receptions import Receptions
+from echo_core.transports.repeats import Repeats
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import POOL_BLOCK_BYTES, POOL_BYTES
 
@@ -40,6 +41,7 @@ class Home:
     is_closed: bool = False
     receptions: Receptions = field(init=False)
     memberships: dict[bytes, Membership] = field(default_factory=dict[bytes, "Membership"])  # by channel
+    derived_beyond: Repeats = field(default_factory=Repeats)  # derivations that peers told, and had no room
     _pool: links.Pool | None = None
 
     def __post_init__(self) -> None:

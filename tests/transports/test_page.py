@@ -101,7 +101,8 @@ def printed_step(state: ChannelState, step: joining.Step | None) -> str:
         (limits.MAX_MEMBERS, "members of one channel"),
         (limits.MAX_VERSION, "`version` of a member"),
         (limits.MAX_FLUSHES, "flushes"),
-        (limits.MAX_DERIVED, "channels that one peer derives"),
+        (limits.MAX_DERIVED, "channels that are derived from one channel"),
+        (limits.MAX_DERIVED_DEPTH, "channels that are derived from one another"),
         (limits.MAX_EPOCH, "`epoch` of ADJUST"),
     ],
 )

@@ -55,7 +55,6 @@ class ChannelOnLink:
     own_streams: set[OwnStream] = field(default_factory=set["OwnStream"])
     peer_streams: set[PeerStream] = field(default_factory=set["PeerStream"])
     members: set[bytes] = field(default_factory=set[bytes])  # that the peer has told of
-    derived: set[bytes] = field(default_factory=set[bytes])  # channels that it has derived from this one
     owner: Any = None  # the node's own; the protocol never looks at it
 
     @property
@@ -68,7 +67,6 @@ class ChannelOnLink:
         self.own_streams.clear()
         self.peer_streams.clear()
         self.members.clear()
-        self.derived.clear()
         self.is_declared, self.name, self.types = False, "", ()
 
 

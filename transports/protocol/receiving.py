@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from echo_core.errors import WireError, unexpected
@@ -109,13 +108,6 @@ def _member(link: LinkState, member: messages.Member, channel: ChannelOnLink) ->
     if len(channel.members) > limits.MAX_MEMBERS:
         raise unexpected(WireError, f"at most {limits.MAX_MEMBERS} members", member.alias)
     return _hear(link, member, channel)
-
-
-def _derive(link: LinkState, derive: messages.Derive, channel: ChannelOnLink) -> list[Heard]:
-    channel.derived.add(blake2b(derive.derivation, key=derive.salt, digest_size=limits.UID_BYTES).digest())
-    if len(channel.derived) > limits.MAX_DERIVED:
-        raise unexpected(WireError, f"at most {limits.MAX_DERIVED} derived channels", derive.alias)
-    return _hear(link, derive, channel)
 
 
 def _adjust(link: LinkState, adjust: messages.Adjust, channel: ChannelOnLink) -> list[Heard]:
@@ -228,7 +220,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Declared: Place(_CHANNEL, _JOINED, _declared),
     messages.Member: Place(_CHANNEL, _JOINED, _member),
     messages.Source: Place(_CHANNEL, _JOINED, _source),
-    messages.Derive: Place(_CHANNEL, _JOINED, _derive),
+    messages.Derive: Place(_CHANNEL, _JOINED, _hear),
     messages.Adjust: Place(_CHANNEL, _JOINED, _adjust),
     messages.Judged: Place(_PEERS, _OFFERED, _hear),
     messages.Attach: Place(_OWN, _OFFERED, _hear_unless_closed),

@@ -13,7 +13,7 @@ from echo_core.codegen.expressions.deriving import derive
 from echo_core.roster import derivations
 from echo_core.roster.attendance import LEAP
 from echo_core.roster.ids import ChannelId
-from echo_core.transports.limits import MAX_EPOCH
+from echo_core.transports.limits import MAX_DERIVED_DEPTH, MAX_EPOCH
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message
 from tests.echo_core.census import until
@@ -69,7 +69,6 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {  # of the id of a channel that T
     "rates without a condition": lambda _: told(
         derive(echo.format_of(Reading1).record, select=["id"], every=3, parameters={}).derivation.to_bytes()
     ),
-    "too many channels": lambda _: b"".join(told(TREE, struct.pack("<QQ", i, 0)) for i in range(1025)),
     "parameters that are none": lambda uid: (
         told(TREE) + frame(messages.Adjust(0, uid, 1, bytes(16), b"\1\0\0\0x"))
     ),
@@ -109,21 +108,57 @@ def test_changed_and_truncated_trees_cost_their_peers_no_more_than_links(
     victim.demand_only_the_good_link()
 
 
-def test_channels_derived_too_deep_cost_the_peer_its_link(
+def test_channels_derived_too_deep_are_left_out(
     make_node: MakeNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who does it by its own calls is told before."""
+    """Who has the id alone cannot know how deep the channel is, and keeps its link."""
     node = make_node(transports=["unix"])
-    channel: echo.Channel[Reading1] = node.create_channel("deep", Reading1)
-    for i in range(derivations.MAX_DEPTH):
-        channel = channel.derive(where="id != x", x=i)
-    with HostilePeer.linked(channel.id, "unix") as peer:
+    near = node.create_channel("deep", Reading1)
+    source, channel = near.source(), near
+    for i in range(MAX_DERIVED_DEPTH):
+        channel = channel.derive(where="id != x", x=i - 9)
+    far = make_node(transports=["unix"]).open_channel(channel.id)
+    sink = far.sink(Reading1)
+    far.derive(Reading1, where="temperature > 0").sink(Reading1)
+    until(lambda: any("beyond channels that are derived 8 deep" in it for it in caplog.messages), "the log")
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Reading1(7, 1.0))
+    assert sink.get(LIMIT_S).id == 7
+    assert not any("lost" in line for line in caplog.messages)
+
+
+def test_channels_beyond_what_one_may_have_are_left_out(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that have ended do not count, so a link lasts however many were derived in its time."""
+    monkeypatch.setattr(derivations, "MAX_DERIVED", 3)
+    near = make_node(transports=["unix"]).create_channel("many", Reading1)
+    with HostilePeer.linked(near.id, "unix") as peer:
         peer.connection.settimeout(LIMIT_S)
         peer.say(peer.join(), messages.Declared(0, "", ()))
-        peer.send(told(TREE))
-        peer.expect_end()
-    until(lambda: not node.statistics().links, "the link to be gone")
-    assert any("8 deep, got 9" in line for line in caplog.messages)
+        for i in range(8):
+            peer.send(told(TREE, struct.pack("<QQ", i, 0)))
+        peer.say(messages.Flush(1))
+        came = joins_until_flushed(peer)
+        assert len(came) == 3
+        assert len([line for line in caplog.messages if "beyond 3 channels" in line]) == 1
+        monkeypatch.setattr(derivations, "UNUSED_S", 0.0)
+        derived = near._membership.derived  # pyright: ignore[reportPrivateUsage]
+        until(lambda: not derived, "what nobody takes to end")
+        monkeypatch.undo()
+        peer.send(told(TREE, struct.pack("<QQ", 9, 0)))
+        peer.say(messages.Flush(2))
+        assert len(joins_until_flushed(peer)) == 1
+
+
+def joins_until_flushed(peer: HostilePeer) -> list[messages.Join]:
+    joins: list[messages.Join] = []
+    for said in peer.messages():
+        if isinstance(said, messages.Flushed):
+            return joins
+        if isinstance(said, messages.Join):
+            joins.append(said)
+    raise AssertionError
 
 
 def test_an_epoch_that_nobody_can_have_come_to_is_ignored(make_node: MakeNode) -> None:

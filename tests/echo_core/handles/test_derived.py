@@ -18,6 +18,7 @@ from echo_core.codegen.expressions import deriving
 from echo_core.roster import derivations, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
+from echo_core.transports.limits import MAX_DERIVED_DEPTH
 from echo_core.transports.protocol.messages import Derive
 from tests.echo_core.census import left_behind, origin_of, settled_census, until
 from tests.echo_core.channel_events import Plain, Reading1, Reading2, Reading3, Story
@@ -169,7 +170,7 @@ def test_who_has_the_id_gets_the_view_alone(make_node: MakeNode, transport: str)
 def test_what_is_derived_is_derived_from_eight_deep(both: Both) -> None:
     """Each level is judged by itself, and numbers its own; a ninth is refused."""
     channel: echo.Channel[Any] = both.far
-    for i in range(derivations.MAX_DEPTH):
+    for i in range(MAX_DERIVED_DEPTH):
         channel = channel.derive(where="temp != without", without=float(i))
     sink = channel.sink(Sample)
     both.submit([float(i) for i in range(12)])
