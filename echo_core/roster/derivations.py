@@ -54,7 +54,6 @@ class Descent:
     used_at: float = field(default_factory=time.monotonic)
     told_at: float = field(default_factory=time.monotonic)
     branchings: list[Branching] = field(default_factory=list[Branching])
-    told_filtered: dict[Branching, int] = field(default_factory=dict[Branching, int])
 
     def adjusted(self) -> Adjust | None:
         """What is to be told of its parameters; None: they are those of the derivation."""
@@ -184,8 +183,7 @@ def tick(base: Membership) -> None:
             if now - descent.told_at > _AGAIN_S:
                 tell_who_is_missing(child)
             for branching in descent.branchings:
-                if descent.told_filtered.get(branching, 0) != branching.native.filtered:
-                    tell_judged(child, branching)
+                _tell_filtered(child, branching)
         elif now - descent.used_at > UNUSED_S:
             _let_go_of(base, child)
 
@@ -253,7 +251,6 @@ def take_branches(base: Membership, origin: Origin) -> list[tuple[Membership, Or
         assert child.descent is not None
         for branching in [each for each in child.descent.branchings if each.base is origin]:
             child.descent.branchings.remove(branching)
-            child.descent.told_filtered.pop(branching, None)
             branching.end()
             taken.append((child, branching.origin))
     return taken
@@ -263,16 +260,23 @@ def tell_judged(child: Membership, branching: Branching) -> None:
     """Tells all peers by what a source is judged, and what has been filtered."""
     for peer in child.peers:
         tell_judged_to(peer, child, branching)
-    assert child.descent is not None
-    child.descent.told_filtered[branching] = branching.native.filtered
 
 
-def tell_judged_to(peer: Peer, child: Membership, branching: Branching, *, is_first: bool = False) -> None:
-    """Likewise one peer. `is_first`: it has just been offered the source."""
+def tell_judged_to(peer: Peer, child: Membership, branching: Branching) -> None:
+    """Likewise one peer."""
+    peer.tell_judged(child.id.uid, branching.origin, _judged(child, branching))
+
+
+def _tell_filtered(child: Membership, branching: Branching) -> None:
+    judged = _judged(child, branching)
+    for peer in child.peers:
+        peer.tell_filtered(child.id.uid, branching.origin, judged)
+
+
+def _judged(child: Membership, branching: Branching) -> Judged:
     assert child.descent is not None
     native = branching.native
-    judged = Judged(0, *child.descent.epoch, branching.first, native.filtered, native.come_to)
-    peer.tell_judged(child.id.uid, branching.origin, judged, is_first=is_first)
+    return Judged(0, *child.descent.epoch, branching.first, native.filtered, native.come_to)
 
 
 def branching_of(child: Membership, origin: Origin) -> Branching | None:

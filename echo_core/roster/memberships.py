@@ -160,7 +160,7 @@ class Membership:
             peer.offer(self.id.uid, origin, self.name)
             branching = derivations.branching_of(self, origin)
             if branching is not None:
-                derivations.tell_judged_to(peer, self, branching, is_first=True)
+                derivations.tell_judged_to(peer, self, branching)
 
     def remove_peer(self, peer: Peer, reason: str, *, has_left: bool = False, is_liar: bool = False) -> None:
         """A process has left the channel, or its link is lost. `is_liar`: it has broken the protocol."""

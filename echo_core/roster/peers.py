@@ -152,12 +152,18 @@ class Peer:
         if channel is not None and self.knows_derived_channels:
             self.conversation.command(partial(self.conversation.protocol.tell_derived, channel, said))
 
-    def tell_judged(self, uid: bytes, origin: Origin, judged: Judged, *, is_first: bool = False) -> None:
-        """Likewise by what a derived source is judged, behind its events; or `is_first`, behind SOURCE."""
+    def tell_judged(self, uid: bytes, origin: Origin, judged: Judged) -> None:
+        """Likewise by what a derived source is judged: at once, as its events may wait for a slow sink."""
         stream = self.stream_of(uid, origin)
         if stream is not None and self.knows_derived_channels:
-            command = partial(self.conversation.protocol.tell_judged, stream.told, judged)
-            self.conversation.command(command, behind=None if is_first else stream)
+            stream.told_filtered = judged.filtered
+            self.conversation.command(partial(self.conversation.protocol.tell_judged, stream.told, judged))
+
+    def tell_filtered(self, uid: bytes, origin: Origin, judged: Judged) -> None:
+        """Likewise how much is filtered, where that is news, and nothing waits to be sent."""
+        stream = self.stream_of(uid, origin)
+        if stream is not None and stream.told_filtered != judged.filtered and not self.link.queued_bytes:
+            self.tell_judged(uid, origin, judged)
 
     # -----------------------------------------------------------------------
     # Sources here

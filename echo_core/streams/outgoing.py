@@ -32,6 +32,7 @@ class OutgoingStream(links.OutgoingStream):
         "origin",
         "stages",
         "told",
+        "told_filtered",
         "was_cut",
     )
 
@@ -59,6 +60,7 @@ class OutgoingStream(links.OutgoingStream):
         self.is_flowing = False
         self.has_ended = False
         self.was_cut = False  # it has ended with its link
+        self.told_filtered = 0  # events that did not pass, of a derived source, as the peer knows
         self._flow = Flow()
         self._flushed_at = 0  # events of the source up to which all are known to have arrived by this stream
 

@@ -27,7 +27,7 @@ _WITH_BOOKS_OPEN: dict[Any, str] = {
     Membership: "add_incoming add_origin add_peer add_target learn note_start present remove_incoming"
     " remove_peer streams_of tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
-    " stream_of tell_derived tell_judged tell_member tick",
+    " stream_of tell_derived tell_filtered tell_judged tell_member tick",
     derivations: "adjust branch derive hear_of hear_values let_go take_branches tell_all tell_judged"
     " tell_who_is_missing tick",
     matching: "connect feed",

@@ -150,7 +150,7 @@ class LinkProtocol:
         self._state.send(messages.Started(stream.number, kept, sequence))
 
     def tell_judged(self, stream: OwnStream, judged: messages.Judged) -> None:
-        """By what a derived stream is judged, whatever number stands in what is told. Behind events."""
+        """By what a derived stream is judged, whatever number stands in what is told."""
         self._require_stream(stream)
         self._state.send(replace(judged, stream=stream.number))
 

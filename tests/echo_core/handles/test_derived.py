@@ -441,6 +441,21 @@ def test_parameters_change_exactly_between_two_events(both: Both, stop: Callable
     judged.demand_exact()
 
 
+def test_parameters_change_while_the_sink_has_a_full_queue(make_node: MakeNode) -> None:
+    """The answer does not wait for events that wait for who asks."""
+    near = make_node(transports=["unix"]).create_channel("samples", Sample)
+    far = make_node(transports=["unix"], limits=echo.Limits(window_events=64)).open_channel(near.id)
+    hot = far.derive(where="temp > limit", limit=0.0)
+    sink = hot.sink(Sample, backlog=echo.Backlog(events=64))
+    with near.source(backlog=echo.Backlog(events=10_000)) as source:
+        source.wait_matched(1, LIMIT_S)
+        for i in range(1000):
+            source.submit(Sample(i, 1.0))
+        assert sink.statistics().events < 1000
+        assert list(hot.set(limit=2.0, timeout_s=LIMIT_S).values()) == [1000]
+        assert [event.id for event in taken(sink, 1000)] == list(range(1000))
+
+
 def test_ten_thousand_changes_are_each_exact(make_node: MakeNode) -> None:
     """Between any two events, at the very next one."""
     near = make_node().create_channel("samples", Sample)
