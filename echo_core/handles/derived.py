@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from echo_core.codegen.expressions.deriving import Derived, Selection, derive
@@ -159,10 +160,27 @@ def derived_from(
     if derivations.depth_of(base) >= MAX_DERIVED_DEPTH:
         expected = f"a channel that is derived less than {MAX_DERIVED_DEPTH} deep"
         raise unexpected(ChannelError, expected, f"`{base.name}`")
-    with books.changing():
-        base.demand_open()
-        child = derivations.derive(base, told, derived.derivation)
-        base.handles, child.handles = base.handles + 1, child.handles + 1
+    uid = base.id.derived(told.salt, told.derivation).uid
+    is_settled = partial(derivations.is_settled, base, uid)
+    while True:
+        with books.changing():
+            base.demand_open()
+            if is_settled():
+                return _begun(base, told, cls, opening, derived)
+        books.wait_for(is_settled, DEFAULT_WAIT_S, lambda: f"channel `{said}` to be left before")
+
+
+def _begun(
+    base: Membership, told: Derive, cls: type[Any] | None, opening: Opening, derived: Derived
+) -> DerivedChannel:
+    child = derivations.derive(base, told, derived.derivation)
+    channel = DerivedChannel(child, cls, opening, base, derived)
+    base.handles, child.handles = base.handles + 1, child.handles + 1
+    try:
         presence.stand(child)
         derivations.tell_who_is_missing(child)
-        return DerivedChannel(child, cls, opening, base, derived)
+    except BaseException:  # an interrupt: nobody has the handles
+        child.let_go()
+        base.let_go()
+        raise
+    return channel

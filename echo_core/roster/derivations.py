@@ -86,7 +86,8 @@ def derive(
 ) -> Membership:
     """The derived channel, which this node is on from now on, and all others that are on its base.
 
-    `base` is less than MAX_DERIVED_DEPTH deep. `teller`: who has told of it, and need not be told.
+    `base` is less than MAX_DERIVED_DEPTH deep, and the channel `is_settled`.
+    `teller`: who has told of it, and need not be told.
     """
     from echo_core.roster.memberships import Membership
 
@@ -107,9 +108,15 @@ def derive(
     for origin in base.origins:
         branch(child, origin)
     _pass_on(base, told, teller)
-    for mate in _mates_to_derive(base):
+    for mate in _mates_to_derive(base, id_.uid):
         derive(mate, told, derivation, budget)
     return child
+
+
+def is_settled(base: Membership, uid: bytes) -> bool:
+    """Whether a channel can be derived: it is not one that this node is about to leave."""
+    known = base.home.memberships.get(uid)
+    return known is None or (known.handles > 0 and not known.is_closing)
 
 
 def hear_of(base: Membership, peer: Peer, told: Derive) -> None:
@@ -120,10 +127,7 @@ def hear_of(base: Membership, peer: Peer, told: Derive) -> None:
     """
     derivation = peer.conversation.derivation_of(told.derivation)
     uid = base.id.derived(told.salt, told.derivation).uid
-    known = base.home.memberships.get(uid)
-    if known is not None and known.is_closing:  # whoever takes it tells again of it
-        return
-    if uid not in base.derived and not _has_room(base):
+    if not is_settled(base, uid) or (uid not in base.derived and not _has_room(base)):
         return
     derive(base, told, derivation, peer.conversation.compiling, peer)
     if peer.conversation.protocol.channel(uid) is None:
@@ -158,7 +162,7 @@ def tell_who_is_missing(child: Membership) -> None:
     for peer in descent.base.peers:
         if peer.conversation.protocol.channel(child.id.uid) is None:
             _tell_of(child, peer)
-    for mate in _mates_to_derive(descent.base):
+    for mate in _mates_to_derive(descent.base, child.id.uid):
         adjust(derive(mate, descent.told, descent.derivation, descent.budget), descent.epoch, descent.values)
 
 
@@ -185,22 +189,31 @@ def tick(base: Membership) -> None:
             for branching in descent.branchings:
                 _tell_filtered(child, branching)
         elif now - descent.used_at > UNUSED_S:
-            _let_go_of(base, child)
+            _let_go_of(child)
 
 
 def let_go(base: Membership) -> None:
-    """The base is left: what is open by its own id goes on without the sources of this node."""
+    """A channel is left: what is derived from it, and open by its own id, goes on without the sources here.
+
+    Nor is it derived any longer itself, also where all of its handles have ended at once.
+    """
     for child in list(base.derived.values()):
-        _let_go_of(base, child)
+        _let_go_of(child)
+    _end_descent(base)
 
 
-def _let_go_of(base: Membership, child: Membership) -> None:
-    base.derived.pop(child.id.uid, None)
-    descent, child.descent = child.descent, None
+def _let_go_of(child: Membership) -> None:
+    _end_descent(child)
+    child.let_go()
+
+
+def _end_descent(child: Membership) -> None:
+    descent = child.descent
     if descent is not None:
         for branching in descent.branchings:
             branching.end()
-    child.let_go()
+        descent.base.derived.pop(child.id.uid, None)
+        child.descent = None
 
 
 def _pass_on(base: Membership, said: Derive | Adjust, teller: Peer | None = None) -> None:
@@ -213,9 +226,10 @@ def _mates(base: Membership) -> list[Membership]:
     return [mate for mate in mates_of(base) if mate is not base]
 
 
-def _mates_to_derive(base: Membership) -> list[Membership]:
+def _mates_to_derive(base: Membership, uid: bytes) -> list[Membership]:
     """Without those to which the base is as deep as it may be, which differs with what they know."""
-    return [mate for mate in _mates(base) if depth_of(mate) < MAX_DERIVED_DEPTH]
+    mates = _mates(base)
+    return [mate for mate in mates if depth_of(mate) < MAX_DERIVED_DEPTH and is_settled(mate, uid)]
 
 
 # ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.codegen.expressions import deriving
-from echo_core.roster import derivations, presence
+from echo_core.roster import derivations, ending, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.transports.limits import MAX_DERIVED_DEPTH
@@ -513,3 +513,54 @@ def test_a_channel_stays_open_while_what_is_derived_from_it_is(make_node: MakeNo
     assert sink.get(LIMIT_S).id == 2
     hot.close()
     until(lambda: node.statistics().channels <= 1, "the base to be left")
+
+
+def test_a_derived_channel_that_is_being_closed_is_derived_again(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever derives it waits until it is left, and has an open one."""
+    near = make_node(transports=["unix"]).create_channel("samples", Sample)
+    node = make_node(transports=["unix"])
+    viewed = node.open_channel(near.derive(where="temp > 0").id)
+    closed, may_end = membership_of(viewed), threading.Event()
+    end = ending.end
+
+    def end_late(membership: Membership, *rest: Any) -> None:
+        if membership is closed and closed.is_closing:
+            may_end.wait(LIMIT_S)
+        end(membership, *rest)
+
+    monkeypatch.setattr(ending, "end", end_late)
+    closing = threading.Thread(target=viewed.close)
+    closing.start()
+    until(lambda: closed.is_closing, "the channel to be closing")
+    base = node.open_channel(near.id)
+    threading.Timer(0.1, may_end.set).start()
+    again = base.derive(Sample, where="temp > 0")
+    assert membership_of(again) is not closed
+    sink = again.sink(Sample)
+    closing.join()
+    with near.source() as source:
+        source.wait_matched(1, LIMIT_S)
+        source.submit(Sample(2, 1.0))
+        assert sink.get(LIMIT_S).id == 2
+
+
+def test_an_interrupt_while_a_channel_is_derived_leaves_no_handle(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the base ends with the handle that the caller has."""
+    channel = make_node(transports=["unix"]).create_channel("samples", Sample)
+    base = membership_of(channel)
+
+    def interrupt(_: Membership) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(derivations, "tell_who_is_missing", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            channel.derive(where="temp > 1")
+    assert base.handles == 1
+    assert [child.handles for child in base.derived.values()] == [1]
+    channel.close()
+    assert base.is_closing
