@@ -138,7 +138,7 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
             if membership is not None:
                 membership.note_start(stream)
         case messages.Judged(), IncomingStream():
-            stream.judged = message
+            stream.judge(message)
         case messages.Closed(), IncomingStream() if membership is not None:
             membership.remove_incoming(stream)
             peer.link.forbid(value.number)

@@ -29,6 +29,7 @@ class IncomingStream(links.IncomingStream, Feed):
     """
 
     __slots__ = (
+        "_filtered_before",
         "_refusing",
         "_reported",
         "_starts_asked",
@@ -73,6 +74,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self.has_started = False
         self.is_behind = False  # its source is closed, but handlers are not done with what came before that
         self.judged: Judged | None = None  # what was last said of a derived one
+        self._filtered_before = 0  # events that had not passed when it was offered
         self._told_lost = 0  # events lost, as components here have been told
         self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
         self._waiting: dict[
@@ -105,9 +107,15 @@ class IncomingStream(links.IncomingStream, Feed):
             return self.conversation.offered is self
         return (self.judged.epoch, self.judged.node_id) < epoch
 
+    def judge(self, judged: Judged) -> None:
+        """What its source says of itself. What was filtered before it was offered is none of this link's."""
+        if self.judged is None:
+            self._filtered_before = judged.filtered
+        self.judged = judged
+
     @property
     def filtered(self) -> int:
-        return 0 if self.judged is None else self.judged.filtered
+        return 0 if self.judged is None else max(0, self.judged.filtered - self._filtered_before)
 
     # -----------------------------------------------------------------------
     # Sinks

@@ -564,3 +564,21 @@ def test_an_interrupt_while_a_channel_is_derived_leaves_no_handle(
     assert [child.handles for child in base.derived.values()] == [1]
     channel.close()
     assert base.is_closing
+
+
+def test_what_is_filtered_is_counted_once_where_a_link_comes_back(make_node: MakeNode) -> None:
+    """A link that is new counts what does not pass from then on."""
+    both = Both((make_node(transports=["unix"]), make_node(transports=["unix"])))
+    hot = both.far.derive(where="temp > 3")
+    sink = hot.sink(Sample)
+    both.submit([1.0] * 10)
+    until(lambda: sink.statistics().filtered == 10, "what was filtered to be told")
+    derived = membership_of(hot)
+    [before] = derived.incoming
+    before.link.shut()
+    until(lambda: before not in derived.incoming, "the link to be lost")
+    until(lambda: len(derived.incoming) == 1, "the link to be back")
+    both.submit([1.0, 1.0, 4.0])
+    until(lambda: sink.statistics().filtered >= 12, "what was filtered to be told")
+    assert sink.get(LIMIT_S).temp == 4.0
+    assert sink.statistics().filtered == 12
