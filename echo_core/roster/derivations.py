@@ -258,16 +258,21 @@ def branch(child: Membership, origin: Origin) -> None:
     branching.begin()
 
 
-def take_branches(base: Membership, origin: Origin) -> list[tuple[Membership, Origin]]:
+def end_branches(base: Membership, origin: Origin) -> list[tuple[Membership, Branching]]:
     """A source of the base is closed: those that are derived from it, which are to be closed too."""
-    taken: list[tuple[Membership, Origin]] = []
+    ended: list[tuple[Membership, Branching]] = []
     for child in base.derived.values():
         assert child.descent is not None
-        for branching in [each for each in child.descent.branchings if each.base is origin]:
-            child.descent.branchings.remove(branching)
-            branching.end()
-            taken.append((child, branching.origin))
-    return taken
+        ended += [(child, each) for each in child.descent.branchings if each.base is origin]
+    for _, branching in ended:
+        branching.end()
+    return ended
+
+
+def forget_branch(child: Membership, branching: Branching) -> None:
+    """Its source is closed; until then whoever closes that of the base again finds it here."""
+    if child.descent is not None and branching in child.descent.branchings:
+        child.descent.branchings.remove(branching)
 
 
 def tell_judged(child: Membership, branching: Branching) -> None:

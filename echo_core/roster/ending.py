@@ -15,6 +15,7 @@ from echo_core.errors import ClosedError
 from echo_core.roster import derivations, matching, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.together import here, mates_of
+from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
 from echo_core.streams.targets import Target
 from echo_core.values.backlog import nanoseconds
@@ -73,9 +74,24 @@ def close_origin(membership: Membership, origin: Origin, linger_s: float) -> Non
         origin.outlet.close()
         with books.changing():
             origin.unreachable.clear()  # who answered is a link, or a sink
-            derived = derivations.take_branches(membership, origin)
-        for child, own in derived:
-            close_origin(child, own, max(0.0, limit - time.monotonic()))
+        _close_derived(membership, origin, limit)
+
+
+def _close_derived(membership: Membership, origin: Origin, limit: float) -> None:
+    """What is derived from a source ends with it; where that is interrupted, the rest of it at once."""
+    with books.changing():
+        derived = derivations.end_branches(membership, origin)
+    try:
+        _close_each(derived, limit)
+    finally:
+        _close_each(derived, time.monotonic())
+
+
+def _close_each(derived: Sequence[tuple[Membership, Branching]], limit: float) -> None:
+    for child, branching in derived:
+        close_origin(child, branching.origin, max(0.0, limit - time.monotonic()))
+        with books.changing():
+            derivations.forget_branch(child, branching)
 
 
 def _remove_origin(membership: Membership, origin: Origin, linger_s: float) -> None:

@@ -28,8 +28,8 @@ _WITH_BOOKS_OPEN: dict[Any, str] = {
     " remove_peer streams_of tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
     " stream_of tell_derived tell_filtered tell_judged tell_member tick",
-    derivations: "adjust branch derive hear_of hear_values let_go take_branches tell_all tell_judged"
-    " tell_who_is_missing tick",
+    derivations: "adjust branch derive end_branches forget_branch hear_of hear_values let_go tell_all"
+    " tell_judged tell_who_is_missing tick",
     matching: "connect feed",
     presence: "converse gather hear_of invitation stand",
 }

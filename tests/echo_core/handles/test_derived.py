@@ -18,6 +18,7 @@ from echo_core.codegen.expressions import deriving
 from echo_core.roster import derivations, ending, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
+from echo_core.streams.outgoing import OutgoingStream
 from echo_core.transports.limits import MAX_DERIVED_DEPTH
 from echo_core.transports.protocol.messages import Derive
 from tests.echo_core.census import left_behind, origin_of, settled_census, until
@@ -582,3 +583,29 @@ def test_what_is_filtered_is_counted_once_where_a_link_comes_back(make_node: Mak
     until(lambda: sink.statistics().filtered >= 12, "what was filtered to be told")
     assert sink.get(LIMIT_S).temp == 4.0
     assert sink.statistics().filtered == 12
+
+
+def test_an_interrupt_while_derived_sources_are_closed_leaves_none(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were not at it yet are closed at once."""
+    both = Both((make_node(transports=["unix"]), make_node(transports=["unix"])))
+    for i in range(3):
+        both.far.derive(where="temp > x", x=float(i)).sink(Sample)
+    both.source.wait_matched(3, LIMIT_S)
+    derived = list(membership_of(both.near).derived.values())
+    assert [len(child.origins) for child in derived] == [1, 1, 1]
+    calls = 0
+    drained = OutgoingStream.drain
+
+    def interrupt(stream: OutgoingStream, timeout_ns: int) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        return drained(stream, timeout_ns)
+
+    monkeypatch.setattr(OutgoingStream, "drain", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        both.source.close()
+    assert [len(child.origins) for child in derived] == [0, 0, 0]
