@@ -63,7 +63,8 @@ class DerivedChannel(Channel[Any]):
 
         Returns:
             By the `EventInfo.source_id` of each source on this channel the number of the first event, among
-            those that pass, which was judged by them. Sources that come later have them from the start.
+            those that pass, which was judged by them. Sources that come later have them from the start; one
+            that judges by what somebody else has set meanwhile is left out.
 
         Raises:
             ExpressionError: there is no such parameter, or a value has another type than its first one.
@@ -85,7 +86,7 @@ class DerivedChannel(Channel[Any]):
             self._derived = derived
         books.wait_for_all(self._setting(epoch), timeout_s)
         with books.changing():
-            return dict(self._numbers())
+            return dict(self._numbers(epoch))
 
     def _setting(self, epoch: Epoch) -> Waits:
         yield Wait(lambda: not self._behind(epoch), lambda: self._awaited(epoch))
@@ -98,13 +99,15 @@ class DerivedChannel(Channel[Any]):
         behind = self._behind(epoch)
         return "an answer from " + ", ".join(f"`{each.name}` of {each.peer}" for each in behind)
 
-    def _numbers(self) -> Iterator[tuple[str, int]]:
+    def _numbers(self, epoch: Epoch) -> Iterator[tuple[str, int]]:
         for stream in self._membership.incoming:
-            if stream.judged is not None:
-                yield stream.told.source_id.hex(), stream.judged.number
+            judged = stream.judged
+            if judged is not None and (judged.epoch, judged.node_id) == epoch:
+                yield stream.told.source_id.hex(), judged.number
         for mate in mates_of(self._membership):
-            for branching in () if mate.descent is None else mate.descent.branchings:
-                yield branching.origin.id.hex(), branching.first
+            if mate.descent is not None and mate.descent.epoch == epoch:
+                for branching in mate.descent.branchings:
+                    yield branching.origin.id.hex(), branching.first
 
     def _end(self, limit: float) -> None:
         """Then the base, of which it has a handle of its own."""

@@ -15,6 +15,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.codegen.expressions import deriving
+from echo_core.handles.derived import DerivedChannel
 from echo_core.roster import derivations, ending, presence
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -609,3 +610,21 @@ def test_an_interrupt_while_derived_sources_are_closed_leaves_none(
     with pytest.raises(KeyboardInterrupt):
         both.source.close()
     assert [len(child.origins) for child in derived] == [0, 0, 0]
+
+
+def test_the_numbers_of_a_change_are_never_those_of_a_later_one(both: Both) -> None:
+    """A source that judges by what was set after it is left out."""
+    hot = both.far.derive(where="temp > limit", limit=3.0)
+    hot.sink(Sample)
+    both.source.wait_matched(1, LIMIT_S)
+    descent = membership_of(hot).descent
+    assert descent is not None
+    assert len(hot.set(limit=4.0, timeout_s=LIMIT_S)) == 1
+    first = descent.epoch
+    assert len(dict(numbers_of(hot, first))) == 1
+    hot.set(limit=5.0, timeout_s=LIMIT_S)
+    assert dict(numbers_of(hot, first)) == {}
+
+
+def numbers_of(hot: DerivedChannel, epoch: derivations.Epoch) -> Iterator[tuple[str, int]]:
+    return hot._numbers(epoch)  # pyright: ignore[reportPrivateUsage]
