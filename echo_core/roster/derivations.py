@@ -294,8 +294,7 @@ def _tell_filtered(child: Membership, branching: Branching) -> None:
 
 def _judged(child: Membership, branching: Branching) -> Judged:
     assert child.descent is not None
-    native = branching.native
-    return Judged(0, *child.descent.epoch, branching.first, native.filtered, native.come_to)
+    return Judged(0, *child.descent.epoch, branching.first, branching.native.filtered)
 
 
 def branching_of(child: Membership, origin: Origin) -> Branching | None:

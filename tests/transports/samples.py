@@ -41,7 +41,7 @@ MESSAGES: list[Message] = [
     messages.Ping(),
     messages.Derive(2, bytes(range(48, 64)), "particles: hot", b"a tree"),
     messages.Adjust(2, bytes(range(64, 80)), 7, bytes(range(16, 32)), b"\x08\0\0\0\0\0\0\0\0\0t@"),
-    messages.Judged(64, 7, bytes(range(16, 32)), 17, 300, 317),
+    messages.Judged(64, 7, bytes(range(16, 32)), 17, 300),
 ]
 
 NEAR = Identity(

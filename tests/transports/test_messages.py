@@ -59,7 +59,7 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(messages.Ping),
     st.builds(messages.Derive, _u32, _ids, _names, st.binary(max_size=4096)),
     st.builds(messages.Adjust, _u32, _ids, _u64, _ids, st.binary(max_size=4096)),
-    st.builds(messages.Judged, _u32, _u64, _ids, _u64, _u63, _u63),
+    st.builds(messages.Judged, _u32, _u64, _ids, _u64, _u63),
 )
 
 

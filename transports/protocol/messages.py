@@ -318,8 +318,7 @@ class Adjust(Message, kind=23):
 class Judged(Message, kind=24):
     """By which parameters the sender judges what comes as a derived stream, from event `number` of it on.
 
-    And how many events of the source that it is derived from have not passed by now, and the number of the
-    source's next event.
+    And how many events of the source that it is derived from have not passed by now.
     """
 
     stream: Uint32
@@ -327,7 +326,6 @@ class Judged(Message, kind=24):
     node_id: NodeId
     number: Uint64
     filtered: Count
-    come_to: Count
 
 
 def encode(message: Message) -> bytes:

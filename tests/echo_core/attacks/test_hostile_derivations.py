@@ -77,7 +77,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {  # of the id of a channel that T
     "parameters of an epoch that nothing can follow": lambda uid: (
         told(TREE) + frame(messages.Adjust(0, uid, 2**64 - 1, bytes(16), VALUES))
     ),
-    "a judgement of no stream": lambda _: frame(messages.Judged(STREAM + 7, 1, bytes(16), 0, 0, 0)),
+    "a judgement of no stream": lambda _: frame(messages.Judged(STREAM + 7, 1, bytes(16), 0, 0)),
 }
 
 
