@@ -96,7 +96,7 @@ def test_random_events_are_those_of_the_generic_codec(data: st.DataObject) -> No
     assert walker.encode(event) == record
     again = walker.decode(record)
     assert plain_value(generic, again) == plain_value(generic, event)
-    assert walker.interpreted == 0 or has_tables(generic.receiver.record)
+    assert walker.interpreted == 0 or is_left_to_python(generic.receiver.record, plain)
 
 
 @examples(200)
@@ -107,7 +107,8 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
     walker, generic = walker_of(cls), generic_codec(cls)
     if walker is None:
         return
-    event = event_of(generic, data.draw(plain_values(generic.receiver.layout)))
+    plain = data.draw(plain_values(generic.receiver.layout))
+    event = event_of(generic, plain)
     it = links.Queue(max_events=1, max_bytes=1, policy=links.DROP_NEWEST, timeout_ns=0)
     for encode in (walker.encode, echo.encoder(cls)):
         outlet = links.Outlet(cls, encode)
@@ -115,7 +116,12 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
         outlet.submit(event)
         assert it.depth_bytes == len(generic.encode(event))
         assert it.get(0) is event
-    assert walker.interpreted == 0 or has_tables(generic.receiver.record)
+    assert walker.interpreted == 0 or is_left_to_python(generic.receiver.record, plain)
+
+
+def is_left_to_python(type_: Type, plain: object) -> bool:
+    """Whether there is what the generic codec does: such tables, and perhaps a float of 16 bits that is no number."""
+    return has_tables(type_) or "nan" in repr(plain)
 
 
 def has_tables(type_: Type) -> bool:

@@ -250,8 +250,12 @@ def raw(size: int, taken: list[Any] | None = None) -> links.Outlet:
     """Of records as they are; what arrives is kept with its number."""
     made = links.Outlet(None, bytes, record_size=size)
     if taken is not None:
-        to = links.Delivery(lambda record: taken.append(bytes(record)), bytes, print, record_size=size)
-        made.converting = (to,)
+        kept = taken
+
+        def keep(record: memoryview) -> None:
+            kept.append(bytes(record))
+
+        made.converting = (links.Delivery(keep, bytes, print, record_size=size),)
     return made
 
 

@@ -45,7 +45,10 @@ demand_delivery(1)
 
 _END = """
 demand_delivery(2)
-assert len(node.statistics().links) == len(far.statistics().links) == 1
+limit = time.monotonic() + LIMIT_S
+while [len(each.statistics().links) for each in (node, far)] != [1, 1]:  # two at first, where both have called
+    assert time.monotonic() < limit
+    threading.Event().wait(0.01)
 assert node.statistics().links_lost == far.statistics().links_lost == 0
 late = echo.Node(transports=[transport])
 late.open_channel(here.id).source(Plain).wait_matched(2)  # the door is open, too
