@@ -120,7 +120,7 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
 
 
 def is_left_to_python(type_: Type, plain: object) -> bool:
-    """Whether there is what the generic codec does: such tables, and perhaps a float of 16 bits that is no number."""
+    """Whether the generic codec may have to: such tables, and a float of 16 bits that is no number."""
     return has_tables(type_) or "nan" in repr(plain)
 
 

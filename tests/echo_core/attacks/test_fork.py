@@ -46,7 +46,7 @@ demand_delivery(1)
 _END = """
 demand_delivery(2)
 limit = time.monotonic() + LIMIT_S
-while [len(each.statistics().links) for each in (node, far)] != [1, 1]:  # two at first, where both have called
+while [len(each.statistics().links) for each in (node, far)] != [1, 1]:  # at first both may have called
     assert time.monotonic() < limit
     threading.Event().wait(0.01)
 assert node.statistics().links_lost == far.statistics().links_lost == 0
