@@ -100,7 +100,8 @@ def _members(dtype: np.dtype[Any]) -> list[tuple[str, np.dtype[Any], int]]:
 
 def _leaf_orders(dtype: np.dtype[Any], path: str) -> list[tuple[str, ByteOrder]]:
     """The byte order of each number in the dtype, with the field's path."""
-    dtype = dtype.base
+    while dtype.subdtype is not None:  # arrays of arrays: `base` is that of the outermost alone
+        dtype = dtype.base
     if dtype.names is not None:
         members = _members(dtype)
         return [leaf for name, field, _ in members for leaf in _leaf_orders(field, f"{path}.{name}")]

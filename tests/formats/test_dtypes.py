@@ -172,6 +172,11 @@ def plain_types(type_: Type) -> bool:
             return False
 
 
+def test_arrays_of_arrays_keep_their_byte_order() -> None:
+    dtype = np.dtype([("x", (">f8", (2,)), (3,))])
+    assert echo.Format.from_dtype(dtype).dtype == dtype
+
+
 @given(layouts())
 def test_random_fixed_layout_has_its_sizes_in_numpy(layout: Layout) -> None:
     """Every field lies where the layout says, at the top and in nested records."""
