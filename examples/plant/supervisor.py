@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ROLES = ("instrument", "processor", "dashboard", "recorder")
 START_S = 20.0  # a component that was started has so long to say that it is there
 STOP_S = 20.0  # all of them have so long to end
-SETTLE_S = 1.0  # the first look: those that are there already need a moment to be found
+SETTLE_S = 3.0  # the first look: those that are there already need time to be found, where all is busy too
 
 
 class Supervisor:
