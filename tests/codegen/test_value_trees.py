@@ -31,7 +31,7 @@ from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.leaves import is_numeric
-from echo_core.formats.types import Field, Nullable, Record, Sequence, StaticArray, Text, Type
+from echo_core.formats.types import Field, Kind, Nullable, Record, Scalar, Sequence, StaticArray, Text, Type
 from tests.formats.strategies import comparable, examples, layouts, plain_values, records
 
 needs_code = pytest.mark.skipif(bool(cpython.problem()), reason=cpython.problem() or "compiled")
@@ -121,7 +121,18 @@ def test_random_events_are_measured_as_large_as_they_are_encoded(data: st.DataOb
 
 def is_left_to_python(type_: Type, plain: object) -> bool:
     """Whether the generic codec may have to: such tables, and a float of 16 bits that is no number."""
-    return has_tables(type_) or "nan" in repr(plain)
+    return has_tables(type_) or (has_halves(type_) and "nan" in repr(plain))
+
+
+def has_halves(type_: Type) -> bool:
+    """Whether there are floats of 16 bits."""
+    match type_:
+        case Record():
+            return any(has_halves(field.type) for field in type_.fields)
+        case StaticArray() | Sequence() | Nullable():
+            return has_halves(type_.element)
+        case _:
+            return isinstance(type_, Scalar) and (type_.kind, type_.size) == (Kind.FLOAT, 2)
 
 
 def has_tables(type_: Type) -> bool:
