@@ -366,8 +366,8 @@ static enum step hand_out(struct link *link, struct handing *handing)
     }
     if (size == 0 && status == 0 && handing->detour == NULL && !link->is_ended)
         status = check_unfinished(link, &frame);
-    if (handing->detour == NULL)
-        link->is_unfinished = size != 0;
+    if (handing->detour == NULL) /* whoever reads next has taken the link from this thread, which orders this */
+        atomic_store_explicit(&link->is_unfinished, size != 0, memory_order_relaxed);
     echo_gathering_end(&gathering);
     Py_DECREF(chunk);
     return handing->detour == NULL ? end_step(link, step, status) : STEP_OVERTAKEN;
@@ -418,20 +418,32 @@ static enum step end_reading(struct link *link, int error)
     return echo_link_fail(link);
 }
 
+#define CREDIT_FRAME_BYTES (FRAME_HEADER_BYTES + CREDIT_PAYLOAD_BYTES)
+
+/* The payload of the credit that what was read begins with; NULL: it begins with something else. Looks at nothing but
+ * this, as each read comes by here. */
+static const uint8_t *credit_ahead(const struct link *link)
+{
+    const struct intake *intake = &link->intake;
+    const uint8_t *frame = current_chunk(intake)->bytes + intake->begin;
+
+    if (intake->end - intake->begin < CREDIT_FRAME_BYTES || load_little32(frame) != CREDIT_PAYLOAD_BYTES ||
+        load_little32(frame + 4) != KIND_CREDIT)
+        return NULL;
+    return frame + FRAME_HEADER_BYTES;
+}
+
 /* Takes the credit that what was read begins with, up to a frame that needs the GIL, or is to be refused with it. */
 static void take_credits(struct link *link)
 {
+    const uint8_t *payload;
     struct credit credit;
-    struct frame frame;
-    int64_t size;
 
-    while ((size = next_frame(link, &frame)) > 0) {
-        if (frame.stream != KIND_CREDIT || frame.size != CREDIT_PAYLOAD_BYTES || load_little32(frame.payload + 4) != 0)
-            return;
-        credit = credit_load(frame.payload);
+    while ((payload = credit_ahead(link)) != NULL && load_little32(payload + 4) == 0) {
+        credit = credit_load(payload);
         if (grant(link, &credit, 0) != NULL)
             return;
-        link->intake.begin += (size_t)size;
+        link->intake.begin += CREDIT_FRAME_BYTES;
         count_on(&link->received_frames, 1);
     }
 }
