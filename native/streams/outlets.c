@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "core/forks.h"
+#include "core/outbox/staging.h"
 
 #include <errno.h>
 
@@ -66,7 +67,11 @@ static __attribute__((noinline)) struct room take_large_room(struct outlet *outl
 
     if (is_lent(outlet))
         room.block = echo_pool_room(outlet->pool, room.size, &room.bytes);
-    return room.block != NULL ? room : take_own_room(outlet, stack);
+    if (room.block == NULL)
+        room = take_own_room(outlet, stack);
+    if (room.owner != OF_STACK)
+        submission_prepare();
+    return room;
 }
 
 static struct room take_room(struct outlet *outlet, uint8_t *stack)
@@ -87,6 +92,7 @@ static int is_too_small(const struct room *room, const struct submission *submis
 static __attribute__((noinline)) void give_large_room_back(struct outlet *outlet, struct room room,
                                                            const struct submission *submission)
 {
+    submission_prepared_is_put();
     outlet->is_large = submission->record.size >= LOAN_BYTES;
     Py_XDECREF(room.block);
     if (room.owner == OF_OUTLET && room.size == room_size(outlet) && outlet->room == NULL && !outlet->is_closed)

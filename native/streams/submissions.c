@@ -116,9 +116,15 @@ int echo_submission_lends(PyObject *streams)
 /* The block of the pool that large records lie in, if a stream lends what is in it. */
 static PyObject *place(const struct outlet *outlet, PyObject *streams, const struct record *record)
 {
+    PyObject *block;
+
     if (outlet->pool == NULL || record->size < LOAN_BYTES || !echo_submission_lends(streams))
         return NULL;
-    return echo_pool_place(outlet->pool, record->bytes, record->size);
+    submission_prepare();
+    block = echo_pool_place(outlet->pool, record->bytes, record->size);
+    if (block == NULL)
+        submission_prepared_is_put();
+    return block;
 }
 
 static inline __attribute__((always_inline)) int send_by(const struct outlet *outlet, PyObject *streams,
@@ -142,6 +148,8 @@ static inline __attribute__((always_inline)) int send_by(const struct outlet *ou
     }
     if (status != 0)
         skip_from(streams, i, submission->events);
+    if (block != NULL)
+        submission_prepared_is_put();
     Py_XDECREF(block);
     return status == 0 ? 0 : echo_keep_interrupt(&submission->interrupt);
 }

@@ -113,6 +113,7 @@ struct pace {
     int64_t before;      /* written_at when that began: what it has written itself says nothing of its haste */
     uint64_t judged;     /* the last one that was looked at */
     int is_at_leisure;   /* what was found */
+    int64_t asked_at;    /* ticks when it began, where what is submitted takes long to make. 0: it does not */
 };
 extern _Thread_local struct pace echo_pace __attribute__((tls_model("initial-exec")));
 

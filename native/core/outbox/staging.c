@@ -58,11 +58,11 @@ static int gathers(struct outbox *outbox)
 
 /* --- staging --- */
 
-static int is_at_leisure(int64_t idle, int64_t now)
+static int is_at_leisure(int64_t idle, int64_t asked_at)
 {
     if (echo_pace.judged != echo_pace.submission) {
         echo_pace.judged = echo_pace.submission;
-        echo_pace.is_at_leisure = now - echo_pace.before > idle;
+        echo_pace.is_at_leisure = asked_at - echo_pace.before > idle;
     }
     return echo_pace.is_at_leisure;
 }
@@ -71,8 +71,10 @@ static int is_at_leisure(int64_t idle, int64_t now)
  * thread: then a write delays nobody. */
 static int is_idle(const struct outbox *outbox, int64_t now)
 {
+    int64_t asked_at = echo_pace.asked_at != 0 ? echo_pace.asked_at : now;
+
     return outbox->reads_seen != atomic_load_explicit(outbox->reads, memory_order_relaxed) ||
-           (is_at_leisure(outbox->idle, now) && now - outbox->written_at > outbox->idle);
+           (is_at_leisure(outbox->idle, asked_at) && asked_at - outbox->written_at > outbox->idle);
 }
 
 static int is_cheap(struct wire *wire)

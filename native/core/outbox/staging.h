@@ -59,3 +59,16 @@ static inline void submission_begin(void)
     echo_pace.submission++;
     echo_pace.before = echo_pace.written_at;
 }
+
+/* Before what is submitted is made, where that takes long: whoever asks for the next thing as soon as this one is
+ * written is in haste, however long making it takes. Given back when it has been put. */
+static inline void submission_prepare(void)
+{
+    if (echo_pace.asked_at == 0)
+        echo_pace.asked_at = ticks_now();
+}
+
+static inline void submission_prepared_is_put(void)
+{
+    echo_pace.asked_at = 0;
+}

@@ -7,8 +7,10 @@
 #include "code/text.h"
 #include "events/objects/objects.h"
 
-/* Values are copied and then changed so many at a time: they stay in the cache that is next to the processor. */
-#define BLOCK_BYTES 4096
+/* Many values are copied and changed so many bytes at a time in memory of our own, and from there to their target, which
+ * is so written once and never read: where it is lent, its lines are still with the processor of whoever read what
+ * was there before, and each look at one of them waits for it. */
+#define BLOCK_BYTES 32768
 
 /* The bits of a little-endian number that come before the first byte of 0. */
 static inline uint64_t before_zero(uint64_t bytes)
@@ -46,28 +48,26 @@ static int normalise_chars(uint8_t *bytes, Py_ssize_t size)
     return echo_is_utf8(bytes, (uint64_t)length);
 }
 
-/* Values of one type in memory, each so many bytes behind the one before. */
-struct column {
-    uint8_t *bytes;
-    Py_ssize_t stride;
-    Py_ssize_t count;
-};
+/* --- columns: `count` values of one type, each `stride` bytes behind the one before ---
+ *
+ * What describes a column goes from call to call in registers: read back from the stack, it would wait for the stores
+ * of the block that was just copied. */
 
-static int normalise(const struct value *value, struct column column, int strict);
+static int normalise(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count, int strict);
 
-static int normalise_texts(const struct value *value, struct column texts)
+static int normalise_texts(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count)
 {
-    for (; texts.count > 0; texts.count--, texts.bytes += texts.stride) {
-        if (!normalise_chars(texts.bytes, value->size))
+    for (; count > 0; count--, bytes += stride) {
+        if (!normalise_chars(bytes, value->size))
             return 0;
     }
     return 1;
 }
 
-static int are_members(const struct value *value, struct column members)
+static int are_members(const struct value *value, const uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count)
 {
-    for (; members.count > 0; members.count--, members.bytes += members.stride) {
-        if (find_number(value->numbers, value->count, load_number(members.bytes, value->size)) < 0)
+    for (; count > 0; count--, bytes += stride) {
+        if (find_number(value->numbers, value->count, load_number(bytes, value->size)) < 0)
             return 0;
     }
     return 1;
@@ -81,90 +81,106 @@ static int normalise_option(const struct value *value, uint8_t *bytes, int stric
     memset(bytes + flag, 0, (size_t)(value->size - flag));
     bytes[flag] = (uint8_t)is_there;
     if (is_there)
-        return normalise(value->element, (struct column){bytes, flag, 1}, strict);
+        return normalise(value->element, bytes, flag, 1, strict);
     memset(bytes, 0, (size_t)flag);
     return 1;
 }
 
-static int normalise_options(const struct value *value, struct column options, int strict)
+static int normalise_options(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count, int strict)
 {
-    for (; options.count > 0; options.count--, options.bytes += options.stride) {
-        if (!normalise_option(value, options.bytes, strict))
+    for (; count > 0; count--, bytes += stride) {
+        if (!normalise_option(value, bytes, strict))
             return 0;
     }
     return 1;
 }
 
-static int normalise_arrays(const struct value *value, struct column arrays, int strict)
+static int normalise_arrays(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count, int strict)
 {
     Py_ssize_t size = value->element->size;
 
-    for (; arrays.count > 0; arrays.count--, arrays.bytes += arrays.stride) {
-        if (!normalise(value->element, (struct column){arrays.bytes, size, value->size / size}, strict))
+    for (; count > 0; count--, bytes += stride) {
+        if (!normalise(value->element, bytes, size, value->size / size, strict))
             return 0;
     }
     return 1;
 }
 
 /* Field by field, each of all records: what is to be done is looked up once for all of them. */
-static int normalise_records(const struct value *value, struct column records, int strict)
+static int normalise_records(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count, int strict)
 {
     Py_ssize_t i, k;
 
     for (i = 0; i < value->gap_count; i++)
-        for (k = 0; k < records.count; k++)
-            zero(records.bytes + k * records.stride + value->gaps[i].at, value->gaps[i].size);
+        for (k = 0; k < count; k++)
+            zero(bytes + k * stride + value->gaps[i].at, value->gaps[i].size);
     for (i = 0; i < value->checked_count; i++) {
         const struct member *field = value->checked[i];
-        struct column fields = {records.bytes + field->at, records.stride, records.count};
 
-        if (!normalise(field->value, fields, strict))
+        if (!normalise(field->value, bytes + field->at, stride, count, strict))
             return 0;
     }
     return 1;
 }
 
-static int normalise(const struct value *value, struct column column, int strict)
+static int normalise(const struct value *value, uint8_t *bytes, Py_ssize_t stride, Py_ssize_t count, int strict)
 {
     if (value->is_free)
         return 1;
     switch ((enum form)value->form) {
     case FORM_BOOL:
-        for (; column.count > 0; column.count--, column.bytes += column.stride)
-            *column.bytes = *column.bytes != 0;
+        for (; count > 0; count--, bytes += stride)
+            *bytes = *bytes != 0;
         return 1;
     case FORM_CHARS:
-        return normalise_texts(value, column);
+        return normalise_texts(value, bytes, stride, count);
     case FORM_MEMBER:
-        return !strict || are_members(value, column);
+        return !strict || are_members(value, bytes, stride, count);
     case FORM_OPTION:
-        return normalise_options(value, column, strict);
+        return normalise_options(value, bytes, stride, count, strict);
     case FORM_ARRAY:
-        return normalise_arrays(value, column, strict);
+        return normalise_arrays(value, bytes, stride, count, strict);
     case FORM_RECORD:
-        return normalise_records(value, column, strict);
+        return normalise_records(value, bytes, stride, count, strict);
     default: /* any bytes will do */
         return 1;
     }
 }
 
-static Py_ssize_t block_of(const struct value *value, Py_ssize_t count)
+static int copy_each(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict)
 {
-    if (value->is_free || count <= 1)
-        return count;
-    return value->size < BLOCK_BYTES ? BLOCK_BYTES / value->size : 1;
+    Py_ssize_t size = value->size;
+
+    for (; count > 0; count--, target += size, source += size) {
+        memcpy(target, source, (size_t)size);
+        if (!normalise(value, target, size, 1, strict))
+            return 0;
+    }
+    return 1;
 }
 
-int echo_values_copy(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict)
+static int copy_blocks(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict)
 {
-    Py_ssize_t size = value->size, block = block_of(value, count);
+    _Alignas(64) uint8_t bytes[BLOCK_BYTES];
+    Py_ssize_t size = value->size, block = BLOCK_BYTES / size;
 
     for (; count > 0; count -= block, target += block * size, source += block * size) {
         if (block > count)
             block = count;
-        memcpy(target, source, (size_t)(block * size));
-        if (!normalise(value, (struct column){target, size, block}, strict))
+        memcpy(bytes, source, (size_t)(block * size));
+        if (!normalise(value, bytes, size, block, strict))
             return 0;
+        memcpy(target, bytes, (size_t)(block * size));
     }
     return 1;
+}
+
+int echo_values_copy(const struct value *value, uint8_t *target, const uint8_t *source, Py_ssize_t count, int strict)
+{
+    if (value->is_free) {
+        memcpy(target, source, (size_t)(count * value->size));
+        return 1;
+    }
+    return count > 1 && value->size <= BLOCK_BYTES ? copy_blocks(value, target, source, count, strict)
+                                                   : copy_each(value, target, source, count, strict);
 }
