@@ -2,7 +2,7 @@
  *
  *   ACTS      does something with the link or its peer: ClosedError in a child
  *   LETS GO   ends something that the parent goes on with: None in a child, and nothing is done
- *   TELLS     a count that a mutex guards: 0 in a child
+ *   TELLS     a count that a lock guards: 0 in a child
  *
  * Each method or attribute of that kind has its function in one of these, and its table names NAME_entry. What has no
  * entry uses only memory of this process which the GIL guards: a child may go on with that. The C functions that
@@ -30,7 +30,7 @@
         return has_forked_since(forks) ? Py_NewRef(Py_None) : name(self, argument);                                    \
     }
 
-/* `expression` is read with the mutex of the link's outbox. */
+/* `expression` is read with the lock of the link's outbox. */
 #define DEFINE_ENTRY_THAT_TELLS(name, link_of_self, expression)                                                        \
     static PyObject *name##_entry(PyObject *self, void *unused)                                                        \
     {                                                                                                                  \

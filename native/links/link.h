@@ -32,7 +32,7 @@ struct followers {
 struct link {
     PyObject ob_base;
     struct wire *wire;         /* owned; NULL: abandoned. Never changes else */
-    struct outbox outbox;      /* its own mutex */
+    struct outbox outbox;      /* its own lock */
     unsigned forks;            /* echo_forks when it was made. Never changes */
     uint32_t max_payload;      /* of a frame that is received. Never changes */
     PyObject *control;         /* owned callable; NULL: cleared */

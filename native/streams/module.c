@@ -36,7 +36,7 @@
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
  *
- * Three locks: the GIL guards every Python object's state; an outbox has a mutex, which is held while frames are copied,
+ * Three locks: the GIL guards every Python object's state; an outbox has a lock, which is held while frames are copied,
  * mostly a few kilobytes and at most what a source keeps; the list of links in links/standby.c has another. Neither is
  * held while Python code runs, a system call waits, or the GIL is taken. In comments, "GIL": the caller holds it. "No
  * GIL": the caller has released it, or never had it.

@@ -1,4 +1,4 @@
-/* Frames that wait for room on the wire, in order. No lock of its own: the outbox's mutex guards it. */
+/* Frames that wait for room on the wire, in order. No lock of its own: the outbox's guards it. */
 #pragma once
 
 #include "core/frames.h"

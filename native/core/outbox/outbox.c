@@ -15,7 +15,6 @@ int echo_outbox_open(struct outbox *outbox)
     outbox->staging = aligned_alloc(64, STAGING_BYTES);
     outbox->front = aligned_alloc(64, STAGING_BYTES);
     outbox->is_writer_asleep = 1;
-    pthread_mutex_init(&outbox->mutex, NULL);
     return outbox->staging != NULL && outbox->front != NULL ? 0 : -1;
 }
 
@@ -26,7 +25,6 @@ void echo_outbox_close(struct outbox *outbox)
     free(outbox->staging);
     free(outbox->front);
     free(outbox->streams);
-    pthread_mutex_destroy(&outbox->mutex);
 }
 
 /* Backlogs are cleared here and not in echo_outbox_end, which is called in the middle of work on them. */
@@ -37,7 +35,7 @@ void echo_outbox_unlock(struct outbox *outbox)
     outbox->is_called = 0;
     if (outbox->end != END_NOT && (has_backlog(outbox) || outbox->parked != NULL))
         echo_outbox_clear(outbox);
-    pthread_mutex_unlock(&outbox->mutex);
+    lock_give(&outbox->lock);
     if (is_called)
         futex_wake_all(&outbox->calls);
 }

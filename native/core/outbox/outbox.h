@@ -12,13 +12,14 @@
  * A stream whose receiver has granted it no more (credit.h) is parked with what waits of it: it holds up nobody, and is
  * no work, until it may go on.
  *
- * "Locked": the caller holds the mutex. One thread at a time is in the wire's write or await_room, without
- * the mutex: who has set is_writing. A thread that has the host's lock (Python's GIL) may wait for the
- * mutex, so no holder of the mutex ever waits for that lock.
+ * "Locked": the caller holds the outbox's lock. One thread at a time is in the wire's write or await_room, without
+ * it: who has set is_writing. A thread that has the host's lock (Python's GIL) may wait for the outbox's, so no holder
+ * of that ever waits for the host's.
  */
 #pragma once
 
 #include "core/clock.h"
+#include "core/lock.h"
 #include "core/outbox/backlog.h"
 #include "core/wires/pool.h"
 #include "core/wires/wire.h"
@@ -52,7 +53,7 @@ struct host {
 };
 
 struct outbox {
-    pthread_mutex_t mutex; /* guards all below that has no other rule */
+    struct lock lock; /* guards all below that has no other rule */
     /* Settings; never change. */
     struct wire *wire;          /* borrowed from the link */
     void *link;                 /* borrowed: whose outbox it is, and to the host what keeps it alive */
@@ -125,7 +126,7 @@ void echo_outbox_close(struct outbox *outbox);
 
 static inline void outbox_lock(struct outbox *outbox)
 {
-    pthread_mutex_lock(&outbox->mutex);
+    lock_take(&outbox->lock);
 }
 
 /* Unlocks, and wakes the writer if it was called. */

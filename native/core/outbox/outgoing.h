@@ -30,7 +30,7 @@ void echo_tally_release(struct tally *tally);
 
 /* --- streams --- */
 
-/* One stream's events on their way to one place: what waits of it, and what becomes of the rest. The mutex guards it;
+/* One stream's events on their way to one place: what waits of it, and what becomes of the rest. The lock guards it;
  * what never changes can be read without. The stream's Python object is its twin, and may go before it. */
 struct outgoing {
     struct outbox *outbox;          /* borrowed: outlives its streams. Never changes */
@@ -91,7 +91,7 @@ static inline void outgoing_pay(struct outgoing *outgoing, int64_t events, int64
     outgoing->credit_bytes -= bytes;
 }
 
-/* --- all that follows: locked, by the mutex of the outbox --- */
+/* --- all that follows: locked, by the lock of the outbox --- */
 
 /* A stream of this outbox, with what never changes as in `settings`, and without credit; NULL: no memory. Becomes a
  * user of the tally. */
