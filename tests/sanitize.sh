@@ -72,12 +72,11 @@ run_tests() {
         "$PYTHON" -m pytest -q -n "$TEST_JOBS" -p no:benchmark -p no:cacheprovider "$@"
 }
 
-run_ring_threads() {
-    gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative \
-        tests/native/ring_threads.c native/core/wires/{memory,ring,signals}.c \
-        -Wl,--wrap=echo_memory_map -o ring_threads
+# A program of several threads: its name, and what else of native/ it is linked with.
+run_threads() {
+    gcc -std=c11 -g -O1 -Wall -Wextra -fsanitize=thread -pthread -Inative "tests/native/$1.c" "${@:2}" -o "$1"
     TSAN_OPTIONS="halt_on_error=1:log_path=$PWD/reports/tsan" \
-        run_unrandomised timeout "$SECONDS_AT_MOST" ./ring_threads
+        run_unrandomised timeout "$SECONDS_AT_MOST" "./$1"
 }
 
 # A process reports all that it has not let go of; what names no C code is not this project's.
@@ -99,7 +98,8 @@ run_kind() {
     address) run_tests "${ADDRESS_TESTS[@]}" || status=$? ;;
     thread)
         run_tests "${THREAD_TESTS[@]}" || status=$?
-        run_ring_threads || status=$?
+        run_threads ring_threads native/core/wires/{memory,ring,signals}.c -Wl,--wrap=echo_memory_map || status=$?
+        run_threads lock_threads native/core/{lock,clock}.c || status=$?
         ;;
     esac
     forget_foreign_leaks

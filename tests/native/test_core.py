@@ -55,6 +55,17 @@ def test_a_program_without_python_sends_events_by_core_alone(wire: str, tmp_path
     subprocess.run([program, wire], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
+def test_threads_that_want_one_lock_take_turns(tmp_path: Path) -> None:
+    """None is in it together with another, none sleeps for ever, and it is free in the end."""
+    program = tmp_path / "lock_threads"
+    sources = [
+        str(ROOT / "tests/native/lock_threads.c"),
+        *(str(NATIVE / "core" / it) for it in ("lock.c", "clock.c")),
+    ]
+    subprocess.run([*STRICT, "-O1", "-pthread", *sources, "-o", str(program)], check=True, timeout=60)
+    subprocess.run([program], check=True, timeout=60)
+
+
 def test_a_room_includes_its_own_files_and_those_below() -> None:
     """So what stands on native/core needs no Python, and what stands on native/links knows no formats."""
     for path in sorted(NATIVE.rglob("*.[ch]")):
