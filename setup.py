@@ -13,11 +13,13 @@ SOURCES = {
         *(path for path in sorted(glob("native/core/**/*.c", recursive=True)) if "/core/api/" not in path),
         *sorted(glob("native/links/*.c")),
         *sorted(glob("native/streams/*.c")),
+        "native/kept_bytes.c",
         "native/raw_codec.c",
     ],
     "events": [
         *sorted(glob("native/events/**/*.c", recursive=True)),
         "native/code/text.c",
+        "native/kept_bytes.c",
         "native/raw_codec.c",
     ],
     "expressions": [

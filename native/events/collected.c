@@ -9,6 +9,7 @@
 #include "events/collected.h"
 #include "events/bytes.h"
 #include "events/layouts.h"
+#include "events/spare.h"
 
 #include <structmember.h>
 
@@ -89,6 +90,13 @@ static Py_ssize_t size_of(const PyMemberDef *slots)
 
 /* --- the beginning --- */
 
+static PyObject *new_object(PyTypeObject *type, Py_ssize_t size)
+{
+    PyObject *spare = size >= LARGE_BYTES ? echo_spare_take(size) : NULL;
+
+    return spare != NULL ? PyObject_Init(spare, type) : PyObject_GC_New(PyObject, type);
+}
+
 PyObject *echo_collected_new(PyTypeObject *type, Py_ssize_t size)
 {
     PyObject *object = size <= MAX_FREE_BYTES ? free_pieces[size / 8].first : NULL;
@@ -98,11 +106,22 @@ PyObject *echo_collected_new(PyTypeObject *type, Py_ssize_t size)
         free_pieces[size / 8].count--;
         PyObject_Init(object, type);
     } else {
-        object = PyObject_GC_New(PyObject, type);
+        object = new_object(type, size);
         if (object == NULL)
             return NULL;
     }
     zero((uint8_t *)object + BEHIND_HEAD, size - BEHIND_HEAD);
+    return object;
+}
+
+PyObject *echo_collected_new_but(PyTypeObject *type, Py_ssize_t size, Py_ssize_t from, Py_ssize_t count)
+{
+    PyObject *object = new_object(type, size);
+
+    if (object == NULL)
+        return NULL;
+    zero((uint8_t *)object + BEHIND_HEAD, from - BEHIND_HEAD);
+    zero((uint8_t *)object + from + count, size - from - count);
     return object;
 }
 
@@ -118,10 +137,13 @@ PyObject *echo_collected_alloc(PyTypeObject *type, Py_ssize_t items)
 
 static void give_back(PyObject *object, Py_ssize_t size)
 {
-    if (size > MAX_FREE_BYTES || free_pieces[size / 8].count == MAX_FREE || PyObject_GC_IsFinalized(object)) {
+    if (PyObject_GC_IsFinalized(object) || (size > MAX_FREE_BYTES && !echo_spare_keep(object, size)) ||
+        (size <= MAX_FREE_BYTES && free_pieces[size / 8].count == MAX_FREE)) {
         PyObject_GC_Del(object);
         return;
     }
+    if (size > MAX_FREE_BYTES)
+        return;
     object->ob_type = (PyTypeObject *)free_pieces[size / 8].first;
     free_pieces[size / 8].first = object;
     free_pieces[size / 8].count++;

@@ -17,6 +17,9 @@ int echo_is_collected(PyTypeObject *type);
 /* A new object of exactly such a class, whose instances have so many bytes. All of it is 0. NULL with an exception. */
 PyObject *echo_collected_new(PyTypeObject *type, Py_ssize_t size);
 
+/* The same for a large one, but for so many bytes from there on, which are anything. */
+PyObject *echo_collected_new_but(PyTypeObject *type, Py_ssize_t size, Py_ssize_t from, Py_ssize_t count);
+
 /* tp_alloc of such classes: the same. */
 PyObject *echo_collected_alloc(PyTypeObject *type, Py_ssize_t items);
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "stable_abi.h"
+#include "kept_bytes.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static inline void copy_in_turn(uint8_t *target, const uint8_t *source, Py_ssize
 /* New bytes, which nobody else knows of while they are copied; NULL with an exception. */
 static inline PyObject *bytes_in_turn(const uint8_t *source, Py_ssize_t size)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, size);
+    PyObject *bytes = bytes_to_fill(size);
 
     if (bytes != NULL)
         copy_in_turn((uint8_t *)PyBytes_AsString(bytes), source, size);

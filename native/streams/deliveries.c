@@ -20,6 +20,7 @@
 
 #include "core/clock.h"
 #include "core/forks.h"
+#include "kept_bytes.h"
 
 #include <string.h>
 
@@ -307,7 +308,7 @@ static int hand_each_shared(struct delivery *delivery, struct batch *batch, cons
 /* Releases the GIL for a large one: nobody else knows of the copy yet, and the record stays as long as its owner. */
 static PyObject *copy_of(const struct record *record)
 {
-    PyObject *copy = PyBytes_FromStringAndSize(NULL, record->size);
+    PyObject *copy = bytes_to_fill(record->size);
     PyThreadState *state;
 
     if (copy == NULL)

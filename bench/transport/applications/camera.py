@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import struct
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,59 @@ class Frame:
     number: int
     time: float
     pixels: echo.Array[echo.UInt16, SIDE, SIDE]
+
+
+@echo.event
+class NamedFrame:
+    """The same where there are several cameras."""
+
+    number: int
+    time: float
+    camera: str
+    pixels: echo.Array[echo.UInt16, SIDE, SIDE]
+
+
+@echo.event
+class SizedFrame:
+    """The same where a camera's frames are of whatever size."""
+
+    number: int
+    time: float
+    pixels: echo.Array[echo.UInt16, ..., ...]
+
+
+@echo.event
+class RawFrame:
+    """The same where nobody cares what is in the bytes."""
+
+    number: int
+    time: float
+    pixels: bytes
+
+
+def _frame(number: int, pixels: Any) -> Frame:
+    return Frame(number=number, time=time.time(), pixels=pixels)
+
+
+def _named_frame(number: int, pixels: Any) -> NamedFrame:
+    return NamedFrame(number=number, time=time.time(), camera="left", pixels=pixels)
+
+
+def _sized_frame(number: int, pixels: Any) -> SizedFrame:
+    return SizedFrame(number=number, time=time.time(), pixels=pixels)
+
+
+def _raw_frame(number: int, pixels: Any) -> RawFrame:
+    return RawFrame(number=number, time=time.time(), pixels=pixels.tobytes())
+
+
+# The class of each form, and what makes one of its frames.
+FORMS: dict[str, tuple[Any, Callable[[int, Any], Any]]] = {
+    "@echo.event": (Frame, _frame),
+    "with a name": (NamedFrame, _named_frame),
+    "of any size": (SizedFrame, _sized_frame),
+    "of bytes": (RawFrame, _raw_frame),
+}
 
 
 def images() -> list[Any]:
@@ -53,34 +107,36 @@ class Screen:
         self.count += 1
 
 
-def publish(station: Station, *, seconds: float) -> Sent:
-    """By a channel."""
+def publish(station: Station, *, seconds: float, form: str) -> Sent:
+    """By a channel, of frames of that form."""
     seen = images()
-    channel = echo.create_channel("camera", Frame)
+    cls, made = FORMS[form]
+    channel = echo.create_channel("camera", cls)
     source = channel.source()
     station.exchange(channel.id)
     source.wait_matched(timeout_s=WAIT_S)
     count, began_ns, cpu_ns = 0, time.perf_counter_ns(), time.process_time_ns()
     while time.perf_counter_ns() < began_ns + seconds * 1e9:
-        frame = Frame(number=count, time=time.time(), pixels=seen[count % len(seen)])
-        source.submit(frame)
+        source.submit(made(count, seen[count % len(seen)]))
         count += 1
-    source.submit(Frame(LAST, time.time(), seen[0]))
+    source.submit(made(LAST, seen[0]))
     source.flush(timeout_s=WAIT_S)
     cpu_ns = time.process_time_ns() - cpu_ns
     station.exchange()
     return Sent(began_ns, count, cpu_ns)
 
 
-def watch(station: Station) -> Taken:
-    """By a channel."""
+def watch(station: Station, *, form: str) -> Taken:
+    """By a channel, of frames of that form."""
     channel_id, _ = station.exchange()
     screen = Screen()
-    sink = echo.open_channel(channel_id).sink(Frame)
-    for frame in sink:
+    for frame in echo.open_channel(channel_id).sink(FORMS[form][0]):
         if frame.number == LAST:
             break
-        screen.show(frame.number, frame.pixels)
+        pixels = frame.pixels
+        if isinstance(pixels, bytes):
+            pixels = np.frombuffer(pixels, np.uint16).reshape(SIDE, SIDE)
+        screen.show(frame.number, pixels)
     ended_ns = time.perf_counter_ns()
     station.exchange()
     return Taken(ended_ns, screen.count)

@@ -58,16 +58,22 @@ def applications(options: Options) -> Iterator[Application]:
     for_time = {"seconds": seconds}
     yield Application(
         "camera frames of 512 KiB",
-        [_contender("echo/@echo.event", camera.publish, camera.watch, for_time)],
+        [
+            _contender(f"echo/{form}", camera.publish, camera.watch, for_time, {"form": form})
+            for form in camera.FORMS
+        ],
         _contender("zmq-push/numpy", camera.push, camera.pull, for_time, is_ours=False),
         1.5,
     )
-    forms = [
-        _contender(f"echo/{form}", telemetry.publish, telemetry.watch, for_time, {"form": form})
-        for form in telemetry.CLASSES
-    ]
-    peer = _contender("zmq-push/msgspec", telemetry.push, telemetry.pull, for_time, is_ours=False)
-    yield Application("telemetry", forms, peer, 1.3)
+    yield Application(
+        "telemetry",
+        [
+            _contender(f"echo/{form}", telemetry.publish, telemetry.watch, for_time, {"form": form})
+            for form in telemetry.CLASSES
+        ],
+        _contender("zmq-push/msgspec", telemetry.push, telemetry.pull, for_time, is_ours=False),
+        1.3,
+    )
 
 
 def _contender(

@@ -70,8 +70,10 @@ PyObject *echo_large_new(PyTypeObject *type, Py_ssize_t size)
 
 PyObject *echo_record_new_elsewhere(const struct shape *shape)
 {
-    return shape->is_large ? echo_large_new(shape->owner, shape->object_size)
-                           : PyType_GenericAlloc(shape->owner, 0); /* zeroed */
+    if (!shape->is_large)
+        return PyType_GenericAlloc(shape->owner, 0); /* zeroed */
+    return shape->is_collected ? echo_collected_new_but(shape->owner, shape->object_size, shape->record, shape->size)
+                               : echo_large_new(shape->owner, shape->object_size);
 }
 
 PyObject *echo_large_alloc(PyTypeObject *type, Py_ssize_t items)

@@ -9,6 +9,7 @@
 #include "events/leaves.h"
 #include "events/objects/parts.h"
 #include "events/shell.h"
+#include "events/spare.h"
 
 /* What the source of a record with variable parts is good for. The state byte of a new object is 0. */
 enum state {
@@ -59,7 +60,7 @@ struct shape {
     Py_ssize_t state;          /* offset of the state byte, see enum state; 0: none */
     int is_exposed;            /* 1: others may write to the record: it is checked again when encoded */
     int is_plain;              /* 1: no GC, no dict, nothing behind the record: needs no zeroing */
-    int is_large;              /* 1: it would be plain, but large.c has the memory of its instances */
+    int is_large;              /* 1: plain but for its size, or collected: its record needs no zeroing either */
     int is_collected;          /* 1: collected.h has made the class: the GC learns of an instance when it has to */
     int is_extended;           /* 1: some subclass keeps its fields elsewhere */
     PyObject *checks_details;  /* owned tuple: what Python says of its checks */
@@ -122,7 +123,7 @@ static inline int is_offset(Py_ssize_t offset, Py_ssize_t size)
     return offset >= 0 && size >= 0 && offset <= MAX_OFFSET && size <= MAX_OFFSET;
 }
 
-/* large.c: of a class that is neither plain nor collected. */
+/* large.c: of a class that is neither plain nor collected, or is large. */
 PyObject *echo_record_new_elsewhere(const struct shape *shape);
 
 /* A new object whose record is not filled in. The slots are NULL, the state is ABSENT. */
@@ -130,7 +131,7 @@ static inline PyObject *echo_record_new(const struct shape *shape)
 {
     PyObject *object;
 
-    if (shape->is_collected)
+    if (shape->is_collected && !shape->is_large)
         return echo_collected_new(shape->owner, shape->object_size); /* zeroed */
     if (!shape->is_plain)
         return echo_record_new_elsewhere(shape);
@@ -153,10 +154,7 @@ int echo_record_set_nested(const struct shape *of, PyObject *nested, Py_ssize_t 
 
 /* large.c */
 
-/* Instances of plain classes that are so large get their memory there. */
-#define LARGE_BYTES (64 * 1024)
-
-/* tp_alloc and tp_free of such classes. */
+/* tp_alloc and tp_free of plain classes whose instances are so large as spare.h says. */
 PyObject *echo_large_alloc(PyTypeObject *type, Py_ssize_t items);
 void echo_large_free(void *object);
 

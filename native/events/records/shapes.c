@@ -208,9 +208,11 @@ static PyObject *shape_bind(PyObject *self, PyObject *args)
     shape->is_plain = dict == 0 && weak == 0 && shape->kept_count == 0 && shape->source == 0 &&
                       shape->record == (Py_ssize_t)sizeof(PyObject) && basicsize - shape->record - shape->size < 8 &&
                       !PyType_HasFeature((PyTypeObject *)owner, Py_TPFLAGS_HAVE_GC);
-    shape->is_large = shape->is_plain && PyType_GetSlot((PyTypeObject *)owner, Py_tp_alloc) == echo_large_alloc;
-    shape->is_plain = shape->is_plain && !shape->is_large;
     shape->is_collected = echo_is_collected((PyTypeObject *)owner);
+    shape->is_large = shape->is_collected
+                          ? basicsize >= LARGE_BYTES
+                          : shape->is_plain && PyType_GetSlot((PyTypeObject *)owner, Py_tp_alloc) == echo_large_alloc;
+    shape->is_plain = shape->is_plain && !shape->is_large;
     shape->fields = PyDict_Copy(fields);
     if (shape->fields == NULL)
         return NULL;
