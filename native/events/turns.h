@@ -45,7 +45,7 @@ static inline void copy_in_turn(uint8_t *target, const uint8_t *source, Py_ssize
         PyEval_RestoreThread(released);
 }
 
-/* New bytes, which nobody else knows of while they are copied; NULL with an exception. */
+/* Bytes that nobody else knows of while they are copied, of kept_bytes.h; NULL with an exception. */
 static inline PyObject *bytes_in_turn(const uint8_t *source, Py_ssize_t size)
 {
     PyObject *bytes = bytes_to_fill(size);

@@ -208,10 +208,12 @@ enum outcome echo_write_value(struct out *out, const struct value *value, PyObje
 
 /* --- for others --- */
 
-/* Bytes of what has outgrown its room. */
+/* Bytes of what has outgrown its room: the caller's alone, who may take from that that the room was too small. */
 static enum outcome bytes_of_heap(const struct out *out, PyObject **result)
 {
-    *result = bytes_in_turn(out->bytes, out->size);
+    *result = PyBytes_FromStringAndSize(NULL, out->size);
+    if (*result != NULL)
+        copy_in_turn((uint8_t *)PyBytes_AsString(*result), out->bytes, out->size);
     return *result != NULL ? GOOD : RAISED;
 }
 
