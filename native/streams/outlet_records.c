@@ -28,8 +28,8 @@ static int hand_buffer(const struct sinks *sinks, PyObject *records, struct subm
 }
 
 /* Likewise where they are kept, or others are derived from them. */
-static __attribute__((noinline)) int submit_view_with_more(struct outlet *outlet, PyObject *records,
-                                                           struct submission *submission)
+static __attribute__((noinline)) int submit_view_the_long_way(struct outlet *outlet, PyObject *records,
+                                                              struct submission *submission)
 {
     struct subject subject = {.what = submission, .record_size = outlet->record_size};
     struct passes passes = {NULL, NULL};
@@ -52,8 +52,8 @@ static int submit_view(struct outlet *outlet, PyObject *records, const Py_buffer
     submission->record =
         (struct record){.bytes = view->buf, .size = view->len, .submitted_ns = time_of_submission(outlet)};
     submission->events = (uint64_t)(view->len / outlet->record_size);
-    if (outlet->has_more)
-        return submit_view_with_more(outlet, records, submission);
+    if (outlet->keeps_or_branches)
+        return submit_view_the_long_way(outlet, records, submission);
     submission->number = outlet->sequence;
     outlet->sequence += submission->events;
     outlet->bytes += (uint64_t)view->len;

@@ -27,8 +27,8 @@ static int takes_records(const struct outlet *outlet)
 static void settle(struct outlet *outlet)
 {
     outlet->takes_records = takes_records(outlet);
-    outlet->is_special = outlet->is_closed || outlet->branch_count > 0;
-    outlet->has_more = outlet->history != NULL || outlet->branch_count > 0;
+    outlet->takes_long_way = outlet->is_closed || outlet->branch_count > 0;
+    outlet->keeps_or_branches = outlet->history != NULL || outlet->branch_count > 0;
 }
 
 static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
@@ -74,8 +74,8 @@ static int let_go(struct outlet *outlet)
     outlet->forgotten += echo_history_forgotten(outlet->history);
     echo_history_free(outlet->history);
     outlet->history = NULL;
-    outlet->takes_records = outlet->measures = outlet->has_more = 0;
-    outlet->is_special = outlet->is_closed;
+    outlet->takes_records = outlet->measures = outlet->keeps_or_branches = 0;
+    outlet->takes_long_way = outlet->is_closed;
     outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
     outlet->outgoing = Py_NewRef(nobody);
     outlet->branches = Py_NewRef(nobody);

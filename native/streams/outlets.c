@@ -299,7 +299,7 @@ static __attribute__((noinline)) int submit_with_branches(struct outlet *outlet,
 }
 
 /* An outlet that is closed, or that something is derived from, for which there may be nobody. */
-static __attribute__((cold)) PyObject *submit_specially(struct outlet *outlet, PyObject *event)
+static __attribute__((cold)) PyObject *submit_the_long_way(struct outlet *outlet, PyObject *event)
 {
     struct submission submission = {.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1};
     int status;
@@ -324,8 +324,8 @@ PyObject *echo_outlet_submit(PyObject *self, PyObject *event)
     struct submission submission;
     int status;
 
-    if (outlet->is_special)
-        return submit_specially(outlet, event);
+    if (outlet->takes_long_way)
+        return submit_the_long_way(outlet, event);
     if (!is_taken(outlet, event))
         return submit_foreign(outlet, event);
     if (enter_submission() != 0)
