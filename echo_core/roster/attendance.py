@@ -233,6 +233,7 @@ class Attendance:
         return any(
             known.member.standing & TAKES and known.member.version > 0 and not known.has_left
             for known in self._known.values()
+            if known.is_linked or known.tellers  # who is lost takes nothing, however long it is looked for
         )
 
     @property

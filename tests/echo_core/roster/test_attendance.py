@@ -231,3 +231,21 @@ def test_nobody_vanishes_by_a_word_of_others(version: int, standing: int) -> Non
 
 def _member(name: bytes, standing: int) -> Member:
     return Member(0, name * 16, 1, standing, b"h" * 16, "", (f"tcp://10.0.0.{name[0]}:1",))
+
+
+def test_who_is_lost_takes_nothing_until_it_is_there_again() -> None:
+    """By its own link, or by the word of another one who is linked."""
+    own, other, third = (Member(0, bytes([i]) * 16, 1, TAKES, bytes(16), "", ()) for i in range(3))
+    attendance = Attendance(replace(own, standing=0), forget_s=FORGET_S, chance=random.Random(1))
+    takes = [attendance.is_taken]
+    attendance.meet(other, 0.0)
+    attendance.hear(other.node_id, other, 0.0)
+    takes.append(attendance.is_taken)
+    attendance.lose(other.node_id, 1.0)
+    takes.append(attendance.is_taken)
+    attendance.meet(replace(third, standing=0), 2.0)
+    attendance.hear(third.node_id, replace(third, version=2, standing=0), 2.0)
+    takes.append(attendance.is_taken)
+    attendance.hear(third.node_id, other, 3.0)
+    takes.append(attendance.is_taken)
+    assert takes == [False, True, False, False, True]
