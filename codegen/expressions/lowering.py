@@ -29,7 +29,8 @@ from echo_core.codegen.expressions.program import (
 from echo_core.codegen.expressions.sorts import STRINGS, Sort, sort_of
 from echo_core.codegen.expressions.tree import Node, Tree
 from echo_core.errors import IncompatibleError, unexpected
-from echo_core.formats.comparing.compare import compare
+from echo_core.formats.comparing.compare import Report, compare, compare_part
+from echo_core.formats.comparing.matching import is_called_alike
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.leaves import Leaf, unpack_default
@@ -37,6 +38,7 @@ from echo_core.formats.types import (
     Blob,
     Enumeration,
     Nullable,
+    Record,
     Scalar,
     Text,
     Type,
@@ -85,11 +87,21 @@ def lower(trees: Sequence[tuple[Tree, Sequence[int]]], sender: Format) -> Progra
     for tree, roots in trees:
         view = Format(Layout(sender.byte_order, sender.pointer_size, tree.record))
         if tree.record.fields:
-            compare(sender, view).raise_if_refused()
+            compared(sender, view, tree.record).raise_if_refused()
         lowering = Lowering(tree, sender, program, steps, first_parameter)
         lowering.lower(roots)
         first_parameter += len(tree.parameters)
     return program
+
+
+def compared(sender: Format, receiver: Format, view: Record) -> Report:
+    """Of what is read or selected of a type's fields, `view`, with a sender's.
+
+    One that is called so may lack all of them, if they have defaults; others need to have one in common.
+    """
+    knows_names = sender.record.is_named and view.is_named
+    is_version = knows_names and is_called_alike(sender.record, view)
+    return compare_part(sender, receiver) if is_version else compare(sender, receiver)
 
 
 class Lowering(Places):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from echo_core.codegen.codecs import encoder
 from echo_core.codegen.conversion import Conversion, Tier
 from echo_core.codegen.expressions.deriving import Derived, Selection, derive
-from echo_core.codegen.expressions.lowering import lower
+from echo_core.codegen.expressions.lowering import compared, lower
 from echo_core.codegen.expressions.predicates import Judging
 from echo_core.codegen.expressions.wire import Derivation, taken_over
 from echo_core.codegen.machine.budgets import Payers
@@ -110,7 +110,9 @@ def _conversion(
     record = derivation.output.record
     made = Record(record.name, record.size, record.alignment, tuple(members), is_named=False)
     layout = Layout(derivation.output.byte_order, derivation.output.pointer_size, made)
-    conversion = Conversion(_renamed(sender), Format(layout))
+    converted = Format(layout)
+    report = compared(sender, converted, derivation.tree.record)
+    conversion = Conversion(_renamed(sender), converted, report=report)
     conversion.begin(tier, payers)
     return conversion
 

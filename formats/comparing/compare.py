@@ -147,11 +147,20 @@ def compare(sender: Format, receiver: Format, *, lossy: bool = False, strict: bo
     New.id    widened    int32   int64     `int32` to `int64`
     New.note  defaulted          str       the sender has no such field
     """
+    report = compare_part(sender, receiver, lossy=lossy, strict=strict)
+    if have_common_field(sender.record, receiver.record):
+        return report
+    apart = Entry(receiver.name, Verdict.REFUSED, sender.name, receiver.name, _NOTHING_IN_COMMON)
+    return replace(report, entries=(apart, *report.entries), is_same=False)
+
+
+def compare_part(sender: Format, receiver: Format, *, lossy: bool = False, strict: bool = False) -> Report:
+    """Likewise where the receiver is a part of the fields of its type, such as those that somebody reads.
+
+    The sender may have none of them, as an earlier version of the same type has.
+    """
     comparison = _Comparison(sender.layout, receiver.layout, lossy, strict)
     entries = tuple(comparison.records(sender.record, receiver.record, receiver.name))
-    if not have_common_field(sender.record, receiver.record):
-        apart = Entry(receiver.name, Verdict.REFUSED, sender.name, receiver.name, _NOTHING_IN_COMMON)
-        entries = (apart, *entries)
     is_same = (
         sender.size_bytes == receiver.size_bytes
         and all(entry.verdict is Verdict.SAME for entry in entries)
