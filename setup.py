@@ -8,7 +8,7 @@ FLAGS = runpy.run_path("native/cffi_build.py")
 
 # echo_core._c.NAME and the C files it is made of; what cffi builds stands in native/cffi_build.py.
 SOURCES = {
-    "code": ["native/code/blocks.c", "native/code/numbers.c", "native/code/text.c"],
+    "code": ["native/code/blocks.c", "native/code/digests.c", "native/code/numbers.c", "native/code/text.c"],
     "links": [
         *(path for path in sorted(glob("native/core/**/*.c", recursive=True)) if "/core/api/" not in path),
         *sorted(glob("native/links/*.c")),
@@ -25,6 +25,7 @@ SOURCES = {
     "expressions": [
         *sorted(glob("native/expressions/*.c")),
         *(f"native/events/{name}.c" for name in ("chars", "layouts", "times")),
+        "native/code/digests.c",
         "native/code/numbers.c",
         "native/code/text.c",
         "native/raw_codec.c",

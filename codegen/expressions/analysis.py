@@ -14,7 +14,7 @@ from typing import Any
 from echo_core.codegen.expressions import limits
 from echo_core.codegen.expressions.names import NO_LITERAL, Names, kind_of, literal_of, short
 from echo_core.codegen.expressions.operations import NONE, Op
-from echo_core.codegen.expressions.sorts import NUMBERS, STRINGS, Sort, Value, as_sort, value_of
+from echo_core.codegen.expressions.sorts import DIGESTS, NUMBERS, STRINGS, Sort, Value, as_sort, value_of
 from echo_core.codegen.expressions.tree import Constant, LimitRefusal
 
 _BINARY: dict[type[ast.operator], Op] = {
@@ -174,6 +174,8 @@ class Analyst(Names):
                 return number if isinstance(operator, ast.In) else self._add(at, Op.NOT, number)
             case _:
                 first, second = self._pair(left, right, lifted=True)
+                if DIGESTS & {self.tree.nodes[first].sort, self.tree.nodes[second].sort}:
+                    first, second = self._remembered(left, first), self._remembered(right, second)
                 return self._add(at, _COMPARISONS[type(operator)], first, second, parts=(left, right))
 
     def _is_none(self, at: ast.Compare, left: ast.expr, right: ast.expr, *, is_not: bool) -> int:
@@ -300,7 +302,14 @@ class Analyst(Names):
             return operand
         if name == "sqrt" and self.tree.nodes[operand].sort in (Sort.INT, Sort.UINT):
             operand = self._add(at, Op.TO_FLOAT, operand)
+        if name in ("previous", "last"):
+            operand = self._remembered(at.args[0], operand)
         return self._add(at, _ONE[name], operand, parts=(at.args[0],))
+
+    def _remembered(self, at: ast.expr, operand: int) -> int:
+        """What is kept of a value: the value itself, or the digest of a text."""
+        is_text = self.tree.nodes[operand].sort in STRINGS
+        return self._add(at, Op.DIGEST, operand, parts=(at,)) if is_text else operand
 
     def _ewma(self, at: ast.Call) -> int:
         weight = literal_of(at.args[1])

@@ -139,6 +139,8 @@ def _changed(reading: Reading, root: int) -> int:
     _demand_present(reading, root)
     tree = reading.tree
     try:
+        if tree.nodes[root].sort in STRINGS:
+            root = tree.add(Op.DIGEST, root)
         before = tree.add(Op.REACHED, root)
         is_first = tree.add(Op.IS_NONE, before)
         return tree.add(Op.OR, is_first, tree.add(Op.NE, root, before))

@@ -40,6 +40,7 @@ _DECLARATIONS = (
     "declare i32 @echo_ends(ptr, i64, ptr, i64)",
     "declare i32 @echo_contains(ptr, i64, ptr, i64)",
     "declare i64 @echo_count_characters(ptr, i64)",
+    "declare i64 @echo_digest(ptr, i64)",
     "declare i64 @echo_chars_size(ptr, i64)",
     "declare i64 @echo_slot_text_size(ptr, i64, i64)",
 )

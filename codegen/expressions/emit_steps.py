@@ -203,6 +203,7 @@ _WRITERS: dict[str, Callable[[Steps, Step], Value]] = {
     "INDEX": Steps.write_index,
     "LENGTH": Steps.write_length,
     "CHARACTERS": Steps.write_characters,
+    "DIGEST": Steps.write_digest,
     "STARTS": Steps.write_within,
     "ENDS": Steps.write_within,
     "CONTAINS": Steps.write_within,

@@ -204,3 +204,7 @@ class Values:
     def write_characters(self, step: Step) -> Value:
         text = self.values[step.a]
         return self._value("i64", f"call i64 @echo_count_characters(ptr {text.name}, i64 {text.count})")
+
+    def write_digest(self, step: Step) -> Value:
+        text = self.values[step.a]
+        return self._value("i64", f"call i64 @echo_digest(ptr {text.name}, i64 {text.count})")

@@ -65,6 +65,7 @@ _UNARY = {
     Op.IS_INF: "IS_INF",
     Op.IS_FINITE: "IS_FINITE",
     Op.NOT: "NOT",
+    Op.DIGEST: "DIGEST",
 }
 _WITHIN = {Op.STARTS: "STARTS", Op.ENDS: "ENDS", Op.CONTAINS: "CONTAINS"}
 _LOGIC = {Op.AND: "AND", Op.OR: "OR"}

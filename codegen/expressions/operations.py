@@ -22,6 +22,7 @@ class Op(enum.IntEnum):
     COUNT = 12  # of events before
     MEAN = 13
     EWMA = 14  # value, constant
+    DIGEST = 16  # text or bytes, as what is remembered of them
     REACHED = 15  # the value at the last event that was selected: what `on_change` compares with
 
     NEGATE = 20
@@ -101,5 +102,5 @@ STATES = frozenset({Op.PREVIOUS, Op.LAST, Op.COUNT, Op.MEAN, Op.EWMA, Op.REACHED
 # accepted stays accepted.
 COSTS: dict[Op, int] = {
     **dict.fromkeys((Op.DIVIDE, Op.FLOOR_DIVIDE, Op.MODULO, Op.SQRT), 4),
-    **dict.fromkeys((Op.POWER, Op.STARTS, Op.ENDS, Op.CONTAINS), 8),
+    **dict.fromkeys((Op.POWER, Op.STARTS, Op.ENDS, Op.CONTAINS, Op.DIGEST), 8),
 }

@@ -41,6 +41,8 @@ class Sort(enum.IntEnum):
     ENUM = 9
     RECORD = 10
     ARRAY = 11
+    TEXT_DIGEST = 12  # by which a text is known again: it can be equal to another one, and nothing else
+    BYTES_DIGEST = 13
 
     def __str__(self) -> str:
         return _NAMES[self]
@@ -58,12 +60,15 @@ _NAMES = {
     Sort.ENUM: "enum",
     Sort.RECORD: "a record",
     Sort.ARRAY: "an array",
+    Sort.TEXT_DIGEST: "text that is remembered",
+    Sort.BYTES_DIGEST: "bytes that are remembered",
 }
 
 NUMBERS = frozenset({Sort.INT, Sort.UINT, Sort.FLOAT})
 TIMES = frozenset({Sort.TIME, Sort.DURATION})
 WORDS = NUMBERS | TIMES | {Sort.BOOL, Sort.ENUM}  # held in 64 bits
 STRINGS = frozenset({Sort.TEXT, Sort.BYTES})
+DIGESTS = frozenset({Sort.TEXT_DIGEST, Sort.BYTES_DIGEST})
 
 INT_RANGE = range(-(2**63), 2**63)
 UINT_RANGE = range(2**64)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from echo_core.codegen.expressions import limits
 from echo_core.codegen.expressions.operations import NONE, REDUCTIONS, Op
-from echo_core.codegen.expressions.sorts import NUMBERS, STRINGS, TIMES, WORDS, Sort, sort_of
+from echo_core.codegen.expressions.sorts import DIGESTS, NUMBERS, STRINGS, TIMES, WORDS, Sort, sort_of
 from echo_core.codegen.expressions.tree import Node, Refusal, Tree, refused
 from echo_core.formats.types import Enumeration, Nullable, Record, Sequence, StaticArray, Type, required
 
@@ -251,6 +251,11 @@ def _float(op: Op, operands: list[Node]) -> Sort:
     return Sort.FLOAT
 
 
+def _digest(op: Op, operands: list[Node]) -> Sort:
+    _demand(operands[0], STRINGS, 0, "text or bytes")
+    return Sort.TEXT_DIGEST if operands[0].sort is Sort.TEXT else Sort.BYTES_DIGEST
+
+
 def _rounded(op: Op, operands: list[Node]) -> Sort:
     _float(op, operands)
     return Sort.INT
@@ -319,7 +324,7 @@ def _same_enumeration(a: Node, b: Node, operand: int) -> None:
 
 def are_comparable(a: Sort, b: Sort) -> bool:
     """Whether values of both can be equal."""
-    return (a in NUMBERS and b in NUMBERS) or (a is b and a in WORDS | STRINGS)
+    return (a in NUMBERS and b in NUMBERS) or (a is b and a in WORDS | STRINGS | DIGESTS)
 
 
 def _comparison(op: Op, operands: list[Node]) -> Sort:
@@ -329,8 +334,9 @@ def _comparison(op: Op, operands: list[Node]) -> Sort:
         raise refused(
             Refusal, f"what can be compared with {a.describe()}", b.describe(), operand=1, hint=hint
         )
-    if op not in (Op.EQ, Op.NE) and a.sort in (Sort.BOOL, Sort.ENUM):
-        raise refused(Refusal, "what has an order", a.describe(), operand=0, hint="compare by `==` or `in`")
+    if op not in (Op.EQ, Op.NE) and a.sort in {Sort.BOOL, Sort.ENUM} | DIGESTS:
+        hint = "compare by `==` or `!=`" if a.sort in DIGESTS else "compare by `==` or `in`"
+        raise refused(Refusal, "what has an order", a.describe(), operand=0, hint=hint)
     if a.sort is Sort.ENUM:
         _same_enumeration(a, b, 1)
     return Sort.BOOL
@@ -350,7 +356,7 @@ def _within(op: Op, operands: list[Node]) -> Sort:
 
 def _remembered(tree: Tree, a: int, b: int, c: int) -> Typed:
     node = tree.nodes[a]
-    _demand(node, WORDS, 0, "a number, a bool, a time or a member to remember")
+    _demand(node, WORDS | DIGESTS, 0, "a number, a bool, a time, a member or text to remember")
     type_ = Nullable(node.type) if node.sort is Sort.ENUM and node.type is not None else None
     return node.sort, type_, True
 
@@ -429,6 +435,7 @@ _OF_VALUES: dict[Op, Callable[[Op, list[Node]], Sort]] = {
     **dict.fromkeys((Op.MIN, Op.MAX), _extreme),
     **dict.fromkeys((Op.NEGATE, Op.ABS), _number),
     Op.SQRT: _float,
+    Op.DIGEST: _digest,
     **dict.fromkeys((Op.FLOOR, Op.CEIL), _rounded),
     **dict.fromkeys((Op.IS_NAN, Op.IS_INF, Op.IS_FINITE), _question),
     Op.TO_INT: _to_int,

@@ -60,6 +60,7 @@ static const struct {
     {"echo_starts", (void (*)(void))echo_starts},
     {"echo_ends", (void (*)(void))echo_ends},
     {"echo_contains", (void (*)(void))echo_contains},
+    {"echo_digest", (void (*)(void))echo_digest},
     {"echo_count_characters", (void (*)(void))echo_count_characters},
     {"echo_slot_text_size", (void (*)(void))echo_slot_text_size},
     {"echo_chars_size", (void (*)(void))echo_chars_size},

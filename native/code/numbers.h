@@ -30,6 +30,9 @@ int32_t echo_contains(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint6
 /* How many characters a text in UTF-8 has. */
 uint64_t echo_count_characters(const uint8_t *text, uint64_t size);
 
+/* What bytes are known again by, in this process: others have the same by chance alone. */
+uint64_t echo_digest(const uint8_t *bytes, uint64_t size);
+
 /* How much of `size` bytes comes before the first NUL. */
 uint64_t echo_chars_size(const uint8_t *text, uint64_t size);
 

@@ -343,6 +343,9 @@ static inline int compute(const struct step *step, const struct value *a, const 
     case OP_CHARACTERS:
         value->u = echo_count_characters(a->bytes, a->count);
         return 0;
+    case OP_DIGEST:
+        value->u = echo_digest(a->bytes, a->count);
+        return 0;
     default:
         return -1;
     }

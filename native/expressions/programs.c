@@ -49,6 +49,7 @@ static int operands_of(int op)
     case OP_FOR:
     case OP_LENGTH:
     case OP_CHARACTERS:
+    case OP_DIGEST:
     case OP_POW_I:
     case OP_POW_U:
     case OP_POW_F:

@@ -54,6 +54,7 @@ struct step {
     OP(FOR)        /* a: region; b: the step that reduces; imm: bytes of an element. A place, each in turn */          \
     OP(LENGTH)     /* of a region, or of bytes */                                                                      \
     OP(CHARACTERS) /* of text */                                                                                       \
+    OP(DIGEST)     /* of text or bytes: a word */                                                                      \
     OP(ADD_I)                                                                                                          \
     OP(SUB_I)                                                                                                          \
     OP(MUL_I)                                                                                                          \

@@ -32,6 +32,7 @@ COMPARE_UINT = called("echo_compare_uint", INT, ctypes.c_uint64, DOUBLE)
 FLOOR_DIVIDE = called("echo_floor_divide", DOUBLE, DOUBLE, DOUBLE)
 REMAINDER = called("echo_remainder", DOUBLE, DOUBLE, DOUBLE)
 POWER = called("echo_power", DOUBLE, DOUBLE, ctypes.c_int64)
+DIGEST = called("echo_digest", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)
 BYTES = ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64
 
 
@@ -99,3 +100,49 @@ def test_a_slot_s_text_ends_within_its_record() -> None:
     size = called("echo_slot_text_size", ctypes.c_int64, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
     assert [size(b"xxab\0", 5, at) for at in (0, 2, 4, 5, 2**64 - 1)] == [0, 2, 0, -1, -1]
     assert size(b"xxab", 4, 2) == -1
+
+
+AT_RANDOM, WORD = 25, 2**64 - 1  # 16 bytes that the kernel gives each process; a word's bits
+
+
+def sip_hash(key: bytes, data: bytes) -> int:
+    """SipHash-2-4 as its paper has it."""
+    k0, k1 = struct.unpack("<QQ", key)
+    v: list[int] = [
+        k0 ^ 0x736F6D6570736575,
+        k1 ^ 0x646F72616E646F6D,
+        k0 ^ 0x6C7967656E657261,
+        k1 ^ 0x7465646279746573,
+    ]
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            for a, b, by in ((0, 1, 13), (2, 3, 16), (0, 3, 21), (2, 1, 17)):
+                v[a] = (v[a] + v[b]) & WORD
+                v[b] = ((v[b] << by | v[b] >> (64 - by)) & WORD) ^ v[a]
+                if by in (13, 17):
+                    v[a] = (v[a] << 32 | v[a] >> 32) & WORD
+
+    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
+    for (word,) in struct.iter_unpack("<Q", padded):
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def test_the_oracle_of_digests_gives_what_their_paper_says() -> None:
+    """Its one example."""
+    assert sip_hash(bytes(range(16)), bytes(range(15))) == 0xA129CA6149BE45E5
+
+
+@examples(500)
+@given(st.binary(max_size=300) | TEXTS)
+def test_a_digest_is_keyed_by_what_the_kernel_has_given_the_process(data: bytes) -> None:
+    """So all modules of a process have one key, and no other process knows it."""
+    getauxval = ctypes.CDLL(None).getauxval
+    getauxval.restype = ctypes.c_ulong
+    key = ctypes.string_at(getauxval(ctypes.c_ulong(AT_RANDOM)), 16)
+    assert DIGEST(data, len(data)) == sip_hash(key, data)

@@ -106,6 +106,7 @@ TEXTS: list[tuple[list[Step], Step, list[str]]] = [
     ([INTEGER[0], DOUBLE[1]], Step("LE_UF", 0, 1), ["@echo_compare_uint"]),
     ([DOUBLE[0], INTEGER[1]], Step("LT_FU", 0, 1), ["@echo_compare_uint"]),
     ([DOUBLE[0], INTEGER[1]], Step("LE_FU", 0, 1), ["@echo_compare_uint"]),
+    (BYTES, Step("DIGEST", 0), ["@echo_digest"]),
     (BYTES, Step("EQ_T", 0, 1), ["@echo_chars_size", "@echo_compare_bytes", "icmp eq i32"]),
     (BYTES, Step("LT_T", 0, 1), ["icmp slt i32"]),
     (BYTES, Step("LE_T", 0, 1), ["icmp sle i32"]),

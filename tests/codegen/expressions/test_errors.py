@@ -51,7 +51,7 @@ REFUSED = [
     ("any(x > y for x in parts for y in parts)", "nest reductions", None),
     ("any(any(x > y for y in parts) for x in parts)", "over the outer element's parts", None),
     ("any(previous(x) is None for x in parts)", "what is remembered of an event as a whole", None),
-    ("previous(name) is None", "to remember", "name"),
+    ("previous(parts) is None", "to remember", "parts"),
     ("ewma(temp, 2) is None", "a constant weight above 0", "2"),
     ("__import__('os')", "a function of the language", "__import__"),
     ("name.upper() == 'X'", "a function of the language", "name.upper"),
