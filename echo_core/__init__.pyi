@@ -74,12 +74,14 @@ from echo_core.handles.default_node import open_channel as open_channel
 from echo_core.handles.default_node import open_channel_async as open_channel_async
 from echo_core.handles.derived import DerivedChannel as DerivedChannel
 from echo_core.handles.nodes import Node as Node
+from echo_core.handles.parameters import Parameter as Parameter
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
 from echo_core.values.backlog import Backlog as Backlog
 from echo_core.values.backlog import WhenFull as WhenFull
+from echo_core.values.demand import Demand as Demand
 from echo_core.values.event_info import EventInfo as EventInfo
 from echo_core.values.keep import Keep as Keep
 from echo_core.values.notices import EventsLost as EventsLost

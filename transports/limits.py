@@ -60,6 +60,7 @@ MAX_DERIVATION_BYTES = (
     96 * 1024
 )  # of one, with the metadata that goes along; as in codegen/expressions/limits.py
 MAX_PARAMETER_BYTES = 8 * 1024  # of all parameters of one, with their sizes
+MAX_SOURCE_PARAMETERS = 32  # that a source declares, and receivers request
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
 MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from echo_core._c import locks
 from echo_core.codegen.codecs import FormatEncoder, encoder
-from echo_core.codegen.expressions.deriving import Selection
+from echo_core.codegen.expressions.deriving import Selection, derive
 from echo_core.codegen.expressions.reading import Expression
 from echo_core.errors import ChannelError, ClosedError, unexpected
 from echo_core.formats.abi import Abi
@@ -19,19 +18,29 @@ from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.formats.keys import place_of_key
 from echo_core.handles.closing import Closing
+from echo_core.handles.options import (
+    Match,
+    demand_flag,
+    demand_handler,
+    demand_name,
+    is_by_shape,
+    keep_of,
+    option,
+)
+from echo_core.handles.parameters import requested
 from echo_core.handles.sinks import Sink, make_sink
 from echo_core.handles.sources import Source
-from echo_core.roster import ending, matching, presence
+from echo_core.roster import derivations, ending, matching, presence, requests
 from echo_core.roster.belonging import demand_sink_type, demand_source_type
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
 from echo_core.roster.opening import Opening
+from echo_core.roster.requests import Requester
 from echo_core.roster.telling import tell
 from echo_core.streams.origins import Origin
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
-from echo_core.transports.limits import MAX_KEPT_EVENTS, MAX_NAME_BYTES
 from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.event_info import EventInfo
 from echo_core.values.keep import Keep
@@ -44,7 +53,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 U = TypeVar("U")
-Match = Literal["name", "shape"]
 
 
 class Channel(Closing, Generic[T]):
@@ -54,7 +62,16 @@ class Channel(Closing, Generic[T]):
     those that its type can be reached from.
     """
 
-    __slots__ = ("_cls", "_membership", "_opening", "_origins", "_targets", "_watches", "is_closed")
+    __slots__ = (
+        "_cls",
+        "_membership",
+        "_opening",
+        "_origins",
+        "_requester",
+        "_targets",
+        "_watches",
+        "is_closed",
+    )
 
     def __init__(self, membership: Membership, cls: type[T] | None, opening: Opening) -> None:
         """Takes over one of the membership's handles."""
@@ -64,6 +81,7 @@ class Channel(Closing, Generic[T]):
         self._origins: list[Origin] = []
         self._targets: list[Target] = []
         self._watches: list[Watch] = []
+        self._requester: Requester | None = None  # until it requests something
         self.is_closed = False
 
     @property
@@ -284,7 +302,7 @@ class Channel(Closing, Generic[T]):
         self._demand_open()
         demand_handler(handler, hint="without a handler, take the events with `async for`")
         bound = option(Backlog, backlog)
-        wanted = Wanted(cls, batch, lossy, by_shape=_is_by_shape(match), is_strict=strict)
+        wanted = Wanted(cls, batch, lossy, by_shape=is_by_shape(match), is_strict=strict)
         if cls is not None:
             if batch:
                 _ = format_of(cls).dtype  # FormatError: there are none of records that vary in size
@@ -334,16 +352,14 @@ class Channel(Closing, Generic[T]):
             hot = channel.derive(where="temperature > limit", limit=300.0)
             hot.sink(Particle, print)
         """
-        from echo_core.handles.derived import derived_from
+        from echo_core.handles.derived import condition_of, derived_from
 
         self._demand_open()
         declared = self._known_type(cls)
-        return derived_from(
-            self._membership,
-            declared,
-            declared if isinstance(declared, Format) else format_of(declared),
-            self._opening,
-            where=where,
+        format_ = declared if isinstance(declared, Format) else format_of(declared)
+        derived = derive(
+            format_.record,
+            where=condition_of(where, on_change, select, every=every, min_interval_s=min_interval_s),
             select=select,
             on_change=on_change,
             every=every,
@@ -351,6 +367,41 @@ class Channel(Closing, Generic[T]):
             name=name,
             parameters=parameters,
         )
+        return derived_from(self._membership, declared, derived, name, self._opening)
+
+    def request(
+        self, *, timeout_s: float | None = DEFAULT_WAIT_S, **values: bool | float | str | None
+    ) -> list[str]:
+        """Requests values of the parameters of all sources that have them, also of those that come later.
+
+        They hold until this handle requests another value, or None, which is nothing any more; until it is
+        closed, or its process ends. Each source merges what all request of it.
+
+        Arguments:
+            timeout_s: how long the answers may take; None is without limit. The request holds all the same.
+            values: the value of each parameter, by its name.
+
+        Returns:
+            The `EventInfo.source_id` of the sources that have any of them, and have answered.
+
+        Raises:
+            ChannelError: sources are there, and none has such a parameter; or one cannot have the value, and
+                then nothing is requested. Also where only the id of a derived channel is known: it grants no
+                more than what comes there.
+            TimedOutError: not all have answered in time; the message names those that have not.
+            ClosedError: the channel is closed.
+
+            channel.request(resolution=128, timeout_s=1)
+        """
+        self._demand_open()
+        root = derivations.root_of(self._membership)
+        if root.id.is_derived:
+            expected = "a channel whose sources can be asked"
+            hint = "open the one that it is derived from"
+            raise unexpected(ChannelError, expected, f"the derived `{self.name}` alone", hint=hint)
+        if self._requester is None or self._requester.membership is not root:
+            self._requester = Requester(root)
+        return requested(self._requester, values, timeout_s)
 
     def watch(self, handler: Callable[[Notice], object]) -> Watch:
         """Reports who comes and goes, which types do not fit, and which events were lost.
@@ -440,6 +491,8 @@ class Channel(Closing, Generic[T]):
 
     def _let_go(self) -> None:
         """Whatever an interrupt parts, a second time does the rest and nothing twice."""
+        if self._requester is not None:
+            requests.withdraw(self._requester)
         if not self.is_closed:
             self.is_closed, self._membership.handles = True, self._membership.handles - 1
         for watch in self._watches:
@@ -468,12 +521,11 @@ class Channel(Closing, Generic[T]):
         return self._cls
 
     def _demand_underived(self) -> None:
-        descent = self._membership.descent
-        if descent is not None:
+        if self._membership.id.is_derived:
+            descent = self._membership.descent
+            base = "the channel that it is derived from" if descent is None else f"`{descent.base.name}`"
             expected = "a channel that is not derived, for a source"
-            raise unexpected(
-                ChannelError, expected, f"`{self.name}`", hint=f"put it on `{descent.base.name}`"
-            )
+            raise unexpected(ChannelError, expected, f"`{self.name}`", hint=f"put it on {base}")
 
     def _known_type(self, cls: type[Any] | Format | None) -> type[Any] | Format:
         """A format is enough: that of the channel's one type, where it was declared elsewhere."""
@@ -525,69 +577,3 @@ class Watch(Closing):
         self.is_closed = True
         with books.changing():
             self._stop()
-
-
-def keep_of(keep: int | Keep) -> Keep | None:
-    """What a source keeps; None: nothing. ChannelError for more events than may be kept."""
-    if isinstance(keep, bool) or not isinstance(cast("object", keep), int | Keep):
-        raise unexpected(ChannelError, "a number of events or a `Keep`", f"{keep!r}")
-    if keep == 0:
-        return None
-    events = keep.events if isinstance(keep, Keep) else keep
-    if not 0 <= events <= MAX_KEPT_EVENTS:
-        raise unexpected(ChannelError, f"to keep 0 to {MAX_KEPT_EVENTS} events", f"{events!r}")
-    if isinstance(keep, Keep) and keep.per is not None:
-        demand_name(keep.per)
-    return keep if isinstance(keep, Keep) else Keep(keep)
-
-
-def demand_flag(option_name: str, value: bool) -> None:
-    """ChannelError for what is neither True nor False."""
-    if not isinstance(cast("object", value), bool):
-        raise unexpected(ChannelError, f"True or False as {option_name}", f"{value!r}")
-
-
-def demand_name(name: str) -> None:
-    """ChannelError for a name that other processes would not take."""
-    if not isinstance(cast("object", name), str):
-        raise unexpected(ChannelError, "a name", f"{name!r}")
-    try:
-        size_bytes = len(name.encode())
-    except UnicodeEncodeError as error:
-        raise unexpected(ChannelError, "a name that can be written in UTF-8", f"{name!r}") from error
-    if size_bytes > MAX_NAME_BYTES:
-        raise unexpected(ChannelError, f"a name of at most {MAX_NAME_BYTES} bytes", size_bytes)
-
-
-def _is_by_shape(match: Match) -> bool:
-    if match not in get_args(Match):
-        raise unexpected(ChannelError, f"one of {', '.join(get_args(Match))} as match", f"{match!r}")
-    return match == "shape"
-
-
-def option(cls: type[U], given: U | None) -> U:
-    """What was given, or the default; ChannelError for anything else."""
-    if given is None:
-        return cls()
-    if not isinstance(cast("object", given), cls):
-        raise unexpected(ChannelError, f"`{cls.__name__}`", f"{given!r}")
-    return given
-
-
-def demand_handler(handler: Callable[..., object] | None, *, hint: str = "") -> None:
-    """ChannelError for what cannot be called, or would only make a coroutine that nobody awaits."""
-    if handler is None:
-        return
-    if not callable(cast("object", handler)):
-        raise unexpected(ChannelError, "a handler that can be called", f"{handler!r}")
-    if any(map(_is_asynchronous, (handler, type(handler).__call__))):
-        raise unexpected(
-            ChannelError,
-            "a handler that has done its work when it returns",
-            f"the asynchronous {handler!r}",
-            hint=hint,
-        )
-
-
-def _is_asynchronous(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from echo_core.codegen.expressions.deriving import Derived, Selection, derive
+from echo_core.codegen.expressions.deriving import Derived, Selection
 from echo_core.codegen.expressions.reading import Expression
 from echo_core.codegen.expressions.sorts import as_python
 from echo_core.errors import ChannelError, ExpressionError, unexpected
@@ -125,41 +125,33 @@ class DerivedChannel(Channel[Any]):
         return f"DerivedChannel({self.name!r}, {self._membership.id!r})"
 
 
-def derived_from(
-    base: Membership,
-    declared: type[Any] | Format,
-    format_: Format,
-    opening: Opening,
-    *,
+def condition_of(
     where: Expression | None,
-    select: Selection | None,
     on_change: Expression | None,
+    select: Selection | None,
+    *,
     every: int,
     min_interval_s: float,
-    name: str,
-    parameters: Mapping[str, object],
+) -> Expression | None:
+    """What events are judged by: rates alone take all. ExpressionError: nothing is asked for."""
+    if where is not None or on_change is not None:
+        return where
+    if every != 1 or min_interval_s != 0:
+        return "True"
+    if select is None:
+        raise unexpected(ExpressionError, "a condition, a rate or fields to select", "none of them")
+    return None
+
+
+def derived_from(
+    base: Membership, declared: type[Any] | Format, derived: Derived, name: str, opening: Opening
 ) -> DerivedChannel:
     """The channel that is derived; `base` gets another handle, which it keeps."""
-    rates = every != 1 or min_interval_s != 0
-    if where is None and on_change is None and rates:
-        where = "True"
-    if where is None and on_change is None and select is None:
-        raise unexpected(ExpressionError, "a condition, a rate or fields to select", "none of them")
-    derived = derive(
-        format_.record,
-        where=where,
-        on_change=on_change,
-        every=every,
-        min_interval_s=min_interval_s,
-        select=select,
-        name=name,
-        parameters=parameters,
-    )
     # What can be set is the deriver's own; equal derivations without that are one channel.
     salt = secrets.token_bytes(UID_BYTES) if derived.names else bytes(UID_BYTES)
     said = cut(f"{base.name}: {name}" if name else f"{base.name}, derived", MAX_NAME_BYTES)
     told = Derive(0, salt, said, derived.derivation.to_bytes())
-    cls = declared if select is None and isinstance(declared, type) else None
+    cls = declared if derived.derivation.output is None and isinstance(declared, type) else None
     if derivations.depth_of(base) >= MAX_DERIVED_DEPTH:
         expected = f"a channel that is derived less than {MAX_DERIVED_DEPTH} deep"
         raise unexpected(ChannelError, expected, f"`{base.name}`")

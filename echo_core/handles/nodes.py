@@ -20,8 +20,9 @@ from echo_core.errors import ChannelError, PlaintextWarning, unexpected
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.handles import exits
-from echo_core.handles.channels import Channel, demand_handler, demand_name, option
+from echo_core.handles.channels import Channel
 from echo_core.handles.closing import Closing
+from echo_core.handles.options import demand_handler, demand_name, option
 from echo_core.handles.sinks import Sink
 from echo_core.roster.belonging import demand_source_type
 from echo_core.roster.bookkeeping import books

@@ -10,11 +10,15 @@ import numpy as np
 from echo_core.errors import ClosedError, IncompatibleError, unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
-from echo_core.roster import ending
+from echo_core.handles.options import demand_handler
+from echo_core.handles.parameters import Parameter, V, type_of_parameter
+from echo_core.roster import ending, requests
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
 from echo_core.streams.origins import Origin
+from echo_core.values.demand import Demand
+from echo_core.values.parameters import Value
 from echo_core.values.statistics import SourceStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
 
@@ -175,6 +179,60 @@ class Source(Closing, Generic[T]):
         await source.drain_async(timeout_s=2)
         """
         await self.flush_async(timeout_s)
+
+    @property
+    def wanted(self) -> Demand:
+        """What anybody wants of this source, here and elsewhere: fields, rate, requested parameters.
+
+        It is put together again only where that has changed, so that it may be asked for each event.
+
+            if "spectrum" in source.wanted.fields:
+                event.spectrum = compute_spectrum()
+        """
+        demand = self._origin.demand
+        return demand if demand is not None else self._look_at_demand()
+
+    def _look_at_demand(self) -> Demand:
+        with books.changing():
+            return self._origin.look_at_demand()
+
+    def parameter(
+        self,
+        name: str,
+        default: V,
+        *,
+        low: V | None = None,
+        high: V | None = None,
+        choices: tuple[str, ...] = (),
+        merge: Callable[..., Any] = max,
+        on_change: Callable[[V], object] | None = None,
+    ) -> Parameter[V]:
+        """Something that receivers may ask of this source by `Channel.request`, such as a resolution.
+
+        Arguments:
+            name: what they call it: a Python name.
+            default: its value where nobody requests one; a bool, int, float or str, as all values are.
+            low: the least value that may be requested, of numbers.
+            high: the greatest one.
+            choices: the texts that may be requested, from the least to the greatest.
+            merge: max or min: which of several requests counts.
+            on_change: called with each new value, by the thread that tells notices; of changes that come
+                while it is at work it hears the last.
+
+        Raises:
+            ChannelError: an argument is wrong, or the source has one of that name, or 32.
+            ClosedError: the source is closed.
+
+            resolution = source.parameter("resolution", 64, low=1, high=1024)
+            spectrum = compute_spectrum(resolution.value)
+        """
+        type_ = type_of_parameter(name, default, low, high, choices, merge)
+        demand_handler(on_change)
+        with books.changing():
+            if self._origin.is_closed:
+                raise unexpected(ClosedError, f"an open source for `{name}`", "one that is closed")
+            told = cast("Callable[[Value], object] | None", on_change)
+            return Parameter(requests.declare(self._membership, self._origin, type_, told))
 
     @property
     def name(self) -> str:

@@ -134,6 +134,14 @@ class Announcements:
         if self._watchers:  # the text of a long report takes its time
             self.tell(Unreachable(peer, source, str(problem), problem))
 
+    def tell_underivable(self, channel: str, peer: str, source: str, text: str) -> None:
+        """A source has nothing on a derived channel; told once on each side, however often it is said."""
+        if self._is_news(f"{source} of {peer}", text):
+            log.warning(
+                "channel `%s`: source `%s` of %s has nothing derived: %s", channel, source, peer, text
+            )
+            self.tell(Unreachable(peer, source, text))
+
     def tell_lookalike_fields(self, channel: str, peer: str, source: str, report: Report) -> None:
         """A sink here defaults fields while a source has similar ones, which are ignored; each told once."""
         for entry in report.lookalikes:

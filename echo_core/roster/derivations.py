@@ -20,14 +20,13 @@ from echo_core.codegen.expressions.wire import Derivation
 from echo_core.codegen.machine.budgets import Budget, Payers
 from echo_core.errors import ChannelError, ClosedError, EchoError, RefusedError, WireError, unexpected
 from echo_core.formats.comparing.matching import is_called_alike
-from echo_core.roster import presence
+from echo_core.roster import presence, vouching
 from echo_core.roster.attendance import LEAP
 from echo_core.roster.together import mates_of
 from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
 from echo_core.transports.limits import MAX_DERIVED, MAX_DERIVED_DEPTH, MAX_EPOCH
 from echo_core.transports.protocol.messages import Adjust, Derive, Judged
-from echo_core.transports.threads import log
 
 if TYPE_CHECKING:
     from echo_core.roster.memberships import Membership
@@ -54,6 +53,7 @@ class Descent:
     used_at: float = field(default_factory=time.monotonic)
     told_at: float = field(default_factory=time.monotonic)
     branchings: list[Branching] = field(default_factory=list[Branching])
+    underivable: dict[Origin, str] = field(default_factory=dict[Origin, str])  # sources that cannot, and why
 
     def adjusted(self) -> Adjust | None:
         """What is to be told of its parameters; None: they are those of the derivation."""
@@ -77,6 +77,13 @@ def depth_of(membership: Membership) -> int:
     return 0 if membership.descent is None else membership.descent.depth
 
 
+def root_of(membership: Membership) -> Membership:
+    """The channel behind it that is derived from none, for all that this node knows."""
+    while membership.descent is not None:
+        membership = membership.descent.base
+    return membership
+
+
 def derive(
     base: Membership,
     told: Derive,
@@ -89,8 +96,6 @@ def derive(
     `base` is less than MAX_DERIVED_DEPTH deep, and the channel `is_settled`.
     `teller`: who has told of it, and need not be told.
     """
-    from echo_core.roster.memberships import Membership
-
     id_ = base.id.derived(told.salt, told.derivation)
     child = base.derived.get(id_.uid)
     if child is not None:
@@ -99,14 +104,14 @@ def derive(
     types = base.types if derivation.output is None else (derivation.output,)
     child = base.home.memberships.get(id_.uid)  # which may have been opened by its id
     if child is None:
-        child = Membership(base.home, id_, told.name, types, descent)
-        child.is_proven = True
+        child = base.join_derived(id_, told.name, types, descent)
     else:
         child.descent, child.handles = descent, child.handles + 1
     base.derived[id_.uid] = child
     presence.gather(child)
     for origin in base.origins:
         branch(child, origin)
+    vouching.note_strangers(child, base)
     _pass_on(base, told, teller)
     for mate in _mates_to_derive(base, id_.uid):
         derive(mate, told, derivation, budget)
@@ -250,8 +255,7 @@ def branch(child: Membership, origin: Origin) -> None:
     try:
         branching = Branching(origin, replace(descent.derivation, values=descent.values), payers)
     except EchoError as error:
-        said = "channel `%s`: source `%s` cannot have what is derived from it: %s"
-        log.warning(said, descent.base.shown, origin.name, error)
+        vouching.note_underivable(child, origin, error)
         return
     descent.branchings.append(branching)
     child.add_origin(branching.origin)
@@ -263,6 +267,7 @@ def end_branches(base: Membership, origin: Origin) -> list[tuple[Membership, Bra
     ended: list[tuple[Membership, Branching]] = []
     for child in base.derived.values():
         assert child.descent is not None
+        vouching.forget_underivable(child, origin)
         ended += [(child, each) for each in child.descent.branchings if each.base is origin]
     for _, branching in ended:
         branching.end()

@@ -47,7 +47,7 @@ def _remove_target(membership: Membership, target: Target) -> None:
     for other in mates_of(membership):
         for origin in other.origins:
             origin.forget_unreachable(target)
-            origin.local.remove(target)
+            origin.remove_local(target)
             other.announcements.tell_drops_of(origin)
     for stream in membership.incoming:
         if stream.remove(target):
@@ -74,6 +74,7 @@ def close_origin(membership: Membership, origin: Origin, linger_s: float) -> Non
         origin.outlet.close()
         with books.changing():
             origin.unreachable.clear()  # who answered is a link, or a sink
+            origin.controls.let_go()
         _close_derived(membership, origin, limit)
 
 
@@ -99,6 +100,7 @@ def _remove_origin(membership: Membership, origin: Origin, linger_s: float) -> N
         if not _has(membership, origin, membership.origins):
             return
         origin.local.end()
+        origin.reconsider()
         membership.announcements.tell_drops_of(origin)
         ways = origin.streams
         for peer in membership.peers:

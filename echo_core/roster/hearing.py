@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from echo_core.errors import WireError, unexpected
-from echo_core.roster import derivations, matching, presence
+from echo_core.roster import derivations, matching, presence, requests, vouching
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
 from echo_core.roster.memberships import Membership
@@ -106,8 +106,12 @@ def _follow_channel(home: Home, peer: Peer, message: Message, channel: ChannelOn
             derivations.hear_of(membership, peer, message)
         case messages.Adjust() if membership is not None:
             derivations.hear_values(membership, message)
+        case messages.Underivable() if membership is not None:
+            vouching.hear_underivable(membership, peer, message)
         case messages.Refused():
             peer.forget(channel)  # whoever asked finds the refusal there
+            if (asked_for := home.memberships.get(channel.uid)) is not None:
+                vouching.refuse(asked_for, peer)
         case messages.Leave():
             peer.forget(channel)
             if membership is not None:
@@ -132,13 +136,19 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
     match message, stream:
         case messages.Source(), _ if membership is not None and isinstance(value, PeerStream):
             value.owner = peer.conversation.offered = IncomingStream(peer.conversation, value)
-            membership.add_incoming(value.owner)
+            membership.add_incoming(peer, value.owner)
         case messages.Started(), IncomingStream():
             stream.start(message.sequence, message.kept)
             if membership is not None:
                 membership.note_start(stream)
         case messages.Judged(), IncomingStream():
             stream.judge(message)
+        case messages.Parameter(), IncomingStream() if membership is not None:
+            requests.hear_parameter(membership, stream, message)
+        case messages.Requested(), IncomingStream():
+            stream.hear_answer(message)
+        case messages.Request(), OutgoingStream():
+            requests.hear_request(peer, stream, message)
         case messages.Closed(), IncomingStream() if membership is not None:
             membership.remove_incoming(stream)
             peer.link.forbid(value.number)

@@ -12,6 +12,9 @@ passes over kinds that it does not know, and over what means nothing on another 
 `check` (BLAKE2b of all before it) tells a text that was cut off. Whoever has the text can join: it
 is passed on like a password.
 
+That of a derived channel begins with `echo1-derived:`: whoever has it takes what comes there, and can put no
+sources on it, which follow those of the channel that it is derived from.
+
 An id without members is the channel's *identity*, which outlives whoever has created it. It leads to the
 channel's *seat*, an abstract Unix address that follows from `uid` by a hash: all users of a host can see it.
 """
@@ -38,7 +41,7 @@ from echo_core.transports.addresses import (
 SIDE_SEATS = 3  # on a host, for one channel
 MAX_NAMED = 4  # members, in one id
 
-_PREFIX = "echo1:"
+_PREFIX, _DERIVED_PREFIX = "echo1:", "echo1-derived:"
 _UID, _KEY, _NODE, _HOST, _CHECK = 16, 16, 16, 16, 4
 _FIXED = _UID + _KEY
 _MEMBER = struct.Struct(f"<{_NODE}s{_HOST}sH")
@@ -67,6 +70,7 @@ class ChannelId:
     uid: bytes
     key: bytes
     members: tuple[Member, ...] = ()
+    is_derived: bool = False  # it grants what comes there, and no sources
 
     @classmethod
     def new(cls, *members: Member) -> ChannelId:
@@ -83,7 +87,7 @@ class ChannelId:
             hashlib.blake2b(salt + derivation, digest_size=_KEY, key=key, person=person).digest()
             for key, person in ((self.uid, b"echo-derived-uid"), (self.key, b"echo-derived-key"))
         )
-        return ChannelId(uid, key)
+        return ChannelId(uid, key, is_derived=True)
 
     @property
     def seat(self) -> UnixAddress:
@@ -107,7 +111,8 @@ class ChannelId:
 
     def __str__(self) -> str:
         said = self.uid + self.key + b"".join(map(_written, self.members))
-        return _PREFIX + base64.urlsafe_b64encode(said + _check(said)).rstrip(b"=").decode()
+        prefix = _DERIVED_PREFIX if self.is_derived else _PREFIX
+        return prefix + base64.urlsafe_b64encode(said + _check(said)).rstrip(b"=").decode()
 
     def __repr__(self) -> str:
         """Without the key, which has no place in a log."""
@@ -117,13 +122,14 @@ class ChannelId:
     def parse(cls, text: str) -> ChannelId:
         if not isinstance(cast("object", text), str):
             raise unexpected(ChannelError, "a channel id", f"{text!r}", hint="it is a text: `channel.id`")
-        if not text.startswith(_PREFIX):
+        is_derived = text.startswith(_DERIVED_PREFIX)
+        if not (is_derived or text.startswith(_PREFIX)):
             version, colon, _ = text.partition(":")
             hint = "another version of the id" if colon and version.startswith("echo") else "ids begin so"
             raise unexpected(
                 ChannelError, f"a channel id that begins with `{_PREFIX}`", f"{text[:16]!r}", hint=hint
             )
-        said = _decoded(text)
+        said = _decoded(text.partition(":")[2])
         if len(said) < _FIXED + _CHECK or _check(said[:-_CHECK]) != said[-_CHECK:]:
             raise unexpected(
                 ChannelError,
@@ -131,7 +137,7 @@ class ChannelId:
                 f"{len(text)} characters whose check is wrong",
                 hint="was it cut off, or changed?",
             )
-        return cls(said[:_UID], said[_UID:_FIXED], _members(said[_FIXED:-_CHECK]))
+        return cls(said[:_UID], said[_UID:_FIXED], _members(said[_FIXED:-_CHECK]), is_derived)
 
 
 def _written(member: Member) -> bytes:
@@ -154,7 +160,7 @@ def _members(said: bytes) -> tuple[Member, ...]:
 
 
 def _decoded(text: str) -> bytes:
-    payload = text[len(_PREFIX) :].strip()
+    payload = text.strip()
     if len(payload) > _MAX_TEXT:
         raise unexpected(ChannelError, f"a channel id of at most {_MAX_TEXT} characters", len(payload))
     try:

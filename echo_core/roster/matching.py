@@ -49,7 +49,7 @@ def connect(membership: Membership, origin: Origin, target: Target) -> None:
     found = target.accept(origin.local, origin.cls)
     _tell_lookalikes(membership, HERE, origin.name, origin.local, target)
     if isinstance(found, links.Delivery):
-        origin.local.add(target, found, is_direct=target.takes(origin.cls))
+        origin.add_local(target, found, is_direct=target.takes(origin.cls))
     elif found is not None and concern(membership, origin.format, target.wanted):
         target.refuse(origin.local, found)
         origin.note_unreachable(target, str(found))
@@ -57,7 +57,9 @@ def connect(membership: Membership, origin: Origin, target: Target) -> None:
 
 
 def feed(membership: Membership, stream: IncomingStream, targets: Sequence[Target]) -> None:
-    """A source elsewhere and sinks of this node."""
+    """A source elsewhere and sinks of this node, unless it is held back (vouching.py)."""
+    if stream.is_held_back:
+        return
     for problem in stream.feed(targets, partial(concern, membership)):
         membership.announcements.tell_unreachable(membership.name, stream.peer, stream.name, problem)
     for target in targets:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
-from echo_core.roster import derivations, ending, matching, presence, together
+from echo_core.roster import derivations, ending, matching, presence, requests, together, vouching
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.counts import Counts
@@ -20,6 +20,7 @@ from echo_core.roster.derivations import Descent
 from echo_core.roster.homes import Home
 from echo_core.roster.ids import ChannelId
 from echo_core.roster.peers import Peer
+from echo_core.roster.requests import Requester
 from echo_core.roster.seats import Seat
 from echo_core.roster.together import are_together, mates_of
 from echo_core.streams.incoming import IncomingStream
@@ -36,6 +37,7 @@ from echo_core.values.notices import (
     PeerJoined,
     SourceClosed,
     SourceOpened,
+    Unreachable,
 )
 from echo_core.values.statistics import ChannelStatistics
 
@@ -60,11 +62,13 @@ class Membership:
         "name",
         "origins",
         "peers",
+        "requesters",
         "resuming",
         "seat",
         "side_seat",
         "targets",
         "types",
+        "underivable",
     )
 
     def __init__(
@@ -89,14 +93,24 @@ class Membership:
         self.announcements = Announcements()
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
+        self.requesters: list[Requester] = []  # handles that request something of sources
         self.attendance = presence.attend(self)
         self.peers: list[Peer] = []
         self.incoming: list[IncomingStream] = []
+        self.underivable: dict[bytes, dict[bytes, Unreachable]] = {}  # sources elsewhere, by node and id
         self.resuming = Resuming()
         self.counts = Counts()
         here = together.begin(id_.uid)
         home.memberships[id_.uid] = self  # no call from here on: Ctrl-C finds it in both, or in neither
         here += [self]
+
+    def join_derived(
+        self, id_: ChannelId, name: str, types: tuple[Format, ...], descent: Descent
+    ) -> Membership:
+        """This node on a channel that is derived from this one, of which it knows the key."""
+        derived = Membership(self.home, id_, name, types, descent)
+        derived.is_proven = True
+        return derived
 
     # -----------------------------------------------------------------------
     # Sources and sinks here
@@ -148,6 +162,8 @@ class Membership:
             self._offer(peer, origin)
         self.announcements.tell_joined(self.shown, str(peer))
         presence.converse(self)
+        vouching.admit(self, peer)
+        vouching.tell_underivable_to(self, peer)
         derivations.tell_all(self, peer)
 
     @property
@@ -158,6 +174,7 @@ class Membership:
     def _offer(self, peer: Peer, origin: Origin) -> None:
         if not are_together(self, peer.node_id):
             peer.offer(self.id.uid, origin, self.name)
+            requests.tell_all(self, peer, origin)
             branching = derivations.branching_of(self, origin)
             if branching is not None:
                 derivations.tell_judged_to(peer, self, branching)
@@ -167,6 +184,7 @@ class Membership:
         if peer not in self.peers:
             return
         self.peers.remove(peer)
+        self.underivable.pop(peer.node_id, None)
         if has_left:
             self.attendance.part(peer.node_id, time.monotonic())
         else:
@@ -188,20 +206,25 @@ class Membership:
         """Its events begin to come; those that never came since its last link was lost are counted."""
         self.resuming.note_start(stream)
 
-    def add_incoming(self, stream: IncomingStream) -> None:
+    def add_incoming(self, peer: Peer, stream: IncomingStream) -> None:
         self.incoming.append(stream)
         stream.had = self.resuming.had_of(stream)
-        matching.feed(self, stream, list(self.targets))
-        self.announcements.tell(SourceOpened(stream.peer, stream.name, stream.format))
+        vouching.hold_back(self, peer, stream)
+        if not stream.is_held_back:
+            matching.feed(self, stream, list(self.targets))
+            self.announcements.tell(SourceOpened(stream.peer, stream.name, stream.format))
+        vouching.note_stranger(self, peer, stream)
 
     def remove_incoming(self, stream: IncomingStream) -> None:
         """Its source is closed, or its process has gone."""
         self.incoming.remove(stream)
+        vouching.forget_stranger(self, stream)
         self.announcements.tell_losses_of(stream)
         stream.end()
         for target in self.targets:
             target.forget_refusal(stream)
-        self.announcements.tell(SourceClosed(stream.peer, stream.name, stream.format))
+        if not stream.is_held_back:
+            self.announcements.tell(SourceClosed(stream.peer, stream.name, stream.format))
 
     def learn(self, name: str, types: tuple[Format, ...]) -> None:
         """What another process has said of the channel."""
@@ -238,6 +261,7 @@ class Membership:
             self.announcements.tell_drops_at(self.name, target, target.drops(now))
         self.counts.settle()
         derivations.tick(self)
+        requests.tick(self)
 
     def served(self) -> list[tuple[Membership, Target, str]]:
         """Sinks whose handlers were called between the last two ticks, and with whose events."""
@@ -263,7 +287,9 @@ class Membership:
         for peer in self.peers:
             yield PeerJoined(str(peer))
         for stream in self.incoming:
-            yield SourceOpened(stream.peer, stream.name, stream.format)
+            if not stream.is_held_back:
+                yield SourceOpened(stream.peer, stream.name, stream.format)
+        yield from vouching.underivable_now(self)
 
     # -----------------------------------------------------------------------
     # Statistics; opens the books itself
@@ -326,6 +352,7 @@ class Membership:
                 finally:
                     peer.leave(self.id.uid)  # which ends a link that no channel needs any longer
             derivations.let_go(self)
+            requests.let_go(self)
             self.home.memberships.pop(self.id.uid, None)
             here = together.here(self.id.uid)
             for mate in mates_of(self):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, bare
+from echo_core.roster import requests
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.flow import LOOK_S
 from echo_core.streams.origins import Origin
@@ -24,7 +25,10 @@ from echo_core.transports.protocol.messages import (
     Farewell,
     Judged,
     Member,
+    Parameter,
     Refusal,
+    Requested,
+    Underivable,
     word_of,
 )
 from echo_core.transports.threads import is_failure, log
@@ -122,6 +126,7 @@ class Peer:
         """It is not shared, now or any more: of its events only those that may go still go to the peer."""
         for origin, stream in self._outgoing.pop(channel, {}).items():
             unconfirmed = stream.end()
+            requests.forget(origin, stream)
             if unconfirmed:
                 self.unconfirmed[origin] = unconfirmed
         self._channels.discard(channel)
@@ -146,7 +151,7 @@ class Peer:
         if channel is not None:
             self.conversation.command(partial(self.conversation.protocol.tell_member, channel, member))
 
-    def tell_derived(self, uid: bytes, said: Derive | Adjust) -> None:
+    def tell_derived(self, uid: bytes, said: Derive | Adjust | Underivable) -> None:
         """Tells of a channel that is derived from one, unless the peer knows of no such thing."""
         channel = self.conversation.protocol.channel(uid)
         if channel is not None and self.knows_derived_channels:
@@ -157,7 +162,13 @@ class Peer:
         stream = self.stream_of(uid, origin)
         if stream is not None and self.knows_derived_channels:
             stream.told_filtered = judged.filtered
-            self.conversation.command(partial(self.conversation.protocol.tell_judged, stream.told, judged))
+            self.conversation.command(partial(self.conversation.protocol.tell_of_stream, stream.told, judged))
+
+    def tell_of_source(self, uid: bytes, origin: Origin, said: Parameter | Requested) -> None:
+        """Likewise of the parameters of a source, and that a request was followed."""
+        stream = self.stream_of(uid, origin)
+        if stream is not None and self.knows_derived_channels:
+            self.conversation.command(partial(self.conversation.protocol.tell_of_stream, stream.told, said))
 
     def tell_filtered(self, uid: bytes, origin: Origin, judged: Judged) -> None:
         """Likewise how much is filtered, where that is news, and nothing waits to be sent."""

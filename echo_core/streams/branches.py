@@ -20,14 +20,16 @@ from echo_core.codegen.expressions.wire import Derivation
 from echo_core.codegen.machine.budgets import Payers
 from echo_core.errors import ClosedError, IncompatibleError, unexpected
 from echo_core.formats.abi import NATIVE
+from echo_core.formats.comparing.matching import match
 from echo_core.streams.local import without
 from echo_core.streams.origins import Origin
+from echo_core.values.demand import Demand
 
 
 class Branching:
     """One derivation at one source. Called with the books open; events pass only `native`."""
 
-    __slots__ = ("_judging", "_projection", "base", "first", "native", "origin")
+    __slots__ = ("_derivation", "_judging", "_projection", "_reads", "base", "first", "native", "origin")
 
     def __init__(self, base: Origin, derivation: Derivation, payers: Payers | None) -> None:
         """`payers`: who is charged for what is compiled; None: nobody.
@@ -35,6 +37,8 @@ class Branching:
         IncompatibleError: the source lacks a field that is read, or has it in another type.
         """
         self.base = base
+        self._derivation = derivation
+        self._reads = _fields_read(base, derivation)
         derived = Derived(derivation, {}, {})
         self._projection = None if derivation.output is None else _projection(base, derived, payers)
         self._judging = _judging(base, derived, payers)
@@ -64,11 +68,15 @@ class Branching:
         """From the source's next event on."""
         self.base.outlet.branches = (*self.base.outlet.branches, self.native)
         self.base.branchings.append(self)
+        self.origin.base = self.base
+        self.base.reconsider()
 
     def end(self) -> None:
         """No event comes this way any more; what is queued for sinks is still sent."""
         if self in self.base.branchings:
             self.base.branchings.remove(self)
+            self.origin.base = None
+            self.base.reconsider()
             with suppress(ClosedError):  # then the outlet has let go of all
                 self.base.outlet.branches = without(self.base.outlet.branches, self.native)
 
@@ -80,6 +88,14 @@ class Branching:
             None if computing is None else computing.program.snapshot(values),
         )
 
+    def demand(self) -> Demand:
+        """What it takes of the source behind; nothing where nobody takes what is derived."""
+        taken, derivation = self.origin.look_at_demand(), self._derivation
+        if not taken:
+            return taken
+        fields = self._reads if derivation.output is not None else self._reads | taken.fields
+        return taken.thinned(fields, derivation.every, derivation.min_interval_ns / 1e9)
+
     @property
     def failed(self) -> int:
         """Events that met a run-time error."""
@@ -90,6 +106,12 @@ class Branching:
         """The last run-time error; empty where there was none."""
         said = "" if self._judging is None else self._judging.failure()
         return said or ("" if self._projection is None else self._projection.failure)
+
+
+def _fields_read(base: Origin, derivation: Derivation) -> frozenset[str]:
+    """As the source calls them."""
+    found = match(base.format.record, derivation.tree.record)
+    return frozenset(field.name for field in found.values())
 
 
 def _judging(base: Origin, derived: Derived, payers: Payers | None) -> Judging | None:

@@ -8,18 +8,20 @@ from typing import Self
 
 from echo_core._c import links
 from echo_core.codegen.machine.budgets import Budget
-from echo_core.errors import FormatError, WireError
+from echo_core.errors import FormatError, WireError, unexpected
 from echo_core.formats.comparing.compare import Report
 from echo_core.formats.format import Format
 from echo_core.formats.keys import KeyPlace, place_of_key
 from echo_core.streams.catching_up import CatchingUp
+from echo_core.streams.controls import Asking
 from echo_core.streams.conversations import Conversation
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Feed, Target
 from echo_core.transports.limits import MAX_KEPT_BYTES
 from echo_core.transports.protocol.link_state import PeerStream
-from echo_core.transports.protocol.messages import Judged
+from echo_core.transports.protocol.messages import Judged, Parameter, Requested
 from echo_core.values.event_info import Describing
+from echo_core.values.parameters import ParameterType
 
 
 class IncomingStream(links.IncomingStream, Feed):
@@ -37,12 +39,14 @@ class IncomingStream(links.IncomingStream, Feed):
         "_told_lost",
         "_told_sinks",
         "_waiting",
+        "asking",
         "conversation",
         "describe",
         "format",
         "had",
         "has_started",
         "is_behind",
+        "is_held_back",
         "judged",
         "name",
         "told",
@@ -73,7 +77,9 @@ class IncomingStream(links.IncomingStream, Feed):
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = False
         self.is_behind = False  # its source is closed, but handlers are not done with what came before that
+        self.is_held_back = False  # nobody here takes its events: its side has to prove a channel first
         self.judged: Judged | None = None  # what was last said of a derived one
+        self.asking: Asking | None = None  # of its source; None: that has no parameters
         self._filtered_before = 0  # events that had not passed when it was offered
         self._told_lost = 0  # events lost, as components here have been told
         self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
@@ -103,6 +109,8 @@ class IncomingStream(links.IncomingStream, Feed):
 
         What it judges by is the next thing that is said of a derived one.
         """
+        if self.is_held_back:
+            return False
         if self.judged is None:
             return self.conversation.offered is self
         return (self.judged.epoch, self.judged.node_id) < epoch
@@ -112,6 +120,23 @@ class IncomingStream(links.IncomingStream, Feed):
         if self.judged is None:
             self._filtered_before = judged.filtered
         self.judged = judged
+
+    @property
+    def parameters(self) -> list[ParameterType]:
+        """What its source can be asked for."""
+        return [] if self.asking is None else list(self.asking.types.values())
+
+    def hear_parameter(self, said: Parameter) -> None:
+        """Its source can be asked for something more."""
+        if self.asking is None:
+            self.asking = Asking()
+        self.asking.hear(said)
+
+    def hear_answer(self, said: Requested) -> None:
+        """Its source has followed what it was asked for."""
+        if self.asking is None:
+            raise unexpected(WireError, "an answer to a request", said.number)
+        self.asking.hear_answer(said.number)
 
     @property
     def filtered(self) -> int:
@@ -147,10 +172,12 @@ class IncomingStream(links.IncomingStream, Feed):
         if len(self._taking) > fed:
             self._attach()
         if problems and not self._taking:
-            self.conversation.command(
-                partial(self.conversation.protocol.report_unreachable, self.told, str(problems[0]))
-            )
+            self.report_unreachable(str(problems[0]))
         return problems
+
+    def report_unreachable(self, text: str) -> None:
+        """Tells the source that nobody here can take its events, and why."""
+        self.conversation.command(partial(self.conversation.protocol.report_unreachable, self.told, text))
 
     def remove(self, target: Target) -> bool:
         """The sink is closed, also while a batch is handed to it. True: feed again who is left in `refusing`.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from echo_core._c import links
@@ -13,9 +15,12 @@ from echo_core.codegen.codecs import Adoption
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
 from echo_core.formats.keys import KeyPlace
+from echo_core.streams.controls import Controls
 from echo_core.streams.local import LocalStream, without
+from echo_core.streams.targets import Target
 from echo_core.transports.limits import MAX_KEPT_BYTES, SOURCE_ID_BYTES
 from echo_core.values.backlog import Backlog
+from echo_core.values.demand import Demand, all_of
 from echo_core.values.event_info import Describing
 from echo_core.values.keep import Keep
 from echo_core.values.notices import HERE
@@ -74,6 +79,9 @@ class Origin:
         self.keep = keep
         self.kept = 0  # events that were sent as such
         self.branchings: list[Branching] = []  # to channels that are derived from its own
+        self.base: Origin | None = None  # that it is derived from
+        self.controls = Controls()
+        self.demand: Demand | None = None  # what is wanted of it; None: that has to be looked at
         self.outlet.pool = pool
         self.local = LocalStream(format_, self.outlet, Describing(name, self.id, HERE), keep=keep)
         self._has_refusals = False
@@ -87,6 +95,7 @@ class Origin:
     def set_remote_sinks(self, stream: links.OutgoingStream, sinks: int) -> None:
         """How many sinks there are at the end of a stream that has begun."""
         self._sinks_by_stream[stream] = sinks
+        self.reconsider()
 
     def pause(self, stream: links.OutgoingStream) -> None:
         """No sink takes events at its end; what it has queued is still sent."""
@@ -99,6 +108,7 @@ class Origin:
         if self._sinks_by_stream.pop(stream, None) is not None:
             self._ending.append(stream)
         self._settle()
+        self.reconsider()
 
     def _settle(self) -> None:
         self._ending = [stream for stream in self._ending if stream.queued_events]
@@ -129,6 +139,39 @@ class Origin:
     @property
     def remote_sinks(self) -> int:
         return sum(self._sinks_by_stream.values())
+
+    def add_local(self, target: Target, delivery: links.Delivery, *, is_direct: bool) -> None:
+        """A sink of this process takes its events."""
+        self.local.add(target, delivery, is_direct=is_direct)
+        self.reconsider()
+
+    def remove_local(self, target: Target) -> None:
+        """It does no longer."""
+        self.local.remove(target)
+        self.reconsider()
+
+    # -----------------------------------------------------------------------
+    # What is wanted of it
+
+    def reconsider(self) -> None:
+        """What is wanted has changed; it is put together when somebody asks."""
+        if self.demand is not None:
+            self.demand = None
+            if self.base is not None:
+                self.base.reconsider()
+
+    def look_at_demand(self) -> Demand:
+        """What everybody wants together, those of what is derived from it included."""
+        if self.demand is None:
+            each = [branching.demand() for branching in self.branchings]
+            if self.local.sinks or self.remote_sinks:
+                each.append(Demand(self._all_fields, math.inf, 1.0))
+            self.demand = replace(all_of(each), parameters=self.controls.requested)
+        return self.demand
+
+    @property
+    def _all_fields(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.format.fields)
 
     def note_unreachable(self, who: object, text: str) -> bool:
         """A sink, or all behind a link, cannot take the events. True: this is the first such answer."""

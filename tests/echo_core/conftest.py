@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.roster import derivations, matching, presence
+from echo_core.roster import derivations, matching, presence, requests, vouching
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -27,11 +27,16 @@ _WITH_BOOKS_OPEN: dict[Any, str] = {
     Membership: "add_incoming add_origin add_peer add_target learn note_start present remove_incoming"
     " remove_peer streams_of tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
-    " stream_of tell_derived tell_filtered tell_judged tell_member tick",
+    " stream_of tell_derived tell_filtered tell_judged tell_member tell_of_source tick",
     derivations: "adjust branch derive end_branches forget_branch hear_of hear_values let_go tell_all"
     " tell_judged tell_who_is_missing tick",
     matching: "connect feed",
     presence: "converse gather hear_of invitation stand",
+    requests: "ask_here declare forget hear_parameter hear_request known_sources let_go renew request"
+    " tell_all tick unanswered withdraw",
+    vouching: "admit forget_stranger forget_underivable hear_underivable hold_back note_stranger"
+    " note_strangers"
+    " note_underivable refuse tell_underivable_to",
 }
 _misplaced: list[str] = []  # calls that came with the books closed
 

@@ -15,6 +15,12 @@ KEY = bytes(range(100, 116))
 OTHER_KEY = bytes(range(200, 216))
 SECRET = bytes(range(32))
 
+
+def word(number: int) -> bytes:
+    """An int as a parameter's value."""
+    return number.to_bytes(8, "little", signed=True)
+
+
 MESSAGES: list[Message] = [
     messages.Loan(64, 3, 96_000),
     messages.Gap(64, 17),
@@ -42,6 +48,12 @@ MESSAGES: list[Message] = [
     messages.Derive(2, bytes(range(48, 64)), "particles: hot", b"a tree"),
     messages.Adjust(2, bytes(range(64, 80)), 7, bytes(range(16, 32)), b"\x08\0\0\0\0\0\0\0\0\0t@"),
     messages.Judged(64, 7, bytes(range(16, 32)), 17, 300),
+    messages.Parameter(
+        64, 2, is_least=True, default=word(64), low=word(1), high=word(1024), name="resolution", choices=()
+    ),
+    messages.Request(64, is_asked=True, number=3, value=word(128), name="resolution"),
+    messages.Requested(64, 3),
+    messages.Underivable(2, bytes(range(32, 48)), "läser", "`Particle.temp`: the sender has no such field"),
 ]
 
 NEAR = Identity(

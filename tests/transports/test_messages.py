@@ -18,6 +18,7 @@ from echo_core.transports.fields import shown
 from echo_core.transports.handshake.exchange import VERSION
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message, decode, encode
+from echo_core.values.parameters import MAX_CHOICE_BYTES, MAX_CHOICES
 from tests.transports.frames import write_frame
 from tests.transports.samples import MESSAGES, member
 
@@ -33,6 +34,8 @@ def _texts(limit: int) -> st.SearchStrategy[str]:
 
 _addresses = st.lists(_texts(limits.MAX_ADDRESS_BYTES), max_size=limits.MAX_ADDRESSES).map(tuple)
 _ids, _proofs = st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32)
+_words = st.binary(min_size=8, max_size=8)
+_choices = st.lists(_texts(MAX_CHOICE_BYTES), max_size=MAX_CHOICES)
 _names, _reasons = _texts(limits.MAX_NAME_BYTES), _texts(limits.MAX_REASON_BYTES)
 
 any_message: st.SearchStrategy[Message] = st.one_of(
@@ -60,6 +63,12 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(messages.Derive, _u32, _ids, _names, st.binary(max_size=4096)),
     st.builds(messages.Adjust, _u32, _ids, _u64, _ids, st.binary(max_size=4096)),
     st.builds(messages.Judged, _u32, _u64, _ids, _u64, _u63),
+    st.builds(
+        messages.Parameter, _u32, _u32, st.booleans(), _words, _words, _words, _names, _choices.map(tuple)
+    ),
+    st.builds(messages.Request, _u32, st.booleans(), _u64, _words, _names),
+    st.builds(messages.Requested, _u32, _u64),
+    st.builds(messages.Underivable, _u32, _ids, _names, st.text().map(partial(shown, keep="\n"))),
 )
 
 
@@ -83,7 +92,7 @@ def test_any_bytes_are_one_message_or_a_wire_error(kind: int, payload: bytes) ->
 
 def test_there_is_a_message_for_every_kind() -> None:
     """And a sample of it, and a kind is no stream."""
-    assert [message.kind for message in MESSAGES] == list(range(1, 25)) == sorted(Message.by_kind)
+    assert [message.kind for message in MESSAGES] == list(range(1, 29)) == sorted(Message.by_kind)
     assert max(Message.by_kind) < limits.FIRST_STREAM
 
 
@@ -125,6 +134,11 @@ LIMITED: dict[str, tuple[int, Callable[[int], Message], str]] = {
     "metadata": (limits.MAX_METADATA_BYTES, lambda n: messages.Format(0, bytes(n)), "metadata"),
     "reason": (limits.MAX_REASON_BYTES, lambda n: messages.Bye(0, "x" * n), "text"),
     "report": (limits.MAX_REPORT_BYTES, lambda n: messages.Unreachable(64, "x" * n), "text"),
+    "choices": (
+        MAX_CHOICES,
+        lambda n: messages.Parameter(70, 5, False, bytes(8), bytes(8), bytes(8), "x", ("a",) * n),
+        "choices",
+    ),
     "addresses": (
         limits.MAX_ADDRESSES,
         lambda n: member(bytes(16), *("unix:@a",) * n),

@@ -111,8 +111,10 @@ class LinkProtocol:
         self._require_shared(channel)
         self._state.send(replace(member, alias=channel.alias))
 
-    def tell_derived(self, channel: ChannelOnLink, said: messages.Derive | messages.Adjust) -> None:
-        """Likewise of a channel that is derived from it."""
+    def tell_derived(
+        self, channel: ChannelOnLink, said: messages.Derive | messages.Adjust | messages.Underivable
+    ) -> None:
+        """Likewise of a channel that is derived from it, or of what cannot be derived for it."""
         self._require_shared(channel)
         self._state.send(replace(said, alias=channel.alias))
 
@@ -149,10 +151,12 @@ class LinkProtocol:
         self._require_stream(stream)
         self._state.send(messages.Started(stream.number, kept, sequence))
 
-    def tell_judged(self, stream: OwnStream, judged: messages.Judged) -> None:
-        """By what a derived stream is judged, whatever number stands in what is told."""
+    def tell_of_stream(
+        self, stream: OwnStream, said: messages.Judged | messages.Parameter | messages.Requested
+    ) -> None:
+        """Something of an own source, whatever number stands in what is told."""
         self._require_stream(stream)
-        self._state.send(replace(judged, stream=stream.number))
+        self._state.send(replace(said, stream=stream.number))
 
     def close(self, stream: OwnStream) -> None:
         """The node's own source is closed. Behind events."""
@@ -186,6 +190,11 @@ class LinkProtocol:
         """A sink's type cannot be reached from the stream's; a report that is too long is cut."""
         self._require_stream(stream)
         self._state.send(messages.Unreachable(stream.number, cut(text, limits.MAX_REPORT_BYTES)))
+
+    def request(self, stream: PeerStream, said: messages.Request) -> None:
+        """Ends in Requested with its number, whatever stream stands in what is told."""
+        self._require_stream(stream)
+        self._state.send(replace(said, stream=stream.number))
 
     # --- the link ---
 

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from echo_core.errors import WireError, unexpected
 from echo_core.transports import fields, limits
+from echo_core.values.parameters import MAX_CHOICE_BYTES, MAX_CHOICES
 
 
 class Refusal(enum.IntEnum):
@@ -63,6 +64,8 @@ HostId = Annotated[bytes, fields.fixed(limits.HOST_ID_BYTES)]
 Salt = Annotated[bytes, fields.fixed(limits.UID_BYTES)]
 Tree = Annotated[bytes, fields.blob(limits.MAX_DERIVATION_BYTES)]
 Values = Annotated[bytes, fields.blob(limits.MAX_PARAMETER_BYTES)]
+Word = Annotated[bytes, fields.fixed(8)]
+Choices = Annotated[tuple[str, ...], fields.many(fields.words(MAX_CHOICE_BYTES), MAX_CHOICES)]
 Nonce = Annotated[bytes, fields.fixed(limits.NONCE_BYTES)]
 ProofBytes = Annotated[bytes, fields.fixed(limits.PROOF_BYTES)]
 Metadata = Annotated[bytes, fields.blob(limits.MAX_METADATA_BYTES)]
@@ -326,6 +329,56 @@ class Judged(Message, kind=24):
     node_id: NodeId
     number: Uint64
     filtered: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Message, kind=25):
+    """A source of the sender's has a parameter: of `type` 1 bool, 2 int, 4 float or 5 text.
+
+    Words are int64, float64, 0 or 1, or for a text its place among `choices`. Of what several ask for the
+    greatest value counts, or the least where `is_least` is 1; the default, where nobody asks.
+    """
+
+    stream: Uint32
+    type: Uint32
+    is_least: Flag
+    default: Word
+    low: Word
+    high: Word
+    name: Name
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Message, kind=26):
+    """For which value of a parameter the receiver of a stream asks from now on; for none if `is_asked` is 0.
+
+    Requests of a stream are numbered from 1 on.
+    """
+
+    stream: Uint32
+    is_asked: Flag
+    number: Uint64
+    value: Word
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Requested(Message, kind=27):
+    """The answer to the Request of that number, and to those before it: the source knows."""
+
+    stream: Uint32
+    number: AlignedUint64
+
+
+@dataclass(frozen=True, slots=True)
+class Underivable(Message, kind=28):
+    """On a derived channel: a source of the sender's has nothing there; the text says why."""
+
+    alias: Uint32
+    source_id: SourceId
+    name: Name
+    text: Report
 
 
 def encode(message: Message) -> bytes:
