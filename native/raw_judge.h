@@ -20,7 +20,14 @@ struct raw_judge {
 
     /* Records of fixed size, one behind another. Writes which of them pass, in their order, and returns how many. */
     Py_ssize_t (*rows)(PyObject *self, const uint8_t *rows, Py_ssize_t count, uint32_t *indices, int64_t now_ns);
+
+    /* Where the fields that are judged lie in a record, whose size is *size: in the event, or in room that the next call
+     * overwrites. NULL: the event has to be encoded. Runs no Python code. */
+    const uint8_t *(*fields)(PyObject *self, PyObject *event, Py_ssize_t *size);
+
+    /* The snapshot that counts now; borrowed bytes. */
+    PyObject *(*parameters)(PyObject *self);
 };
 
 /* The attribute, and the capsule's name. A new layout of struct raw_judge takes a new number. */
-#define RAW_JUDGE "__echo_raw_judge_1__"
+#define RAW_JUDGE "__echo_raw_judge_2__"

@@ -79,6 +79,7 @@ class Judging:
         self.derived = derived
         self.format = format_
         self.program = program
+        self._loaded: Loaded | None = None
         encode = encoder(cls) if cls is not None and format_ == format_of(cls) else None
         self.takes_objects = encode is not None
         derivation = derived.derivation
@@ -105,11 +106,14 @@ class Judging:
     # -----------------------------------------------------------------------
     # Compiled
 
-    def begin(self, tier: Tier, payers: Payers | None = None) -> None:
-        """Sees to compiled code as the tier says; `payers` are charged for it."""
+    def begin(self, tier: Tier, payers: Payers | None = None, like: Judging | None = None) -> None:
+        """Sees to compiled code as the tier says; `payers` are charged for it.
+
+        `like`: has an equal program, and perhaps compiled code, which is taken.
+        """
         check_tier(tier)
-        cached = None
-        if tier == "auto":
+        cached = None if like is None or tier != "auto" else like._loaded
+        if cached is None and tier == "auto":
             cached = load_cached("expression", self._identity(), self._names(), at_once=True)
         if cached is not None:
             self._install(cached)
@@ -130,7 +134,7 @@ class Judging:
         return GENERATOR_VERSION + bytes(self.program.pool) + b"\0" + text.encode()
 
     def _install(self, loaded: Loaded) -> None:
-        addresses = loaded.addresses
+        addresses, self._loaded = loaded.addresses, loaded
         self.judge.install(addresses["judge"], addresses.get("filter", 0), addresses["copy"], loaded)
 
     # -----------------------------------------------------------------------

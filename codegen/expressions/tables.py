@@ -1,14 +1,13 @@
 """Many derivations of one shape over one record, and many predicates at once.
 
-A source that many receivers ask the same of, each with values of its own, asks once: `Table` keeps the
-values by column, and compiled code compares eight rows at a time. Where all that is asked is that a number is
-one row's, `Index` finds the rows without asking the others. Predicates of several shapes are fused: what they
-have in common is computed once, and the answer is a bit for each.
+A source that many receivers ask the same of, each with values of its own, asks once (streams/shapes.py):
+`Table` keeps the values by column, and compiled code compares eight rows at a time. Where all that is asked is
+that a number is one row's, `Index` finds the rows without asking the others. Predicates of several shapes are
+fused: what they have in common is computed once, and the answer is a bit for each.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.operations import Op
 from echo_core.codegen.expressions.predicates import GENERATOR_VERSION
 from echo_core.codegen.expressions.program import Program
-from echo_core.codegen.expressions.sorts import Sort, Value
+from echo_core.codegen.expressions.sorts import STRINGS, Sort, Value
 from echo_core.codegen.expressions.wire import Derivation
 from echo_core.codegen.machine.store import load_code
 from echo_core.errors import FormatError, unexpected
@@ -134,8 +133,7 @@ class Index:
 
     def put(self, row: int, values: Sequence[Value]) -> None:
         """What a row compares with; it is there from the next event on."""
-        (word,) = struct.unpack_from("=q", self._asked.snapshot(list(values)))
-        self._index.put(row, word)
+        self._index.put(row, self._asked.snapshot(list(values)))
         if len(self._rows) < self._index.room:
             self._rows = np.empty(self._index.room, np.uint32)
 
@@ -165,3 +163,11 @@ def is_index(derivation: Derivation) -> bool:
     asked = [node for node in both if node.op is Op.PARAMETER]
     values = [node for node in both if node.is_place]
     return len(asked) == len(values) == 1 and all(node.sort in (Sort.INT, Sort.ENUM) for node in both)
+
+
+def has_rows(derivation: Derivation, program: Program) -> bool:
+    """Whether its parameters can be a row of a table: of numbers, and an event passes whatever came before."""
+    is_alone = derivation.condition is not None and derivation.change is None
+    is_unlimited = derivation.every == 1 and derivation.min_interval_ns == 0
+    are_numbers = all(slot.sort not in STRINGS for slot in program.slots)
+    return is_alone and is_unlimited and not program.states and bool(program.slots) and are_numbers

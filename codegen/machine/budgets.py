@@ -78,6 +78,11 @@ class Payers:
                 self._budgets.pop(other, None)
         return not self.was_dropped
 
+    def add_all(self, others: Payers | None) -> bool:
+        """Whoever pays for other work wants this too; None: who does not pay. False: as `add`."""
+        budgets = (None,) if others is None or others._is_free else others._all()
+        return all([self.add(budget) for budget in budgets])
+
     def drop_if_gone(self) -> bool:
         """Whether nobody wants it any more; then nobody can any more, either."""
         if not self.are_gone():

@@ -2,7 +2,7 @@ import builtins
 from collections.abc import Callable
 from typing import Any, Self, final
 
-from echo_core._c.expressions import Judge
+from echo_core._c.expressions import Index, Judge, Table
 
 # How a full backlog is treated; the numbers of enum policy in native/core/outbox/policy.h.
 PACE: int
@@ -373,7 +373,7 @@ class Outlet:
     """Sinks in this process that take the event itself."""
     converting: tuple[Delivery, ...]
     """Sinks in this process that take its record."""
-    branches: tuple[Branch, ...]
+    branches: tuple[Follower, ...]
     """By which events go to outlets that are derived from this one."""
     pool: Pool | None
     """Like the four above, empty once the outlet is closed; to set one is ClosedError then."""
@@ -423,8 +423,11 @@ class Outlet:
     def may_drop(self) -> bool:
         """Whether such a stream, or what it has queued, is left: somebody may be putting more into it."""
 
+class Follower:
+    """What follows the events of an outlet: a Branch, or a Fan of many."""
+
 @final
-class Branch:
+class Branch(Follower):
     """From the events of the outlet that has it to those of another one, which is derived from it."""
 
     def __new__(
@@ -455,6 +458,25 @@ class Branch:
     @property
     def come_to(self) -> int:
         """The number of the source's event behind the last that was judged."""
+
+@final
+class Fan(Follower):
+    """Many branches of one outlet, whose judges differ from this one in their parameters alone.
+
+    Those are the rows of the table, into which nobody else puts any.
+    """
+
+    def __new__(cls, judge: Judge, table: Table | Index, *, takes_objects: bool = False) -> Fan: ...
+    def put(self, branch: Branch, /) -> None:
+        """A branch takes part, by the parameters that its judge has. It has no clock, and is in no Fan."""
+    def remove(self, branch: Branch, /) -> None:
+        """It takes part no longer, if it did."""
+    @property
+    def branches(self) -> int:
+        """How many take part."""
+    @property
+    def judged(self) -> int:
+        """Events, for all of them at once."""
 
 @final
 class Pool:

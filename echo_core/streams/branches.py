@@ -23,13 +23,25 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.comparing.matching import match
 from echo_core.streams.local import without
 from echo_core.streams.origins import Origin
+from echo_core.streams.shapes import Shape, shape_of
 from echo_core.values.demand import Demand
 
 
 class Branching:
     """One derivation at one source. Called with the books open; events pass only `native`."""
 
-    __slots__ = ("_derivation", "_judging", "_projection", "_reads", "base", "first", "native", "origin")
+    __slots__ = (
+        "_derivation",
+        "_judging",
+        "_payers",
+        "_projection",
+        "_reads",
+        "_shape",
+        "base",
+        "first",
+        "native",
+        "origin",
+    )
 
     def __init__(self, base: Origin, derivation: Derivation, payers: Payers | None) -> None:
         """`payers`: who is charged for what is compiled; None: nobody.
@@ -41,7 +53,12 @@ class Branching:
         self._reads = _fields_read(base, derivation)
         derived = Derived(derivation, {}, {})
         self._projection = None if derivation.output is None else _projection(base, derived, payers)
-        self._judging = _judging(base, derived, payers)
+        self._judging = _judging(base, derived)
+        self._shape = shape_of(self._judging)
+        self._payers = payers
+        if self._judging is not None:
+            alike = base.shapes.get(self._shape)
+            self._judging.begin("auto", payers, None if alike is None else alike.judging)
         self.origin = _origin(base, derivation)
         self.first = 0  # the number of the first event that the parameters of now have judged
         self.native = self.origin.local.branch = self._branch(derivation)
@@ -66,7 +83,11 @@ class Branching:
 
     def begin(self) -> None:
         """From the source's next event on."""
-        self.base.outlet.branches = (*self.base.outlet.branches, self.native)
+        if self._shape is None or self._judging is None:
+            self.base.outlet.branches = (*self.base.outlet.branches, self.native)
+        else:
+            shape = self.base.shapes.setdefault(self._shape, Shape(self.base.outlet, self._judging))
+            shape.add(self.native, self._payers)
         self.base.branchings.append(self)
         self.origin.base = self.base
         self.base.reconsider()
@@ -75,8 +96,17 @@ class Branching:
         """No event comes this way any more; what is queued for sinks is still sent."""
         if self in self.base.branchings:
             self.base.branchings.remove(self)
+            self._leave()
             self.origin.base = None
             self.base.reconsider()
+
+    def _leave(self) -> None:
+        shape = self.base.shapes.get(self._shape)
+        if shape is not None:
+            shape.remove(self.native)
+        if shape is not None and shape.is_empty:
+            del self.base.shapes[self._shape]
+        if shape is None:
             with suppress(ClosedError):  # then the outlet has let go of all
                 self.base.outlet.branches = without(self.base.outlet.branches, self.native)
 
@@ -114,15 +144,13 @@ def _fields_read(base: Origin, derivation: Derivation) -> frozenset[str]:
     return frozenset(field.name for field in found.values())
 
 
-def _judging(base: Origin, derived: Derived, payers: Payers | None) -> Judging | None:
+def _judging(base: Origin, derived: Derived) -> Judging | None:
     """None: all events pass."""
     derivation = derived.derivation
     if not derivation.conditions:
         return None
     program = lower([(derivation.tree, derivation.conditions)], base.format)
-    judging = Judging(derived, base.format, program, base.cls)
-    judging.begin("auto", payers)
-    return judging
+    return Judging(derived, base.format, program, base.cls)
 
 
 def _projection(base: Origin, derived: Derived, payers: Payers | None) -> Projection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from echo_core.values.statistics import SourceStatistics
 
 if TYPE_CHECKING:
     from echo_core.streams.branches import Branching
+    from echo_core.streams.shapes import Shape
 
 _MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
 
@@ -82,6 +83,7 @@ class Origin:
         self.base: Origin | None = None  # that it is derived from
         self.controls = Controls()
         self.demand: Demand | None = None  # what is wanted of it; None: that has to be looked at
+        self.shapes: dict[Hashable, Shape] = {}  # of those that are judged together
         self.outlet.pool = pool
         self.local = LocalStream(format_, self.outlet, Describing(name, self.id, HERE), keep=keep)
         self._has_refusals = False

@@ -5,12 +5,12 @@
  */
 #include "expressions/judges.h"
 #include "expressions/module.h"
+#include "expressions/rows.h"
 
 #include <string.h>
 #include <structmember.h>
 
 #define NO_ROW UINT32_MAX
-#define MAX_ROWS (1 << 24)
 
 /* One row; unused where it is in no chain. */
 struct row {
@@ -80,80 +80,121 @@ static int make_room(struct index *index, uint32_t room)
     return 0;
 }
 
-static PyObject *index_put(PyObject *self, PyObject *args)
+/* The number is the first of the parameters. */
+static int put(PyObject *self, uint32_t row, PyObject *parameters)
 {
     struct index *index = (struct index *)self;
-    long long number;
-    Py_ssize_t row;
+    const struct parameter *first = (const struct parameter *)(const void *)PyBytes_AsString(parameters);
 
-    if (!PyArg_ParseTuple(args, "nL:put", &row, &number))
-        return NULL;
-    if (row < 0 || row >= MAX_ROWS)
-        return PyErr_Format(PyExc_ValueError, "Expected a row below %d, got %zd", MAX_ROWS, row);
-    while (row >= (Py_ssize_t)index->room) {
+    if (echo_row_check(row) != 0)
+        return -1;
+    if (PyBytes_Size(parameters) < (Py_ssize_t)sizeof *first) {
+        PyErr_Format(PyExc_ValueError, "Expected one parameter, got %zd bytes", PyBytes_Size(parameters));
+        return -1;
+    }
+    while (row >= index->room) {
         if (make_room(index, index->room != 0 ? 2 * index->room : 64) != 0)
-            return NULL;
+            return -1;
     }
     if (index->rows[row].is_used)
-        leave(index, (uint32_t)row);
-    index->rows[row] = (struct row){.number = number, .is_used = 1};
-    enter(index, (uint32_t)row);
-    Py_RETURN_NONE;
+        leave(index, row);
+    index->rows[row] = (struct row){.number = first->bits, .is_used = 1};
+    enter(index, row);
+    return 0;
 }
 
-static PyObject *index_remove(PyObject *self, PyObject *argument)
+static void take_out(PyObject *self, uint32_t row)
 {
     struct index *index = (struct index *)self;
-    Py_ssize_t row = PyLong_AsSsize_t(argument);
 
-    if (row == -1 && PyErr_Occurred() != NULL)
-        return NULL;
-    if (row >= 0 && row < (Py_ssize_t)index->room && index->rows[row].is_used)
-        leave(index, (uint32_t)row);
-    Py_RETURN_NONE;
+    if (row < index->room && index->rows[row].is_used)
+        leave(index, row);
 }
 
-/* The number that rows are asked for: 0, or -1 where it cannot be computed, so no row passes. */
-static int number_of(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
+/* The number that rows are asked for: 0, or -1 where compiled code cannot compute it. */
+static int compute(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
+{
+    return index->compiled != NULL && size >= (uint64_t)index->record_size &&
+                   index->compiled(record, size, NULL, NULL, number) >= 0
+               ? 0
+               : -1;
+}
+
+/* Likewise; -1 where it cannot be computed, so no row passes. */
+static int interpret(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
 {
     const struct program *program = index->program;
     struct value values[MAX_STEPS];
     uint16_t errors[MAX_STEPS];
     const struct input input = {.record = record, .size = size};
 
-    if (index->compiled != NULL && size >= (uint64_t)index->record_size &&
-        index->compiled(record, size, NULL, NULL, number) >= 0)
-        return 0;
     echo_interpret(program->steps, program->step_count, program->pool, &input, values, errors);
     *number = values[program->roots[0].step].i;
     return errors[program->roots[0].step] == 0 ? 0 : -1;
+}
+
+static Py_ssize_t rows_of(const struct index *index, int64_t number, uint32_t *rows)
+{
+    Py_ssize_t count = 0;
+    uint32_t row;
+
+    for (row = index->table[place_of(index, number)]; row != NO_ROW; row = index->rows[row].next) {
+        if (index->rows[row].number == number)
+            rows[count++] = row;
+    }
+    return count;
+}
+
+static Py_ssize_t rows_together(PyObject *self, const uint8_t *record, Py_ssize_t size, uint32_t *rows)
+{
+    const struct index *index = (const struct index *)self;
+    int64_t number;
+
+    return index->room != 0 && compute(index, record, (uint64_t)size, &number) == 0 ? rows_of(index, number, rows) : -1;
+}
+
+static const struct raw_table raw = {.put = put, .remove = take_out, .rows = rows_together};
+
+static PyObject *index_raw(PyObject *self, void *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyCapsule_New((void *)(uintptr_t)&raw, RAW_TABLE, NULL);
+}
+
+/* put(row, parameters) */
+static PyObject *index_put(PyObject *self, PyObject *args)
+{
+    return echo_put_row(&raw, self, args);
+}
+
+static PyObject *index_remove(PyObject *self, PyObject *row)
+{
+    return echo_remove_row(&raw, self, row);
 }
 
 /* rows(record, target): which rows the record passes, in no order, as uint32; how many. */
 static PyObject *index_rows(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     struct index *index = (struct index *)self;
-    PyObject *record;
-    Py_ssize_t count = 0;
+    const uint8_t *record;
+    Py_ssize_t size, count = 0;
     int64_t number;
     Py_buffer found;
-    uint32_t row;
 
     if (nargs != 2 || !PyBytes_CheckExact(args[0])) {
         PyErr_SetString(PyExc_TypeError, "Expected a record in bytes and room for rows, got others");
         return NULL;
     }
-    record = args[0];
+    record = (const uint8_t *)PyBytes_AsString(args[0]);
+    size = PyBytes_Size(args[0]);
     if (PyObject_GetBuffer(args[1], &found, PyBUF_WRITABLE) != 0)
         return NULL;
     if (found.len / (Py_ssize_t)sizeof(uint32_t) < (Py_ssize_t)index->room) {
         PyErr_Format(PyExc_ValueError, "Expected room for %u rows, got %zd bytes", index->room, found.len);
-    } else if (index->room != 0 && number_of(index, (const uint8_t *)PyBytes_AsString(record),
-                                             (uint64_t)PyBytes_Size(record), &number) == 0) {
-        for (row = index->table[place_of(index, number)]; row != NO_ROW; row = index->rows[row].next) {
-            if (index->rows[row].number == number)
-                ((uint32_t *)found.buf)[count++] = row;
-        }
+    } else if (index->room != 0 && (compute(index, record, (uint64_t)size, &number) == 0 ||
+                                    interpret(index, record, (uint64_t)size, &number) == 0)) {
+        count = rows_of(index, number, found.buf);
     }
     PyBuffer_Release(&found);
     return PyErr_Occurred() == NULL ? PyLong_FromSsize_t(count) : NULL;
@@ -209,7 +250,8 @@ static void index_dealloc(PyObject *self)
 }
 
 static PyMethodDef index_methods[] = {
-    {"put", index_put, METH_VARARGS, PyDoc_STR("put($self, row, number, /)\n--\n\nThe number of a row.")},
+    {"put", index_put, METH_VARARGS,
+     PyDoc_STR("put($self, row, parameters, /)\n--\n\nA row's parameters: its number.")},
     {"remove", index_remove, METH_O, PyDoc_STR("remove($self, row, /)\n--\n\nTakes a row out.")},
     {"rows", (PyCFunction)(void (*)(void))index_rows, METH_FASTCALL,
      PyDoc_STR("rows($self, record, target, /)\n--\n\nWrites which rows a record passes, as uint32; how many.")},
@@ -220,12 +262,16 @@ static PyMethodDef index_methods[] = {
 static PyMemberDef index_members[] = {
     {"room", T_UINT, offsetof(struct index, room), READONLY, PyDoc_STR("For how many rows.")}, {NULL, 0, 0, 0, NULL}};
 
+static PyGetSetDef index_properties[] = {{RAW_TABLE, index_raw, NULL, PyDoc_STR("Its functions, for C code."), NULL},
+                                         {NULL, NULL, NULL, NULL, NULL}};
+
 static PyType_Slot index_slots[] = {
     {Py_tp_doc, PyDoc_STR("Index(program, record_size)\n--\n\nRows by the one integer that each asks for.")},
     {Py_tp_new, index_new},
     {Py_tp_dealloc, index_dealloc},
     {Py_tp_methods, index_methods},
     {Py_tp_members, index_members},
+    {Py_tp_getset, index_properties},
     {0, NULL}};
 
 PyType_Spec echo_index_spec = {

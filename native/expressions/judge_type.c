@@ -215,9 +215,26 @@ static Py_ssize_t raw_rows(PyObject *self, const uint8_t *rows, Py_ssize_t count
     return echo_judge_rows((struct judge *)self, rows, count, indices, now_ns);
 }
 
+static const uint8_t *raw_fields(PyObject *self, PyObject *event, Py_ssize_t *size)
+{
+    const struct judge *judge = (const struct judge *)self;
+
+    *size = judge->record_size;
+    return echo_access_record(&judge->access, event);
+}
+
+static PyObject *raw_parameters(PyObject *self)
+{
+    return ((const struct judge *)self)->parameters;
+}
+
 static PyObject *judge_raw(PyObject *self, void *unused)
 {
-    static const struct raw_judge raw = {.record = raw_record, .object = raw_object, .rows = raw_rows};
+    static const struct raw_judge raw = {.record = raw_record,
+                                         .object = raw_object,
+                                         .fields = raw_fields,
+                                         .parameters = raw_parameters,
+                                         .rows = raw_rows};
 
     (void)self;
     (void)unused;

@@ -1,10 +1,12 @@
 /* The type Table: many rows of parameters of one program, and which of them a record passes.
  *
  * Parameters are kept by column: a block of 64 rows is judged at once by compiled code, which answers with a bit for
- * each. Where it cannot, each row is interpreted.
+ * each. Where it cannot, each row is interpreted. Cells that belong to no row are judged as well, so they must not be
+ * what fails: then they are filled with the parameters of a row that does not.
  */
 #include "expressions/judges.h"
 #include "expressions/module.h"
+#include "expressions/rows.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -65,48 +67,53 @@ static int make_room(struct table *table, Py_ssize_t words)
     return 0;
 }
 
-#define MAX_ROWS (1 << 24)
+static int is_used(const struct table *table, Py_ssize_t row)
+{
+    return (int)(table->used[row / WORD_ROWS] >> row % WORD_ROWS & 1);
+}
 
-/* put(row, parameters): the snapshot as a Judge has it, without texts. */
-static PyObject *table_put(PyObject *self, PyObject *args)
+/* The snapshot as a Judge has it, without texts. */
+static int put(PyObject *self, uint32_t row, PyObject *parameters)
 {
     struct table *table = (struct table *)self;
-    Py_ssize_t i, row;
-    PyObject *parameters;
-    const struct parameter *values;
+    const struct parameter *values = (const struct parameter *)(const void *)PyBytes_AsString(parameters);
+    Py_ssize_t i;
 
-    if (!PyArg_ParseTuple(args, "nS:put", &row, &parameters))
-        return NULL;
-    if (row < 0 || row >= MAX_ROWS)
-        return PyErr_Format(PyExc_ValueError, "Expected a row below %d, got %zd", MAX_ROWS, row);
-    if (echo_parameters_check(table->program, parameters) != 0)
-        return NULL;
+    if (echo_row_check(row) != 0 || echo_parameters_check(table->program, parameters) != 0)
+        return -1;
     while (row >= table->words * WORD_ROWS) {
         if (make_room(table, table->words != 0 ? 2 * table->words : 1) != 0)
-            return NULL;
+            return -1;
     }
-    values = (const struct parameter *)(const void *)PyBytes_AsString(parameters);
     for (i = 0; i < table->program->parameter_count; i++)
         *cell(table, row, i) = values[i].bits;
     table->used[row / WORD_ROWS] |= UINT64_C(1) << row % WORD_ROWS;
-    Py_RETURN_NONE;
+    return 0;
 }
 
-static PyObject *table_remove(PyObject *self, PyObject *argument)
+static void take_out(PyObject *self, uint32_t row)
 {
     struct table *table = (struct table *)self;
-    Py_ssize_t row = PyLong_AsSsize_t(argument);
 
-    if (row == -1 && PyErr_Occurred() != NULL)
-        return NULL;
-    if (row >= 0 && row < table->words * WORD_ROWS)
+    if (row < table->words * WORD_ROWS)
         table->used[row / WORD_ROWS] &= ~(UINT64_C(1) << row % WORD_ROWS);
-    Py_RETURN_NONE;
+}
+
+/* The cells of no row get this one's parameters. */
+static void fill_unused(struct table *table, Py_ssize_t from)
+{
+    Py_ssize_t row, i;
+
+    for (row = 0; row < table->words * WORD_ROWS; row++) {
+        for (i = 0; !is_used(table, row) && i < table->program->parameter_count; i++)
+            *cell(table, row, i) = *cell(table, from, i);
+    }
 }
 
 /* --- judging --- */
 
-static int interpret_row(struct table *table, const uint8_t *record, uint64_t size, Py_ssize_t row)
+/* 1: it passes. 0: it does not. -1: a step has failed, so it does not. */
+static int interpret_row(const struct table *table, const uint8_t *record, uint64_t size, Py_ssize_t row)
 {
     const struct program *program = table->program;
     struct parameter parameters[UINT8_MAX + 1];
@@ -118,7 +125,24 @@ static int interpret_row(struct table *table, const uint8_t *record, uint64_t si
     for (i = 0; i < program->parameter_count; i++)
         parameters[i] = (struct parameter){.bits = *cell(table, row, i)};
     echo_interpret(program->steps, program->step_count, program->pool, &input, values, errors);
-    return errors[program->roots[0].step] == 0 && values[program->roots[0].step].i != 0;
+    return errors[program->roots[0].step] == 0 ? values[program->roots[0].step].i != 0 : -1;
+}
+
+/* 0; -1: a row cannot be judged together with the others, or nothing is compiled. */
+static int judge_together(struct table *table, const uint8_t *record, uint64_t size)
+{
+    Py_ssize_t row, rows = table->words * WORD_ROWS;
+
+    if (table->compiled == NULL || size < (uint64_t)table->record_size)
+        return -1;
+    if (table->compiled(record, size, table->columns, (uint64_t)table->words, table->mask) >= 0)
+        return 0;
+    for (row = 0; row < rows && (!is_used(table, row) || interpret_row(table, record, size, row) < 0); row++)
+        continue;
+    if (row < rows)
+        fill_unused(table, row);
+    return row < rows && table->compiled(record, size, table->columns, (uint64_t)table->words, table->mask) >= 0 ? 0
+                                                                                                                 : -1;
 }
 
 static void interpret_rows(struct table *table, const uint8_t *record, uint64_t size)
@@ -128,21 +152,16 @@ static void interpret_rows(struct table *table, const uint8_t *record, uint64_t 
     table->interpreted++;
     memset(table->mask, 0, (size_t)table->words * sizeof *table->mask);
     for (row = 0; row < table->words * WORD_ROWS; row++) {
-        if (table->used[row / WORD_ROWS] >> row % WORD_ROWS & 1)
-            table->mask[row / WORD_ROWS] |= (uint64_t)interpret_row(table, record, size, row) << row % WORD_ROWS;
+        if (is_used(table, row) && interpret_row(table, record, size, row) > 0)
+            table->mask[row / WORD_ROWS] |= UINT64_C(1) << row % WORD_ROWS;
     }
 }
 
-/* The numbers of the rows that pass; returns how many. */
-static Py_ssize_t rows_of(struct table *table, const uint8_t *record, uint64_t size, uint32_t *rows)
+/* The numbers of the rows whose bits are set; returns how many. */
+static Py_ssize_t numbers_of(const struct table *table, uint32_t *rows)
 {
     Py_ssize_t word, count = 0;
 
-    if (table->words == 0)
-        return 0;
-    if (table->compiled == NULL || size < (uint64_t)table->record_size ||
-        table->compiled(record, size, table->columns, (uint64_t)table->words, table->mask) < 0)
-        interpret_rows(table, record, size);
     for (word = 0; word < table->words; word++) {
         uint64_t left = table->mask[word] & table->used[word];
 
@@ -150,6 +169,41 @@ static Py_ssize_t rows_of(struct table *table, const uint8_t *record, uint64_t s
             rows[count++] = (uint32_t)(word * WORD_ROWS + __builtin_ctzll(left));
     }
     return count;
+}
+
+static Py_ssize_t rows_together(PyObject *self, const uint8_t *record, Py_ssize_t size, uint32_t *rows)
+{
+    struct table *table = (struct table *)self;
+
+    return judge_together(table, record, (uint64_t)size) == 0 ? numbers_of(table, rows) : -1;
+}
+
+static const struct raw_table raw = {.put = put, .remove = take_out, .rows = rows_together};
+
+static PyObject *table_raw(PyObject *self, void *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyCapsule_New((void *)(uintptr_t)&raw, RAW_TABLE, NULL);
+}
+
+/* put(row, parameters) */
+static PyObject *table_put(PyObject *self, PyObject *args)
+{
+    return echo_put_row(&raw, self, args);
+}
+
+static PyObject *table_remove(PyObject *self, PyObject *row)
+{
+    return echo_remove_row(&raw, self, row);
+}
+
+/* Whether it takes a row's interpretation or not. */
+static Py_ssize_t rows_of(struct table *table, const uint8_t *record, uint64_t size, uint32_t *rows)
+{
+    if (judge_together(table, record, size) != 0)
+        interpret_rows(table, record, size);
+    return numbers_of(table, rows);
 }
 
 /* rows(record, target): which rows the record passes, as uint32; how many. */
@@ -253,12 +307,16 @@ static PyMemberDef table_members[] = {
     {"words", T_PYSSIZET, offsetof(struct table, words), READONLY, PyDoc_STR("Room, in 64 rows.")},
     {NULL, 0, 0, 0, NULL}};
 
+static PyGetSetDef table_properties[] = {{RAW_TABLE, table_raw, NULL, PyDoc_STR("Its functions, for C code."), NULL},
+                                         {NULL, NULL, NULL, NULL, NULL}};
+
 static PyType_Slot table_slots[] = {
     {Py_tp_doc, PyDoc_STR("Table(program, record_size)\n--\n\nMany rows of parameters of one program.")},
     {Py_tp_new, table_new},
     {Py_tp_dealloc, table_dealloc},
     {Py_tp_methods, table_methods},
     {Py_tp_members, table_members},
+    {Py_tp_getset, table_properties},
     {0, NULL}};
 
 PyType_Spec echo_table_spec = {

@@ -1,5 +1,5 @@
 /* The type Branch as Python sees it; branches.c has its rules. */
-#include "streams/branches.h"
+#include "streams/fans.h"
 
 #include <structmember.h>
 
@@ -51,6 +51,8 @@ static PyObject *branch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 {
     struct branch *branch = (struct branch *)PyType_GenericAlloc(type, 0); /* zeroed */
 
+    if (branch != NULL)
+        branch->follower = (struct follower){branch->follower.ob_base, echo_branch_is_wanted, echo_branch_follow};
     if (branch != NULL && take_arguments(branch, echo_state_of(type), args, kwargs) != 0)
         Py_CLEAR(branch);
     return (PyObject *)branch;
@@ -98,12 +100,22 @@ static PyObject *branch_set(PyObject *self, PyObject *args)
     PyObject *judged, *computed;
 
     if (!PyArg_ParseTuple(args, "OO:set", &judged, &computed) || set_parameters(branch->judge, judged) != 0 ||
-        set_parameters(branch->computing, computed) != 0)
+        echo_fan_renew(branch) != 0 || set_parameters(branch->computing, computed) != 0)
         return NULL;
     return PyLong_FromUnsignedLongLong(outlet_of(branch)->sequence + branch->waiting + branch->deriving);
 }
 
-/* --- the type --- */
+/* --- the types --- */
+
+static PyType_Slot follower_slots[] = {
+    {Py_tp_doc, PyDoc_STR("What follows the events of an outlet: a Branch, or a Fan of many.")}, {0, NULL}};
+
+PyType_Spec echo_link_follower_spec = {
+    .name = "echo_core._c.links.Follower",
+    .basicsize = sizeof(struct follower),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = follower_slots,
+};
 
 static PyMethodDef branch_methods[] = {
     {"set", branch_set, METH_VARARGS,
@@ -115,12 +127,25 @@ static PyMethodDef branch_methods[] = {
 
 static PyMemberDef branch_members[] = {
     {"outlet", T_OBJECT_EX, offsetof(struct branch, outlet), READONLY, PyDoc_STR("Where what passes goes.")},
-    {"filtered", T_ULONGLONG, offsetof(struct branch, filtered), READONLY, PyDoc_STR("Events that did not pass.")},
     {"failed", T_ULONGLONG, offsetof(struct branch, failed), READONLY,
      PyDoc_STR("Of them, those whose derived record could not be made.")},
-    {"come_to", T_ULONGLONG, offsetof(struct branch, come_to), READONLY,
-     PyDoc_STR("The number of the source's event behind the last that was judged.")},
     {NULL, 0, 0, 0, NULL}};
+
+static PyObject *branch_get_filtered(PyObject *self, void *Py_UNUSED(unused))
+{
+    return PyLong_FromUnsignedLongLong(echo_branch_filtered((const struct branch *)self));
+}
+
+static PyObject *branch_get_come_to(PyObject *self, void *Py_UNUSED(unused))
+{
+    return PyLong_FromUnsignedLongLong(echo_branch_come_to((const struct branch *)self));
+}
+
+static PyGetSetDef branch_properties[] = {
+    {"filtered", branch_get_filtered, NULL, PyDoc_STR("Events that did not pass."), NULL},
+    {"come_to", branch_get_come_to, NULL,
+     PyDoc_STR("The number of the source's event behind the last that was judged."), NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot branch_slots[] = {
     {Py_tp_doc,
@@ -132,6 +157,7 @@ static PyType_Slot branch_slots[] = {
     {Py_tp_traverse, branch_traverse},
     {Py_tp_methods, branch_methods},
     {Py_tp_members, branch_members},
+    {Py_tp_getset, branch_properties},
     {0, NULL}};
 
 PyType_Spec echo_link_branch_spec = {

@@ -23,9 +23,14 @@
 #define PIECE_BYTES (1024 * 1024)
 #define MOST_ROWS(size) Py_MAX(PIECE_BYTES / (size), 1)
 
-static struct branch *branch_at(PyObject *branches, Py_ssize_t i)
+static struct follower *follower_at(PyObject *branches, Py_ssize_t i)
 {
-    return (struct branch *)(void *)PyTuple_GetItem(branches, i);
+    return (struct follower *)(void *)PyTuple_GetItem(branches, i);
+}
+
+static int is_follower_wanted(struct follower *follower)
+{
+    return follower->is_wanted(follower);
 }
 
 /* Whether anybody takes what an outlet gives, or what is derived from it. */
@@ -39,9 +44,14 @@ int echo_branches_are_wanted(const struct outlet *outlet)
 {
     Py_ssize_t i = 0;
 
-    while (i < outlet->branch_count && !is_wanted(outlet_of(branch_at(outlet->branches, i))))
+    while (i < outlet->branch_count && !is_follower_wanted(follower_at(outlet->branches, i)))
         i++;
     return i < outlet->branch_count;
+}
+
+int echo_branch_is_wanted(struct follower *self)
+{
+    return is_wanted(outlet_of((struct branch *)self));
 }
 
 static int needs_record(const struct branch *branch)
@@ -153,26 +163,35 @@ static int derive_one(struct branch *branch, const struct subject *subject, PyOb
     const struct record *record = &subject->what->record;
     int status = 1;
 
-    branch->deriving++;
     if (needs_record(branch) && echo_subject_encode(subject) != 0)
         status = -1;
     if (status > 0 && branch->derived_size != 0) {
         *made = derive(branch, record->bytes, record->size);
         status = *made != NULL ? 1 : -(PyErr_Occurred() != NULL);
     }
-    branch->deriving--;
     return status;
+}
+
+int echo_branch_pass(struct branch *branch, const struct subject *subject, struct passes *passes)
+{
+    PyObject *made = NULL;
+    int passing = derive_one(branch, subject, &made);
+
+    branch->deriving--;
+    if (passing > 0)
+        return pass_on(branch, subject, made, 1, passes);
+    branch->filtered += passing == 0;
+    return passing;
 }
 
 static int follow_one(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
 {
-    PyObject *made = NULL;
     int passing = is_passing(branch, subject, now_ns);
 
-    if (passing > 0)
-        passing = derive_one(branch, subject, &made);
-    if (passing > 0)
-        return pass_on(branch, subject, made, 1, passes);
+    if (passing > 0) {
+        branch->deriving++;
+        return echo_branch_pass(branch, subject, passes);
+    }
     branch->filtered += passing == 0;
     return passing;
 }
@@ -316,8 +335,9 @@ static int follow_each(struct branch *branch, const struct subject *subject, int
 
 /* --- all branches --- */
 
-static int follow(struct branch *branch, const struct subject *subject, uint64_t number, struct passes *passes)
+int echo_branch_follow(struct follower *self, const struct subject *subject, uint64_t number, struct passes *passes)
 {
+    struct branch *branch = (struct branch *)self;
     int64_t now_ns = branch->has_clock ? monotonic_ns() : 0;
 
     branch->come_to = number + subject->what->events;
@@ -337,8 +357,8 @@ int echo_branches_follow(const struct outlet *outlet, const struct subject *subj
     int status = 0;
 
     for (Py_ssize_t i = 0; status == 0 && i < PyTuple_Size(branches); i++)
-        if (is_wanted(outlet_of(branch_at(branches, i))))
-            status = follow(branch_at(branches, i), subject, number, passes);
+        if (is_follower_wanted(follower_at(branches, i)))
+            status = follower_at(branches, i)->follow(follower_at(branches, i), subject, number, passes);
     Py_DECREF(branches);
     return status;
 }

@@ -1,14 +1,30 @@
 /* Branches: from the events of one outlet to those of another one, which is derived from it. branches.c judges,
- * passes.c has what becomes of what passes, branch_type.c the Python face. */
+ * passes.c has what becomes of what passes, branch_type.c the Python face; fans.h has many of one shape. */
 #pragma once
 
 #include "streams/submissions.h"
 
 #include "raw_judge.h"
 
+struct subject;
+struct passes;
+struct fan;
+
+/* What follows the events of an outlet, and stands in its tuple of branches: a Branch, or a Fan. GIL. */
+struct follower {
+    PyObject ob_base; /* spelled out: PyObject_HEAD hides it */
+
+    /* Whether anybody takes what comes of it. */
+    int (*is_wanted)(struct follower *self);
+
+    /* Judges what is submitted, whose first event has that number: what passes is added. 0; -1 with an exception:
+     * somebody needs its record, which cannot be made. May run any code. */
+    int (*follow)(struct follower *self, const struct subject *subject, uint64_t number, struct passes *passes);
+};
+
 /* The Python object. The outlet it leads to has no history. */
 struct branch {
-    PyObject ob_base;            /* spelled out: PyObject_HEAD hides it */
+    struct follower follower;
     PyObject *judge;             /* owned; says which events pass. NULL: all do */
     const struct raw_judge *raw; /* of the judge; static */
     PyObject *outlet;            /* owned Outlet, of those that pass */
@@ -24,6 +40,10 @@ struct branch {
     uint64_t deriving;           /* events that were judged to pass, and whose records are being made */
     uint64_t waiting;            /* events that have passed, and get their numbers in a moment */
     unsigned long long come_to;  /* the number of the source's event behind the last that was judged */
+    struct fan *fan;             /* borrowed, which has it as one of many; NULL: it stands by itself */
+    uint32_t row;                /* there */
+    int is_counted;              /* 1: it is wanted, and what the fan judges is judged for it as well */
+    unsigned long long since;    /* events that the fan had judged when that began */
 };
 
 /* What is submitted, on its way through the branches of its outlet, and of those derived from it. */
@@ -70,6 +90,17 @@ int echo_subject_encode(const struct subject *subject);
 /* Whether anybody takes what is derived from an outlet's events. */
 int echo_branches_are_wanted(const struct outlet *outlet);
 
+/* What a branch is in its outlet's tuple. */
+int echo_branch_is_wanted(struct follower *self);
+int echo_branch_follow(struct follower *self, const struct subject *subject, uint64_t number, struct passes *passes);
+
+/* One event that was judged to pass, and is counted as one that is being derived. As echo_branch_follow. */
+int echo_branch_pass(struct branch *branch, const struct subject *subject, struct passes *passes);
+
+/* Events that did not pass, and the number behind the last that was judged, also where a fan has judged. */
+unsigned long long echo_branch_filtered(const struct branch *branch);
+unsigned long long echo_branch_come_to(const struct branch *branch);
+
 /* Judges it, whose first event has that number, for each branch that anybody takes events of, and for those that follow:
  * what passes is added. 0; -1 with an exception: somebody needs its record, which cannot be made. May run any code. GIL.
  */
@@ -90,4 +121,4 @@ int echo_branches_send(struct outlet *outlet, const struct subject *subject, str
 /* What has passed, to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
 int echo_passes_hand(struct passes *passes, struct submission *submission, int status);
 
-extern PyType_Spec echo_link_branch_spec;
+extern PyType_Spec echo_link_follower_spec, echo_link_branch_spec;

@@ -31,7 +31,7 @@
  *
  *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c, submissions.c), each way
  *             out (outgoing.c) and in (incoming.c, crediting.c), the sinks' deliveries (deliveries.c), those that are
- *             slow (detours.c), queues (queues.c), and what is derived (branches.c). Types are in *_type.c
+ *             slow (detours.c), queues (queues.c), and what is derived (branches.c, fans.c). Types are in *_type.c
  *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c, standby.c),
  *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
@@ -43,8 +43,8 @@
  *
  * Python's stable ABI of 3.11 only. Forks: core/forks.h has the rules.
  */
-#include "streams/branches.h"
 #include "streams/deliveries.h"
+#include "streams/fans.h"
 #include "streams/outgoing.h"
 #include "streams/outlets.h"
 #include "streams/queues.h"
@@ -68,17 +68,36 @@ static PyObject *is_dispatching(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
 
 /* --- the types --- */
 
-/* A type, where the module's state keeps it, and whether Wire, which is the first, is its base. */
+/* A type, where the module's state keeps it, and where it keeps its base; -1: that is Python's object. */
 static const struct {
     PyType_Spec *spec;
-    Py_ssize_t place;
-    int is_wire;
+    Py_ssize_t place, base;
 } types[] = {
-#define TYPE(name, is_wire) {&echo_link_##name##_spec, offsetof(struct module_state, name##_type), is_wire}
-    TYPE(wire, 0),     TYPE(socket_wire, 1), TYPE(ring_wire, 1), TYPE(chunk, 0),   TYPE(link, 0),   TYPE(outgoing, 0),
-    TYPE(incoming, 0), TYPE(delivery, 0),    TYPE(span, 0),      TYPE(queue, 0),   TYPE(outlet, 0), TYPE(pool, 0),
-    TYPE(block, 0),    TYPE(mapping, 0),     TYPE(loan, 0),      TYPE(sharers, 0), TYPE(branch, 0),
+#define PLACE(name) offsetof(struct module_state, name##_type)
+#define TYPE(name) {&echo_link_##name##_spec, PLACE(name), -1}
+#define TYPE_OF(base, name) {&echo_link_##name##_spec, PLACE(name), PLACE(base)}
+    TYPE(wire),
+    TYPE_OF(wire, socket_wire),
+    TYPE_OF(wire, ring_wire),
+    TYPE(chunk),
+    TYPE(link),
+    TYPE(outgoing),
+    TYPE(incoming),
+    TYPE(delivery),
+    TYPE(span),
+    TYPE(queue),
+    TYPE(outlet),
+    TYPE(pool),
+    TYPE(block),
+    TYPE(mapping),
+    TYPE(loan),
+    TYPE(sharers),
+    TYPE(follower),
+    TYPE_OF(follower, branch),
+    TYPE_OF(follower, fan),
+#undef TYPE_OF
 #undef TYPE
+#undef PLACE
 };
 
 static int add_types(PyObject *module, struct module_state *state)
@@ -87,8 +106,8 @@ static int add_types(PyObject *module, struct module_state *state)
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         place = slot_at((void *)state, types[i].place);
-        *place =
-            PyType_FromModuleAndSpec(module, types[i].spec, types[i].is_wire ? (PyObject *)state->wire_type : NULL);
+        *place = PyType_FromModuleAndSpec(module, types[i].spec,
+                                          types[i].base >= 0 ? *slot_at((void *)state, types[i].base) : NULL);
         if (*place == NULL || PyModule_AddType(module, (PyTypeObject *)*place) != 0)
             return -1;
     }

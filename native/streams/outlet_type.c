@@ -61,6 +61,8 @@ static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwarg
     return echo_raw_call_of(encode, &outlet->raw);
 }
 
+uint64_t echo_takers_changes;
+
 /* Nobody takes anything any more. May run any code. -1 with MemoryError. */
 static int let_go(struct outlet *outlet)
 {
@@ -77,6 +79,7 @@ static int let_go(struct outlet *outlet)
     outlet->takes_records = outlet->measures = outlet->keeps_or_branches = 0;
     outlet->takes_long_way = outlet->is_closed;
     outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
+    echo_takers_changes++;
     outlet->outgoing = Py_NewRef(nobody);
     outlet->branches = Py_NewRef(nobody);
     outlet->direct = Py_NewRef(nobody);
@@ -153,7 +156,7 @@ struct tuple_place {
 
 #define TUPLE(name, item) {offsetof(struct outlet, name), offsetof(struct module_state, item##_type)}
 static struct tuple_place outgoing = TUPLE(outgoing, outgoing), direct = TUPLE(direct, delivery),
-                          converting = TUPLE(converting, delivery), branches = TUPLE(branches, branch);
+                          converting = TUPLE(converting, delivery), branches = TUPLE(branches, follower);
 #undef TUPLE
 
 static PyObject *outlet_get_tuple(PyObject *self, void *place)
@@ -176,6 +179,7 @@ static void count_tuples(struct outlet *outlet)
     outlet->direct_count = PyTuple_Size(outlet->direct);
     outlet->converting_count = PyTuple_Size(outlet->converting);
     outlet->branch_count = PyTuple_Size(outlet->branches);
+    echo_takers_changes++;
     settle(outlet);
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
 }

@@ -46,6 +46,10 @@ struct outlet {
     int keeps_or_branches; /* 1: a history, or branches: likewise */
 };
 
+/* How often anything has changed of who takes what, at any outlet of the process: whoever has counted who takes anything
+ * counts again. GIL. */
+extern uint64_t echo_takers_changes;
+
 static inline void echo_outlet_free_room(struct outlet *outlet)
 {
     PyMem_Free(outlet->room);
