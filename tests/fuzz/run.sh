@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Hostile bytes for the C code, found by clang's libFuzzer, as `make fuzz` runs it:
 #
-#   tests/fuzz/run.sh PYTHON SECONDS frames|intake|ring...
+#   tests/fuzz/run.sh PYTHON SECONDS frames|intake|ring|trees...
 #
 # Builds in a copy of the tree, build/fuzz. What was found to be of interest stays in build/fuzz-corpus, where
 # the next run begins; an input that fails is written to build/fuzz-findings.
@@ -38,11 +38,11 @@ build() {
     case $1 in
     frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c -o fuzz_frames ;;
     ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/wires/signals.c -o fuzz_ring ;;
-    intake)
+    intake | trees)
         CC=$CLANG LDSHARED="$CLANG -shared" ECHO_SANITIZE=fuzzer \
             "$PYTHON" -W ignore setup.py -q build_ext --inplace --force
         # shellcheck disable=SC2046 # several words
-        "$CLANG" "${FLAGS[@]}" -rdynamic tests/fuzz/embedded.c $(python_library) -o fuzz_intake
+        "$CLANG" "${FLAGS[@]}" -rdynamic tests/fuzz/embedded.c $(python_library) -o "fuzz_$1"
         ;;
     esac
 }
@@ -51,10 +51,10 @@ build() {
 fuzz() {
     local corpus=$ROOT/build/fuzz-corpus/$1
     mkdir -p "$corpus"
-    if [[ $1 == intake ]]; then # with the usual build, as no Python by itself loads this one
-        PYTHONPATH=$ROOT "$PYTHON" "$ROOT/tests/fuzz/fuzz_intake.py" "$corpus"
+    if [[ -f $ROOT/tests/fuzz/fuzz_$1.py ]]; then # with the usual build, as no Python by itself loads this one
+        PYTHONPATH=$ROOT "$PYTHON" "$ROOT/tests/fuzz/fuzz_$1.py" "$corpus"
     fi
-    export ECHO_FUZZED=tests.fuzz.fuzz_intake ECHO_PYTHON=$PYTHON PYTHONPATH=$PWD
+    export ECHO_FUZZED=tests.fuzz.fuzz_$1 ECHO_PYTHON=$PYTHON PYTHONPATH=$PWD
     export PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0
     "./fuzz_$1" -max_total_time="$FUZZ_SECONDS" -print_final_stats=1 -verbosity=0 \
         -artifact_prefix="$ROOT/build/fuzz-findings/$1-" "$corpus"
