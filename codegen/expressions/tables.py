@@ -1,9 +1,9 @@
 """Many derivations of one shape over one record, and many predicates at once.
 
 A source that many receivers ask the same of, each with values of its own, asks once (streams/shapes.py):
-`Table` keeps the values by column, and compiled code compares eight rows at a time. Where all that is asked is
-that a number is one row's, `Index` finds the rows without asking the others. Predicates of several shapes are
-fused: what they have in common is computed once, and the answer is a bit for each.
+`Table` keeps the values by column, and compiled code compares eight rows at a time. Where all that is asked
+is that a number is one row's, `Index` finds the rows without asking the others. Predicates of several shapes
+are fused: what they have in common is computed once, and the answer is a bit for each.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def is_index(derivation: Derivation) -> bool:
 
 
 def has_rows(derivation: Derivation, program: Program) -> bool:
-    """Whether its parameters can be a row of a table: of numbers, and an event passes whatever came before."""
+    """Whether its parameters can be a row of a table: of numbers, and what came before does not count."""
     is_alone = derivation.condition is not None and derivation.change is None
     is_unlimited = derivation.every == 1 and derivation.min_interval_ns == 0
     are_numbers = all(slot.sort not in STRINGS for slot in program.slots)

@@ -81,7 +81,7 @@ class Payers:
     def add_all(self, others: Payers | None) -> bool:
         """Whoever pays for other work wants this too; None: who does not pay. False: as `add`."""
         budgets = (None,) if others is None or others._is_free else others._all()
-        return all([self.add(budget) for budget in budgets])
+        return min([self.add(budget) for budget in budgets], default=True)
 
     def drop_if_gone(self) -> bool:
         """Whether nobody wants it any more; then nobody can any more, either."""

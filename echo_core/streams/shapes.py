@@ -1,7 +1,7 @@
 """Shapes: what is derived from one source and differs in its parameters alone is judged together.
 
-A few branches stand in their outlet one by one. Of many a fan does (native/streams/fans.c), which asks a table
-of their parameters once for each event, however many rows that has.
+A few branches stand in their outlet one by one. Of many a fan does (native/streams/fans.c), which asks a
+table of their parameters once for each event, however many rows that has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from echo_core.codegen.expressions.tables import Index, Table, has_rows, is_inde
 from echo_core.codegen.machine.budgets import Payers
 from echo_core.errors import ClosedError
 
-MANY = 4  # branches of one shape; fewer take less time one by one than a table does
+MANY = 4  # branches of one shape; for fewer no table is compiled
 
 
 def shape_of(judging: Judging | None) -> Hashable | None:

@@ -2,9 +2,9 @@
 
     make fuzz FUZZ=trees
 
-An input is the size of the tree (two bytes, the least significant first), the tree, and a record, whatever that
-holds. A tree that is accepted is judged over that record by machines of both byte orders, alone and as a row of
-a table; what is read beyond the record is the sanitizer's finding.
+An input is the size of the tree (two bytes, the least significant first), the tree, and a record, whatever
+that holds. A tree that is accepted is judged over that record as if machines of both byte orders had sent it,
+alone and as a row of a table; what is read beyond the record is the sanitizer's finding.
 """
 
 from __future__ import annotations
