@@ -17,6 +17,7 @@ SUITES = {
     "columns": "bench.convert.columns",
     "compile": "bench.compiling",
     "convert": "bench.convert.suite",
+    "derived": "bench.derived.suite",
     "filters": "bench.filters.suite",
     "formats": "bench.formats",
     "joining": "bench.joining",

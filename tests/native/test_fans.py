@@ -52,7 +52,14 @@ class Row:
     def seen(self) -> tuple[Any, ...]:
         """All that is told of it."""
         it = self.branch
-        return self.taken, self.numbers, self.to.sequence, it.filtered, it.come_to, self.predicate.judge.failed
+        return (
+            self.taken,
+            self.numbers,
+            self.to.sequence,
+            it.filtered,
+            it.come_to,
+            self.predicate.judge.failed,
+        )
 
 
 class Tree:

@@ -1,0 +1,1 @@
+"""What derived channels save, and cost: at the source, at the receiver and on the wire."""
