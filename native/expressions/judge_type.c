@@ -112,7 +112,7 @@ static int open_rows(const struct judge *judge, PyObject *object, Py_buffer *row
 static PyObject *judge_indices(PyObject *self, PyObject *args)
 {
     struct judge *judge = (struct judge *)self;
-    Py_ssize_t at, passed = 0, count;
+    Py_ssize_t passed = 0, count;
     int64_t now_ns = echo_judge_now(judge);
     PyObject *source, *target;
     Py_buffer rows, indices;
@@ -124,20 +124,10 @@ static PyObject *judge_indices(PyObject *self, PyObject *args)
         PyBuffer_Release(&rows);
         return NULL;
     }
-    if (indices.len / (Py_ssize_t)sizeof(uint32_t) < count) {
+    if (indices.len / (Py_ssize_t)sizeof(uint32_t) < count)
         PyErr_Format(PyExc_ValueError, "Expected room for %zd indices, got %zd bytes", count, indices.len);
-    } else {
-        for (at = 0; at < count; at += BLOCK_ROWS) {
-            uint32_t *found = (uint32_t *)indices.buf + passed;
-            Py_ssize_t i, rest = count - at < BLOCK_ROWS ? count - at : BLOCK_ROWS;
-            Py_ssize_t more =
-                echo_judge_rows(judge, (uint8_t *)rows.buf + at * judge->record_size, rest, found, now_ns);
-
-            for (i = 0; i < more; i++)
-                found[i] += (uint32_t)at;
-            passed += more;
-        }
-    }
+    else
+        passed = echo_judge_rows(judge, rows.buf, count, indices.buf, now_ns);
     PyBuffer_Release(&indices);
     PyBuffer_Release(&rows);
     return PyErr_Occurred() == NULL ? PyLong_FromSsize_t(passed) : NULL;

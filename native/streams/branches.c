@@ -16,9 +16,6 @@
 
 #include <string.h>
 
-/* So many records are judged without a look at another one. */
-#define BLOCK_ROWS 4096
-
 /* So many bytes of derived records are made in one piece: their size is of a peer's choice. */
 #define PIECE_BYTES (1024 * 1024)
 #define MOST_ROWS(size) Py_MAX(PIECE_BYTES / (size), 1)
@@ -207,21 +204,13 @@ static Py_ssize_t derived_row_size(const struct branch *branch, const struct sub
 static Py_ssize_t judge_rows(const struct branch *branch, const struct subject *subject, int64_t now_ns,
                              uint32_t *indices)
 {
-    Py_ssize_t at, i, rest, more, passed = 0, count = (Py_ssize_t)subject->what->events;
+    Py_ssize_t i, count = (Py_ssize_t)subject->what->events;
 
-    for (at = 0; at < count; at += BLOCK_ROWS) {
-        rest = Py_MIN(count - at, BLOCK_ROWS);
-        if (branch->judge == NULL)
-            for (more = 0; more < rest; more++)
-                indices[passed + more] = (uint32_t)more;
-        else
-            more = branch->raw->rows(branch->judge, subject->what->record.bytes + at * subject->record_size, rest,
-                                     indices + passed, now_ns);
-        for (i = 0; i < more; i++)
-            indices[passed + i] += (uint32_t)at;
-        passed += more;
-    }
-    return passed;
+    if (branch->judge != NULL)
+        return branch->raw->rows(branch->judge, subject->what->record.bytes, count, indices, now_ns);
+    for (i = 0; i < count; i++)
+        indices[i] = (uint32_t)i;
+    return count;
 }
 
 /* One row's derived record to its place. 1; 0: there is none. -1 with an exception, as derive. */
@@ -354,11 +343,15 @@ int echo_branches_follow(const struct outlet *outlet, const struct subject *subj
                          struct passes *passes)
 {
     PyObject *branches = Py_NewRef(outlet->branches); /* they may be replaced meanwhile */
+    Py_ssize_t count = outlet->branch_count;
     int status = 0;
 
-    for (Py_ssize_t i = 0; status == 0 && i < PyTuple_Size(branches); i++)
-        if (is_follower_wanted(follower_at(branches, i)))
-            status = follower_at(branches, i)->follow(follower_at(branches, i), subject, number, passes);
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        struct follower *follower = follower_at(branches, i);
+
+        if (is_follower_wanted(follower))
+            status = follower->follow(follower, subject, number, passes);
+    }
     Py_DECREF(branches);
     return status;
 }

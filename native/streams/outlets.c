@@ -293,7 +293,8 @@ static __attribute__((noinline)) int submit_with_branches(struct outlet *outlet,
     if (status == 0 && sinks.direct != NULL)
         status = hand_event(&sinks, event, submission);
     let_sinks_go(&sinks);
-    status = echo_passes_hand(&passes, submission, status);
+    if (passes.first != NULL)
+        status = echo_passes_hand(&passes, submission, status);
     give_room_back(outlet, room, submission);
     return status;
 }

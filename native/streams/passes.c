@@ -56,7 +56,7 @@ static int keep(const struct outlet *outlet, const struct submission *what)
 {
     Py_ssize_t one = what->events == 1 ? what->record.size : outlet->record_size;
 
-    return outlet->history != NULL ? echo_history_add(outlet->history, &what->record, one, outlet->sequence) : 0;
+    return echo_history_add(outlet->history, &what->record, one, outlet->sequence);
 }
 
 static uint64_t take_numbers(struct outlet *outlet, uint64_t events)
@@ -145,12 +145,16 @@ int echo_branches_send(struct outlet *outlet, const struct subject *subject, str
     struct submission *what = subject->what;
     int status = subject->event != NULL || outlet->branch_count > 0 ? prepare(outlet, subject, passes) : 0;
 
-    if (status == 0)
+    if (status == 0 && outlet->history != NULL)
         status = keep(outlet, what);
     if (status != 0)
         return status;
     what->number = take_numbers(outlet, what->events);
     *sinks = sinks_of(outlet);
+    if (passes->first == NULL && what->record.bytes == NULL) { /* it passes nobody, and nobody takes its record */
+        what->record.size = outlet->record_size;
+        return 0;
+    }
     number(passes);
     outlet->bytes += subject->event == NULL || outlet->takes_records ? (uint64_t)what->record.size : 0;
     if (what->record.bytes == NULL)
