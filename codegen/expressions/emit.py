@@ -46,11 +46,16 @@ _DECLARATIONS = (
 )
 
 
+IN_LOOP = 64
+"""So many steps are emitted once more within the loop of rows; of more, the compiler would take most of its
+time for that, and the call that is saved is little beside them."""
+
+
 def emit(program: Program) -> str:
     """The module that judges records one by one, and rows where that is possible."""
     functions = [_judge(program)]
     if has_filter(program):
-        functions.append(_filter(program))
+        functions.append(_filter(program) if len(program.steps) <= IN_LOOP else _filter_by_calls(program))
     return _module(program, [*functions, _copy(program)])
 
 
@@ -140,6 +145,22 @@ def _filter(program: Program) -> Function:
         for step, _ in program.roots:
             holds = steps.get(step, "i1")
             passes = holds if not passes else function.value(f"and i1 {passes}, {holds}")
+        loop.carried = [function.add(loop.carried[0], function.value(f"zext i1 {passes} to i64"))]
+    function.do(f"ret i64 {loop.carried[0]}")
+    return function
+
+
+def _filter_by_calls(program: Program) -> Function:
+    function = Function("i64 @filter(ptr %rows, i64 %count, ptr %parameters, ptr %indices)", failure="i64 -1")
+    size = program.record_size
+    with function.loop("%count", ["0"]) as loop:
+        row = function.at("%rows", function.multiply(loop.index, size))
+        arguments = f"ptr {row}, i64 {size}, ptr %parameters, ptr null, ptr null"
+        mask = function.value(f"call i64 @judge({arguments})")
+        function.fail_unless(function.value(f"icmp sge i64 {mask}, 0"))
+        number = function.value(f"trunc i64 {loop.index} to i32")
+        function.store("i32", number, function.value(f"getelementptr i32, ptr %indices, i64 {loop.carried[0]}"))
+        passes = function.value(f"icmp eq i64 {mask}, {(1 << len(program.roots)) - 1}")
         loop.carried = [function.add(loop.carried[0], function.value(f"zext i1 {passes} to i64"))]
     function.do(f"ret i64 {loop.carried[0]}")
     return function

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core.codegen.expressions.emit import IN_LOOP
 from echo_core.codegen.expressions.wire import from_bytes
 from echo_core.codegen.machine import background
 from echo_core.errors import FormatError, IncompatibleError
@@ -315,6 +316,18 @@ def test_c_code_asks_by_the_capsule() -> None:
     source, found = rows(100), np.zeros(100, np.uint32)
     count = raw.rows(predicate.judge, source.ctypes.data, 100, found.ctypes.data, 0)
     assert found[:count].tolist() == np.flatnonzero(source["temp"] > 300).tolist()
+
+
+def test_rows_are_judged_alike_by_a_loop_of_steps_and_a_loop_of_calls() -> None:
+    """On both sides of the size from which on they are calls, also where a row fails."""
+    for count in (4, 40):
+        text = " or ".join(f"(10 + id) // (id - {i}) > temp" for i in range(count))
+        fast, slow = (echo.where(Hit, text, tier=tier) for tier in ("compiled", "interpreted"))
+        assert (len(slow._judging.program.steps) > IN_LOOP) is (count == 40)  # pyright: ignore[reportPrivateUsage]
+        some = rows(1000)
+        for first in (0, 100):  # with what fails, and without
+            some["id"] = np.arange(first, first + 1000)
+            assert fast.indices(some).tolist() == slow.indices(some).tolist()
 
 
 def test_a_derivation_from_a_peer_judges_as_the_deriver_does() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.codegen.expressions import deriving
+from echo_core.codegen.machine import background
 from echo_core.handles.derived import DerivedChannel
 from echo_core.roster import derivations, ending, presence
 from echo_core.roster.bookkeeping import books
@@ -472,6 +473,29 @@ def test_ten_thousand_changes_are_each_exact(make_node: MakeNode) -> None:
         source.submit(Sample(i + 1, 0.0))
     assert len(judged.came) == 10_000
     judged.demand_exact()
+
+
+@pytest.mark.parametrize("where", ["id == wanted", "id % 10 == wanted"])
+def test_ten_thousand_changes_among_many_of_one_shape_are_each_exact(make_node: MakeNode, where: str) -> None:
+    """Where a table judges for all of them: as ever the very next event, and no other derivation's."""
+    near = make_node().create_channel("samples", Sample)
+    made = [near.derive(where=where, wanted=i) for i in range(10)]
+    judged = [Judged() for _ in made]
+    for derived, each in zip(made, judged, strict=True):
+        derived.sink(Sample, each.take)
+        each.changes[:] = [(0, made.index(derived))]
+    source = near.source()
+    source.submit(Sample(11, 0.0))
+    assert background.drain(LIMIT_S)
+    for i in range(10_000):
+        wanted = (i + i // 10) % 10
+        [number] = made[i % 10].set(wanted=wanted).values()
+        judged[i % 10].changes.append((number, wanted))
+        source.submit(Sample(i * 3 % 10, 0.0))
+    assert all(len(each.came) > 100 for each in judged)
+    for each in judged:
+        each.demand_exact()
+    assert len(origin_of(source).outlet.branches) == 1
 
 
 def test_parameters_that_are_none_are_refused(both: Both) -> None:
