@@ -59,7 +59,7 @@ MAX_DERIVED_DEPTH = 8  # of channels that are derived from one another
 MAX_DERIVATION_BYTES = (
     96 * 1024
 )  # of one, with the metadata that goes along; as in codegen/expressions/limits.py
-MAX_PARAMETER_BYTES = 8 * 1024  # of all parameters of one, with their sizes
+MAX_PARAMETER_BYTES = 4096 + 32 * 4  # of all parameters of one: as many as a derivation has, and their sizes
 MAX_SOURCE_PARAMETERS = 32  # that a source declares, and receivers request
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later

@@ -14,7 +14,7 @@ from echo_core.codegen.expressions.operations import STATES, Op
 from echo_core.codegen.expressions.reading import Expression, Reading, read
 from echo_core.codegen.expressions.sorts import NUMBERS, STRINGS, Sort, Value, as_sort, value_of
 from echo_core.codegen.expressions.tree import Refusal
-from echo_core.codegen.expressions.wire import COMPUTED, Derivation, taken_over
+from echo_core.codegen.expressions.wire import COMPUTED, Derivation, demand_bounded, taken_over
 from echo_core.errors import ExpressionError, unexpected
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.check import check_name, check_record
@@ -50,6 +50,7 @@ class Derived:
                 known = ", ".join(self.names) or "none"
                 raise unexpected(ExpressionError, f"a parameter of {known}", f"`{name}`")
             values[named.number] = _fitting(name, named.sort, value)
+        demand_bounded(self.derivation.tree.parameters, values, ExpressionError)
         return replace(self, derivation=replace(self.derivation, values=tuple(values)))
 
     def value_of(self, name: str) -> Value:

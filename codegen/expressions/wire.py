@@ -28,6 +28,7 @@ So equal derivations have equal ids wherever they were made.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -211,11 +212,7 @@ def _read(reader: _Reader) -> Derivation:
     roots = [reader.number() for _ in range(bool(flags & _CONDITION) + bool(flags & _CHANGE) + outputs)]
     tree.parameters.extend(_sort(reader.take(1)[0]) for _ in range(parameters))
     values = tuple(_value(sort, reader.block()) for sort in tree.parameters)
-    if (
-        sum(len(pack_value(*pair)) for pair in zip(tree.parameters, values, strict=True))
-        > limits.MAX_CONSTANT_BYTES
-    ):
-        raise unexpected(WireError, f"parameters of at most {limits.MAX_CONSTANT_BYTES} bytes", "more")
+    demand_bounded(tree.parameters, values, WireError)
     _add_entries(tree, found)
     _demand_roots(tree, roots, flags)
     condition = roots.pop(0) if flags & _CONDITION else None
@@ -226,6 +223,13 @@ def _read(reader: _Reader) -> Derivation:
     if output and format_ is None:
         raise unexpected(WireError, "no output without outputs", f"{len(output)} bytes")
     return Derivation(tree, condition, change, tuple(roots), format_, every, interval, values)
+
+
+def demand_bounded(sorts: Sequence[Sort], values: Sequence[Value], error: type[EchoError]) -> None:
+    """No more bytes of parameters than a derivation may have, also where others are set later."""
+    size = sum(len(pack_value(*pair)) for pair in zip(sorts, values, strict=True))
+    if size > limits.MAX_CONSTANT_BYTES:
+        raise unexpected(error, f"parameters of at most {limits.MAX_CONSTANT_BYTES} bytes", size)
 
 
 def _demand_most(what: str, count: int, most: int) -> None:

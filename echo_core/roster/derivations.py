@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from echo_core.codegen.expressions.sorts import Value, pack_value, unpack_value
-from echo_core.codegen.expressions.wire import Derivation
+from echo_core.codegen.expressions.wire import Derivation, demand_bounded
 from echo_core.codegen.machine.budgets import Budget, Payers
 from echo_core.errors import ChannelError, ClosedError, EchoError, RefusedError, WireError, unexpected
 from echo_core.formats.comparing.matching import is_called_alike
@@ -368,4 +368,5 @@ def unpacked(derivation: Derivation, data: bytes) -> tuple[Value, ...]:
         data = data[4 + size :]
     if data:
         raise unexpected(WireError, f"{len(values)} parameters", f"{len(data)} bytes more")
+    demand_bounded(derivation.tree.parameters, values, WireError)
     return tuple(values)

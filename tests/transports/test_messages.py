@@ -132,6 +132,11 @@ LIMITED: dict[str, tuple[int, Callable[[int], Message], str]] = {
     "channel": (limits.MAX_NAME_BYTES, lambda n: messages.Declared(0, "x" * n, ()), "name"),
     "types": (limits.MAX_TYPES, lambda n: messages.Declared(0, "", (7,) * n), "types"),
     "metadata": (limits.MAX_METADATA_BYTES, lambda n: messages.Format(0, bytes(n)), "metadata"),
+    "parameters": (
+        limits.MAX_PARAMETER_BYTES,
+        lambda n: messages.Adjust(0, bytes(16), 1, bytes(16), bytes(n)),
+        "values",
+    ),
     "reason": (limits.MAX_REASON_BYTES, lambda n: messages.Bye(0, "x" * n), "text"),
     "report": (limits.MAX_REPORT_BYTES, lambda n: messages.Unreachable(64, "x" * n), "text"),
     "choices": (

@@ -9,15 +9,17 @@ from collections.abc import Callable
 import pytest
 
 import echo_core as echo
+from echo_core._c.links import Fan
 from echo_core.codegen.expressions.deriving import derive
+from echo_core.codegen.expressions.limits import MAX_CONSTANT_BYTES
 from echo_core.roster import derivations
 from echo_core.roster.attendance import LEAP
 from echo_core.roster.ids import ChannelId
-from echo_core.transports.limits import MAX_DERIVED_DEPTH, MAX_EPOCH
+from echo_core.transports.limits import MAX_DERIVED_DEPTH, MAX_EPOCH, MAX_PARAMETER_BYTES
 from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message
-from tests.echo_core.census import until
-from tests.echo_core.channel_events import Reading1
+from tests.echo_core.census import origin_of, until
+from tests.echo_core.channel_events import Reading1, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
 from tests.echo_core.victims import LIMIT_S, Victim
@@ -92,6 +94,23 @@ def test_a_derivation_that_is_none_costs_its_peer_the_link(
     assert len([line for line in caplog.messages if "lost" in line]) == 1
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_parameters_are_set_to_as_many_bytes_as_a_derivation_may_have(more: int) -> None:
+    """By a peer, and by whoever derives."""
+    size = MAX_CONSTANT_BYTES + more
+    hot = derive(echo.format_of(Story).record, where="title == wanted", parameters={"wanted": ""})
+    told = derivations.packed(hot.derivation, ("x" * size,))
+    assert len(told) <= MAX_PARAMETER_BYTES + max(0, more)
+    if more <= 0:
+        assert derivations.unpacked(hot.derivation, told) == ("x" * size,)
+        assert hot.with_values({"wanted": "x" * size}).value_of("wanted") == "x" * size
+        return
+    with pytest.raises(echo.WireError, match="at most 4096 bytes"):
+        derivations.unpacked(hot.derivation, told)
+    with pytest.raises(echo.ExpressionError, match="at most 4096 bytes"):
+        hot.with_values({"wanted": "x" * size})
+
+
 def test_changed_and_truncated_trees_cost_their_peers_no_more_than_links(
     victim: Victim,
 ) -> None:
@@ -149,6 +168,28 @@ def test_channels_beyond_what_one_may_have_are_left_out(
         peer.send(told(TREE, struct.pack("<QQ", 9, 0)))
         peer.say(messages.Flush(2))
         assert len(joins_until_flushed(peer)) == 1
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_as_many_channels_are_derived_for_a_peer_as_one_may_have(
+    make_node: MakeNode, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    """All of one shape, so as many rows are judged together; the one beyond is no row."""
+    monkeypatch.setattr(derivations, "MAX_DERIVED", 9)
+    near = make_node(transports=["unix"]).create_channel("many", Reading1)
+    source = near.source()
+    with HostilePeer.linked(near.id, "unix") as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        for i in range(9 + more):
+            peer.send(told(TREE, struct.pack("<QQ", i, 0)))
+        peer.say(messages.Flush(1))
+        assert len(joins_until_flushed(peer)) == min(9, 9 + more)
+        origin = origin_of(source)
+        assert len(origin.branchings) == min(9, 9 + more)
+        [fan] = origin.outlet.branches
+        assert isinstance(fan, Fan)
+        assert fan.branches == len(origin.branchings)
 
 
 def joins_until_flushed(peer: HostilePeer) -> list[messages.Join]:
