@@ -7,6 +7,7 @@ a figure is the best of several runs.
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -106,7 +107,8 @@ def _point(source: Process, receiver: Process, passing: int, rounds: int, repeat
         assert (count, total) == (rounds * passing, rounds * sum(range(passing))), (count, total)
         measured.append(Point(cost, 1e9 * taken_s / (rounds * COUNT), size))
     measured = measured[1:]
-    return Point(*(min(getattr(it, name) for it in measured) for name in ("source", "receiver", "wire")))
+    wire = statistics.median(it.wire for it in measured)
+    return Point(min(it.source for it in measured), min(it.receiver for it in measured), wire)
 
 
 # ---------------------------------------------------------------------------

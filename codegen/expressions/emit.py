@@ -159,7 +159,8 @@ def _filter_by_calls(program: Program) -> Function:
         mask = function.value(f"call i64 @judge({arguments})")
         function.fail_unless(function.value(f"icmp sge i64 {mask}, 0"))
         number = function.value(f"trunc i64 {loop.index} to i32")
-        function.store("i32", number, function.value(f"getelementptr i32, ptr %indices, i64 {loop.carried[0]}"))
+        at = function.value(f"getelementptr i32, ptr %indices, i64 {loop.carried[0]}")
+        function.store("i32", number, at)
         passes = function.value(f"icmp eq i64 {mask}, {(1 << len(program.roots)) - 1}")
         loop.carried = [function.add(loop.carried[0], function.value(f"zext i1 {passes} to i64"))]
     function.do(f"ret i64 {loop.carried[0]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -25,6 +26,30 @@ def test_fields_are_taken_over_as_they_are(tier: Any) -> None:
     assert (some.id, some.name, some.kind, some.origin.x) == (1, "héllo", Kind.ion, 7.0)
     assert [point.x for point in some.points] == [1.0, 5.0]
     assert [str(field.type) for field in projection.format.fields][1] == "int64"
+
+
+@dataclasses.dataclass(slots=True)
+class Path:
+    """Points have four bytes behind them that belong to nothing."""
+
+    at: Point
+    ends: echo.Array[Point, 2]
+    more: list[Point]
+    last: Point | None
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+def test_what_lies_between_the_fields_of_a_sender_stays_there(tier: Any) -> None:
+    """Also in records that are taken over as a whole, alone or in arrays."""
+    points: Any = [Point(1.0), Point(2.0)]
+    record = echo.encoder(Path)(Path(Point(3.0), points, points, Point(4.0)))
+    filled = bytearray(record)
+    for at in range(0, len(record) - 15, 8):
+        if record[at + 8 : at + 16] == bytes(8):  # y, which is 0, and what is behind it
+            filled[at + 12 : at + 16] = b"\xee" * 4
+    projection = echo.select(Path, ["ends", "at", "more", "last"], name="Taken", tier=tier)
+    assert filled.count(0xEE) >= 4 * 6
+    assert b"\xee" not in (projection(bytes(filled)) or b"\xee")
 
 
 @pytest.mark.parametrize("tier", ["compiled", "interpreted"])

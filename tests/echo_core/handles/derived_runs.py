@@ -1,4 +1,4 @@
-"""Runs that callgrind counts, as bench/against/workloads/counted.py has it: submits with and without a past."""
+"""Runs that callgrind counts, as bench/against/workloads/counted.py has it: submits at two sources."""
 
 from __future__ import annotations
 
