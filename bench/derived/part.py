@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import time
 from collections.abc import Callable
+from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -38,6 +39,7 @@ class Source:
         self.channel = self.node.create_channel("particles", Particle)
         self.source = self.channel.source(backlog=echo.Backlog(events=4 * COUNT))
         self.events = events()
+        self.socket: Any = None  # ZeroMQ's
 
     def id(self) -> str:
         return self.channel.id
@@ -77,11 +79,10 @@ class Source:
 
     def bind(self) -> int:
         """ZeroMQ's publisher, by its own means."""
-        import zmq
-
-        self.socket: Any = zmq.Context.instance().socket(zmq.XPUB)
+        zmq: Any = import_module("zmq")
+        self.socket = zmq.Context.instance().socket(zmq.XPUB)
         self.socket.set(zmq.SNDHWM, 0)
-        return self.socket.bind_to_random_port("tcp://127.0.0.1")
+        return int(self.socket.bind_to_random_port("tcp://127.0.0.1"))
 
     def publish(self, rounds: int, limit: int) -> tuple[float, float]:
         """What a prefix says is encoded first, whoever wants it. The wire's bytes are not known."""
@@ -105,6 +106,7 @@ class Receiver:
         self.node = echo.Node(transports=["tcp"])
         self.derived: Any = None
         self.count = self.total = self.limit = 0
+        self.socket: Any = None  # ZeroMQ's
 
     def open(self, id_: str) -> None:
         self.channel = self.node.open_channel(id_)
@@ -142,9 +144,8 @@ class Receiver:
 
     def subscribe(self, port: int) -> None:
         """To what passes."""
-        import zmq
-
-        self.socket: Any = zmq.Context.instance().socket(zmq.SUB)
+        zmq: Any = import_module("zmq")
+        self.socket = zmq.Context.instance().socket(zmq.SUB)
         self.socket.set(zmq.RCVHWM, 0)
         self.socket.connect(f"tcp://127.0.0.1:{port}")
         self.socket.subscribe(PREFIXES[1])

@@ -20,8 +20,8 @@ PyObject *echo_scan(PyObject *module, PyObject *args);
 /* Per module; freed with it. Borrowed by everything else. */
 struct module_state {
     PyTypeObject *wire_type, *socket_wire_type, *ring_wire_type, *link_type, *outgoing_type, *incoming_type,
-        *delivery_type, *sharers_type, *span_type, *chunk_type, *queue_type, *outlet_type, *follower_type, *branch_type, *fan_type, *pool_type,
-        *block_type, *mapping_type, *loan_type;
+        *delivery_type, *sharers_type, *span_type, *chunk_type, *queue_type, *outlet_type, *follower_type, *branch_type,
+        *fan_type, *pool_type, *block_type, *mapping_type, *loan_type;
     PyObject *dtype_word; /* "dtype", interned */
 };
 

@@ -77,7 +77,7 @@ def rows_of(derivation: Derivation, format_: Format, program: Program, record: b
     kind = Index if is_index(derivation) else Table
     table = kind(derivation, format_, "interpreted").native
     table.put(3, program.snapshot(derivation.values))
-    return ROOM[: table.rows(record, ROOM)].tolist()
+    return [int(row) for row in ROOM[: table.rows(record, ROOM)]]
 
 
 def seeds(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -146,6 +147,10 @@ def test_a_fan_passes_and_counts_what_its_branches_would(text: str, seed: int, t
             assert mine.seen() == theirs.seen(), (step[0], step[1])
 
 
+def _note(taken: list[int], number: int, _: Sample) -> None:
+    taken.append(number)
+
+
 @pytest.mark.parametrize("text", ["id == k", "id + k > 3"])
 def test_rows_of_a_fan_are_more_than_are_noted_on_the_stack(text: str) -> None:
     """All of a thousand that an event passes get it, and none that has gone."""
@@ -156,7 +161,7 @@ def test_rows_of_a_fan_are_more_than_are_noted_on_the_stack(text: str) -> None:
     branches: list[links.Branch] = []
     for i in range(1000):
         to = outlet()
-        to.direct = (delivery(lambda _, i=i: taken.append(i)),)
+        to.direct = (delivery(partial(_note, taken, i)),)
         branches.append(links.Branch(predicate_of(Sample, text, 5).judge, to, takes_objects=True))
         fan.put(branches[-1])
     base.submit(Sample(5, 0.0))
