@@ -276,7 +276,7 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
  * lies: it is not lent. "hot", as it is called by what is cold alone, so that the compiler would save bytes here, not
  * time. */
 static __attribute__((hot, noinline)) int submit_with_branches(struct outlet *outlet, PyObject *event,
-                                                          struct submission *submission)
+                                                               struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
     struct room room = {.bytes = stack, .size = sizeof stack};
