@@ -209,8 +209,11 @@ class IncomingStream:
         is granted event by event."""
     def grant(self) -> tuple[int, int]:
         """The limits of events and bytes, which the caller tells the source."""
-    def confirm(self) -> bool:
-        """Tells the source what is done with by now, if it does not know. Whether that is all that came."""
+    def confirm(self, link: Link = ..., /) -> bool:
+        """Tells the source what is done with by now, if it does not know. Whether that is all that came.
+
+        `link`: that it was bound to, and is no more.
+        """
     def restart(self, sequence: int, /) -> None:
         """The next event has that number; nothing is kept."""
     @property

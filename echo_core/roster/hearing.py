@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from echo_core.errors import WireError, unexpected
+from echo_core.errors import WireError
 from echo_core.roster import derivations, matching, presence, requests, vouching
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.homes import Home
@@ -31,38 +31,11 @@ def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
     with conversation.hearing.charged():
         ready = _made_ready(peer, kind, payload) if kind in _WITH_FORMATS else None
         with books.changing():
-            if kind != messages.Closed.kind or not _is_put_behind(home, peer, payload):
-                _receive(home, peer, kind, payload)
+            conversation.offered = None
+            for message, about in conversation.protocol.receive(kind, payload):
+                _follow(home, peer, message, about)
+            conversation.send()
         del ready  # by now those have it who use it
-
-
-def _receive(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
-    conversation = peer.conversation
-    if kind == messages.Closed.kind:
-        conversation.report_drops()  # which cannot be reported once the stream is released
-    conversation.offered = None
-    for message, about in conversation.protocol.receive(kind, payload):
-        _follow(home, peer, message, about)
-    conversation.send()
-
-
-def _is_put_behind(home: Home, peer: Peer, payload: bytes) -> bool:
-    """CLOSED is followed when handlers are done with what came before: with RELEASED all counts as done."""
-    conversation = peer.conversation
-    told = conversation.protocol.stream_of(messages.Closed.kind, payload)
-    stream = None if told is None else told.owner
-    if not isinstance(stream, IncomingStream):
-        return False
-    if stream.is_behind:
-        raise unexpected(WireError, "CLOSED once", stream.told.number)
-
-    def follow() -> None:
-        if stream.told.owner is stream and not conversation.farewell:  # else it has ended in another way
-            stream.is_behind = False
-            _receive(home, peer, messages.Closed.kind, payload)
-
-    stream.is_behind = _is_called_behind(conversation, follow, stream)
-    return stream.is_behind
 
 
 def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
@@ -150,8 +123,9 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
         case messages.Request(), OutgoingStream():
             requests.hear_request(peer, stream, message)
         case messages.Closed(), IncomingStream() if membership is not None:
-            membership.remove_incoming(stream)
-            peer.link.forbid(value.number)
+            _follow_closed(peer, membership, stream)
+        case messages.Closed(), _ if isinstance(value, PeerStream):  # nobody here had heard of it
+            peer.conversation.command(partial(peer.conversation.protocol.release, value))
         case messages.Attach(), OutgoingStream():
             stream.attached(message.sinks, message.first, message.limit_events, message.limit_bytes)
         case messages.Dropped(), OutgoingStream() if membership is not None:
@@ -162,6 +136,22 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
             peer.released(stream)
         case _:
             pass
+
+
+def _follow_closed(peer: Peer, membership: Membership, stream: IncomingStream) -> None:
+    """Once handlers are done with what came before; what queues have then is confirmed as it is taken."""
+    conversation = peer.conversation
+
+    def follow() -> None:
+        if stream.told.owner is stream and not conversation.farewell:  # else it has ended in another way
+            membership.remove_incoming(stream)
+            stream.close()
+
+    if not stream.told.is_open:  # its channel was left
+        membership.remove_incoming(stream)
+        stream.end()
+    elif not _is_called_behind(conversation, follow, stream):
+        follow()
 
 
 def _follow_link(peer: Peer, message: Message) -> None:

@@ -199,6 +199,7 @@ class Membership:
             if reason:
                 self.resuming.remember(stream)
             self.remove_incoming(stream)
+            stream.end()
         self.announcements.tell_left(self.shown, str(peer), reason)
         presence.converse(self)
 
@@ -216,11 +217,10 @@ class Membership:
         vouching.note_stranger(self, peer, stream)
 
     def remove_incoming(self, stream: IncomingStream) -> None:
-        """Its source is closed, or its process has gone."""
+        """Its source is closed, or its process has gone; the caller has the stream end."""
         self.incoming.remove(stream)
         vouching.forget_stranger(self, stream)
         self.announcements.tell_losses_of(stream)
-        stream.end()
         for target in self.targets:
             target.forget_refusal(stream)
         if not stream.is_held_back:

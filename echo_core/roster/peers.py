@@ -129,6 +129,7 @@ class Peer:
             requests.forget(origin, stream)
             if unconfirmed:
                 self.unconfirmed[origin] = unconfirmed
+        self.conversation.end_closing(channel)
         self._channels.discard(channel)
         channel.owner = None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from echo_core._c import links
 from echo_core.codegen.expressions.wire import Derivation, from_bytes
@@ -22,7 +23,11 @@ from echo_core.transports.limits import (
     MAX_LINK_KEPT_BYTES,
 )
 from echo_core.transports.protocol.link import LinkProtocol
+from echo_core.transports.protocol.link_state import ChannelOnLink
 from echo_core.transports.threads import log
+
+if TYPE_CHECKING:
+    from echo_core.streams.incoming import IncomingStream
 
 
 class PartedError(LinkError):
@@ -47,6 +52,7 @@ class Conversation:
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
         self.confirmations: set[Callable[[], bool]] = set()  # and what they have finished with; if all of it
         self.keeping: set[links.IncomingStream] = set()  # streams here that keep events for sinks to come
+        self.closing: set[IncomingStream] = set()  # of closed sources, events of which are in queues here
         self._has_forgotten = False
         self._confirmed_at = 0  # how many frames had come when all that had come by them was confirmed
         self.compiling = Budget(COMPILING_S, COMPILING_SHARE)  # for what is compiled for its formats
@@ -81,12 +87,20 @@ class Conversation:
 
     def confirm(self) -> None:
         """Tells the other process what sinks here have finished with by now."""
+        for stream in tuple(self.closing):
+            stream.release_if_done()
         received = self.link.received_frames
         if received == self._confirmed_at:
             return
         are_done = [confirm() for confirm in self.confirmations]  # each of them
         if all(are_done):
             self._confirmed_at = received
+
+    def end_closing(self, channel: ChannelOnLink) -> None:
+        """The channel is left, or the link over: of closed sources on it nothing more is confirmed."""
+        for stream in tuple(self.closing):
+            if stream.told.channel is channel:
+                stream.end()
 
     def bound_kept(self) -> None:
         """Of streams that keep more than a peer may have kept here, those that keep most forget it."""

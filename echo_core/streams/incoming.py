@@ -45,7 +45,6 @@ class IncomingStream(links.IncomingStream, Feed):
         "format",
         "had",
         "has_started",
-        "is_behind",
         "is_held_back",
         "judged",
         "name",
@@ -76,7 +75,6 @@ class IncomingStream(links.IncomingStream, Feed):
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = False
-        self.is_behind = False  # its source is closed, but handlers are not done with what came before that
         self.is_held_back = False  # nobody here takes its events: its side has to prove a channel first
         self.judged: Judged | None = None  # what was last said of a derived one
         self.asking: Asking | None = None  # of its source; None: that has no parameters
@@ -274,7 +272,7 @@ class IncomingStream(links.IncomingStream, Feed):
 
     def report_drops(self) -> None:
         """Tells the source what sinks here have dropped since it was last told."""
-        dropped = sum(delivery.dropped for delivery in self._taking.values())
+        dropped = sum(delivery.dropped for delivery in self.deliveries)
         newly, self._reported = dropped - self._reported, dropped
         if newly:
             self.conversation.command(partial(self.conversation.protocol.report_dropped, self.told, newly))
@@ -287,23 +285,44 @@ class IncomingStream(links.IncomingStream, Feed):
 
     # -----------------------------------------------------------------------
 
+    def close(self) -> None:
+        """Its source is closed: sinks expect nothing more of it, but queues may still have what came.
+
+        That is confirmed as it is taken, as any other event: this process may be killed before.
+        """
+        self._let_go()
+        self.link.forbid(self.told.number)
+        self.conversation.closing.add(self)
+        self.release_if_done()
+
+    def release_if_done(self) -> None:
+        """Has the source forget a stream that is closed, once all that came of it is confirmed."""
+        is_done = self.confirm(self.link)
+        self.report_drops()
+        if is_done:
+            self.conversation.command(partial(self.conversation.protocol.release, self.told))
+            self.end()
+
     def end(self) -> None:
-        """The source is closed, the channel left, or the link over."""
-        if self.is_behind:  # what handlers have yet to finish with is not done
+        """It is released, the channel left, or the link over: what is not confirmed by now never is."""
+        if self not in self.conversation.closing:
+            self._let_go()
             self.confirm()
+            self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
+            self.link.unbind(self.told.number)
+        self.conversation.closing.discard(self)
+        self.deliveries = ()
+        self.told.owner = None  # else the two would refer to each other, and keep the link
+
+    def _let_go(self) -> None:
+        """Of its sinks, and of who looks after it while events come."""
         for target in self._taking:
             target.release(self)
         self._taking.clear()
         self._refusing.clear()
-        self.deliveries = ()
-        if not self.is_behind:
-            self.confirm()
         self.conversation.reports.discard(self.report_drops)
         self.conversation.confirmations.discard(self.confirm)
         self.conversation.keeping.discard(self)
-        self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
-        self.link.unbind(self.told.number)
-        self.told.owner = None  # else the two would refer to each other, and keep the link
 
 
 def _key_of(format_: Format, per: str) -> KeyPlace:

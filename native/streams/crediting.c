@@ -173,7 +173,7 @@ static void send(struct link *link, const struct credit *credit)
 {
     uint8_t payload[CREDIT_PAYLOAD_BYTES];
 
-    if (link == NULL || has_forked_since(link->forks) || link->wire == NULL)
+    if (has_forked_since(link->forks) || link->wire == NULL)
         return;
     credit_store(payload, credit);
     Py_INCREF((PyObject *)link);
@@ -206,15 +206,15 @@ static int is_worth_while(const struct incoming_stream *incoming, const struct c
     return is_same(credit->done, incoming->taken) || ticks_now() - incoming->told_at >= echo_ticks_of(TELL_NS);
 }
 
-void echo_incoming_confirm(struct incoming_stream *incoming)
+void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link)
 {
     struct standing standing = standing_of(incoming);
     struct credit credit = credit_of(incoming, &standing);
 
-    if (!is_news(incoming, &credit))
+    if (link == NULL || !is_news(incoming, &credit))
         return;
     note(incoming, &credit, standing.window);
-    send(incoming->link, &credit);
+    send(link, &credit);
 }
 
 void echo_incoming_renew(struct incoming_stream *incoming)
@@ -222,7 +222,7 @@ void echo_incoming_renew(struct incoming_stream *incoming)
     struct standing standing = standing_of(incoming);
     struct credit credit = credit_of(incoming, &standing);
 
-    if (!is_news(incoming, &credit) || !is_worth_while(incoming, &credit, standing.window))
+    if (incoming->link == NULL || !is_news(incoming, &credit) || !is_worth_while(incoming, &credit, standing.window))
         return;
     note(incoming, &credit, standing.window);
     send(incoming->link, &credit);
@@ -245,5 +245,5 @@ void echo_incoming_look(struct incoming_stream *incoming)
     if (!is_below(incoming->taken, incoming->renewed_at))
         echo_incoming_renew(incoming);
     else if (ticks_now() - incoming->told_at >= echo_ticks_of(TELL_NS))
-        echo_incoming_confirm(incoming);
+        echo_incoming_confirm(incoming, incoming->link);
 }

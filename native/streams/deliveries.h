@@ -138,8 +138,9 @@ void echo_incoming_remove(const struct incoming_stream *incoming, struct deliver
 /* The credit that there is now: the caller tells the source its limit. What is done is as the source has been told. */
 struct credit echo_incoming_credit(struct incoming_stream *incoming);
 
-/* Tells the source what is done, and grants more: whatever is new, or where it is worth while. As echo_delivery_done. */
-void echo_incoming_confirm(struct incoming_stream *incoming);
+/* Tells the source what is done, and grants more: whatever is new, over that link; or where it is worth while, over the
+ * one that it is bound to. Nothing where there is none. As echo_delivery_done. */
+void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link);
 void echo_incoming_renew(struct incoming_stream *incoming);
 
 /* One sink more (1) or less (-1) comes up with the source; 0: still. As echo_delivery_done. */

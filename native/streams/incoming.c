@@ -4,6 +4,7 @@
 #include "streams/history.h"
 
 #include "links/errors.h"
+#include "links/link.h"
 
 #include <structmember.h>
 
@@ -365,11 +366,15 @@ static PyObject *incoming_grant(PyObject *self, PyObject *Py_UNUSED(unused))
     return Py_BuildValue("KK", (unsigned long long)credit.limit.events, (unsigned long long)credit.limit.bytes);
 }
 
-static PyObject *incoming_confirm(PyObject *self, PyObject *Py_UNUSED(unused))
+/* confirm(link=None) */
+static PyObject *incoming_confirm(PyObject *self, PyObject *args)
 {
     struct incoming_stream *incoming = (struct incoming_stream *)self;
+    PyObject *link = NULL;
 
-    echo_incoming_confirm(incoming);
+    if (!PyArg_ParseTuple(args, "|O!:confirm", echo_state_of(Py_TYPE(self))->link_type, &link))
+        return NULL;
+    echo_incoming_confirm(incoming, link != NULL ? link_of(link) : incoming->link);
     return PyBool_FromLong(incoming->told_done.events == incoming->taken.events);
 }
 
@@ -405,8 +410,10 @@ static PyMethodDef incoming_methods[] = {
                "(0): for a second it is granted little.")},
     {"grant", incoming_grant, METH_NOARGS,
      PyDoc_STR("grant($self, /)\n--\n\nThe limits of events and bytes that the source is told of now.")},
-    {"confirm", incoming_confirm, METH_NOARGS,
-     PyDoc_STR("confirm($self, /)\n--\n\nTells the source what is done with by now. True: that is all that has come.")},
+    {"confirm", incoming_confirm, METH_VARARGS,
+     PyDoc_STR(
+         "confirm($self, link=None, /)\n--\n\nTells the source what is done with by now, over the link that the stream "
+         "is bound to, or that one. True: that is all that has come.")},
     {"count_lost", incoming_count_lost, METH_O,
      PyDoc_STR("count_lost($self, events, /)\n--\n\nSo many events more never came.")},
     {NULL, NULL, 0, NULL}};

@@ -216,6 +216,8 @@ class Node:
                 endpoint.expected[stream.number] += events
             case (messages.Closed(), PeerStream() as stream):
                 self._forget_stream(endpoint, stream)
+                if stream.is_open:  # else its channel was left
+                    protocol.release(stream)
             case (messages.Flush(number), None):
                 protocol.answer_flush(number)
             case (messages.Bye(), None):

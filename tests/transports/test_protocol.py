@@ -91,10 +91,10 @@ def test_the_life_of_a_stream() -> None:
         (messages.Unreachable(number, "why"), own),
     ]
     pair.far.close(own)
-    assert pair.exchange() == (
-        [(messages.Closed(number), theirs)],
-        [(messages.Released(number), own)],
-    )
+    assert pair.exchange() == ([(messages.Closed(number), theirs)], [])
+    pair.near.report_dropped(theirs, 1)  # its last events may wait for long
+    pair.near.release(theirs)
+    assert pair.exchange()[1] == [(messages.Dropped(number, 1), own), (messages.Released(number), own)]
 
 
 def test_a_flush_is_answered_by_number() -> None:
@@ -141,6 +141,10 @@ def test_a_stream_number_is_used_again_once_it_is_released() -> None:
     assert (first.number, second.number) == (limits.FIRST_STREAM, limits.FIRST_STREAM + 1)
     pair.far.close(first)
     assert pair.far.offer(channel, b"type", "3", bytes(16)).number == limits.FIRST_STREAM + 2
+    [(_, theirs), *_] = [each for each in pair.exchange()[0] if isinstance(each[0], messages.Closed)]
+    assert isinstance(theirs, PeerStream)
+    assert pair.far.offer(channel, b"type", "none is free", bytes(16)).number == limits.FIRST_STREAM + 3
+    pair.near.release(theirs)
     pair.exchange()
     assert pair.far.offer(channel, b"type", "4", bytes(16)).number == first.number
     pair.far.leave(channel)
@@ -354,8 +358,34 @@ def test_what_comes_for_a_stream_that_was_just_closed_is_ignored() -> None:
     pair.far.close(own)
     assert pair.exchange() == (
         [(messages.Closed(number), theirs)],
-        [(messages.Dropped(number, 1), own), (messages.Released(number), own)],
+        [(messages.Dropped(number, 1), own)],
     )
+
+
+def test_what_a_source_says_behind_its_end_is_a_wire_error() -> None:
+    """Also while its last events wait here."""
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    attach_again(pair, theirs)
+    pair.far.close(own)
+    pair.exchange()
+    number = own.number
+    judged = messages.Judged(number, 1, bytes(16), 0, 0)
+    gap, started = messages.Gap(number, 1), messages.Started(number, 0, 50)
+    for message in (messages.Closed(number), started, gap, judged):
+        with pytest.raises(WireError, match="which is ending"):
+            tell(pair.near, message)
+
+
+def test_a_closed_stream_is_heard_of_once_where_its_channel_is_left_before_it_is_released() -> None:
+    pair = Pair().shared()
+    own, theirs = pair.attached()
+    pair.far.close(own)
+    pair.far.leave(pair.far_channel)
+    near, _ = pair.exchange()
+    assert types_of(near) == [messages.Closed, messages.Leave]
+    with pytest.raises(ClosedError):
+        pair.near.release(theirs)
 
 
 def test_what_comes_for_a_channel_that_was_just_left_is_ignored() -> None:

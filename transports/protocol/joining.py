@@ -181,9 +181,10 @@ def accept_refused(link: LinkState, refused: Refused, channel: ChannelOnLink) ->
 
 
 def accept_leave(link: LinkState, leave_: Leave, channel: ChannelOnLink) -> list[Heard]:
-    """The node hears that the peer's streams are closed, before it hears that the peer has left."""
+    """The node hears that the peer's streams are closed, unless it has, before that the peer has left."""
     streams = sorted(channel.peer_streams, key=lambda stream: stream.number) if channel.is_shared else []
-    return [Heard(Closed(s.number), s) for s in streams] + _step(link, channel, Input.LEAVE, leave_)
+    closed = [Heard(Closed(stream.number), stream) for stream in streams if not stream.is_closed]
+    return closed + _step(link, channel, Input.LEAVE, leave_)
 
 
 def _refusal_of(link: LinkState, join_: Join, channel: ChannelOnLink) -> Refused | None:

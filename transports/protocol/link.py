@@ -164,10 +164,6 @@ class LinkProtocol:
         stream.is_closed = True
         self._state.send(messages.Closed(stream.number))
 
-    def stream_of(self, kind: int, payload: bytes) -> PeerStream | None:
-        """The peer's stream that a control frame is about, for who has to wait before it is received."""
-        return self._state.peer_streams.get(getattr(messages.decode(kind, payload), "stream", -1))
-
     # --- the peer's streams ---
 
     def attach(self, stream: PeerStream, sinks: int, granted: tuple[int, int], first: int = 0) -> None:
@@ -195,6 +191,12 @@ class LinkProtocol:
         """Ends in Requested with its number, whatever stream stands in what is told."""
         self._require_stream(stream)
         self._state.send(replace(said, stream=stream.number))
+
+    def release(self, stream: PeerStream) -> None:
+        """Answers Closed, once nothing is left to be said of the peer's stream: its number is free again."""
+        self._require_stream(stream)
+        self._state.peer_streams.remove(stream)
+        self._state.send(messages.Released(stream.number))
 
     # --- the link ---
 

@@ -38,6 +38,7 @@ class StreamState(enum.Enum):
     CLOSED = "own source: own CLOSED is sent, the peer's RELEASED is awaited"
     UNATTACHED = "the peer's source: own ATTACH has never told of a sink"
     ATTACHED = "the peer's source: its events may come"
+    ENDING = "the peer's source: its CLOSED has come, own RELEASED is not sent yet"
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -103,6 +104,7 @@ class PeerStream:
     keys: int = 0  # not 0: it keeps so many events for each value of `per`, and at most of so many values
     per: str = ""
     was_attached: bool = False
+    is_closed: bool = False  # the peer has said so, and waits for RELEASED
     sequence: int = 0  # behind what was kept, at the last STARTED
     sinks: int = 0  # as the peer was last told
     starts: int = 0  # that may still come: one for each time that it was told of first sinks
@@ -110,6 +112,8 @@ class PeerStream:
 
     @property
     def state(self) -> StreamState:
+        if self.is_closed:
+            return StreamState.ENDING
         return StreamState.ATTACHED if self.was_attached else StreamState.UNATTACHED
 
     @property

@@ -158,10 +158,11 @@ def _started(link: LinkState, started: messages.Started, stream: PeerStream) -> 
 
 
 def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> list[Heard]:
+    """Whoever hears it releases the stream; nobody has to where the node has left the channel."""
+    stream.is_closed = True
     heard = _hear(link, closed, stream)
-    link.peer_streams.remove(stream)
-    if heard:
-        link.send(messages.Released(stream.number))
+    if not heard:
+        link.peer_streams.remove(stream)
     return heard
 
 
@@ -208,6 +209,7 @@ _JOINED = frozenset({ChannelState.SHARED, ChannelState.LEAVING})
 _OFFERED = frozenset(StreamState)
 _CLOSED = frozenset({StreamState.CLOSED})
 _ATTACHED = frozenset({StreamState.ATTACHED})
+_GIVEN = frozenset({StreamState.UNATTACHED, StreamState.ATTACHED})
 _ANY: frozenset[State] = frozenset()
 
 _PLACES: dict[type[Message], Place] = {
@@ -223,9 +225,9 @@ _PLACES: dict[type[Message], Place] = {
     messages.Derive: Place(_CHANNEL, _JOINED, _hear),
     messages.Adjust: Place(_CHANNEL, _JOINED, _adjust),
     messages.Underivable: Place(_CHANNEL, _JOINED, _hear),
-    messages.Judged: Place(_PEERS, _OFFERED, _hear),
-    messages.Parameter: Place(_PEERS, _OFFERED, _hear),
-    messages.Requested: Place(_PEERS, _OFFERED, _hear),
+    messages.Judged: Place(_PEERS, _GIVEN, _hear),
+    messages.Parameter: Place(_PEERS, _GIVEN, _hear),
+    messages.Requested: Place(_PEERS, _GIVEN, _hear),
     messages.Request: Place(_OWN, _OFFERED, _hear_unless_closed),
     messages.Attach: Place(_OWN, _OFFERED, _hear_unless_closed),
     messages.Credit: Place(_OWN, _OFFERED, _hear),
@@ -234,7 +236,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Released: Place(_OWN, _CLOSED, _released),
     messages.Started: Place(_PEERS, _ATTACHED, _started),
     messages.Gap: Place(_PEERS, _ATTACHED, _hear),
-    messages.Closed: Place(_PEERS, _OFFERED, _closed),
+    messages.Closed: Place(_PEERS, _GIVEN, _closed),
     messages.Format: Place(None, _ANY, _format),
     messages.Flush: Place(None, _ANY, _flush),
     messages.Flushed: Place(None, _ANY, _flushed),

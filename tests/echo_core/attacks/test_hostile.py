@@ -107,6 +107,31 @@ def test_breaking_a_rule_ends_the_link_with_a_named_error(
     assert victim.events == []
 
 
+BEHIND_THE_END = {
+    "asked for and is under way, got 64": write_frame(STREAM, bytes(16)),
+    "which is ending": frame(messages.Closed(STREAM)),
+    "which is in use": frame(messages.Source(STREAM, 0, 0, 0, bytes(16), "again")),
+}
+
+
+@pytest.mark.parametrize("rule", BEHIND_THE_END)
+def test_nothing_may_follow_the_end_of_a_source_whose_events_wait_in_a_queue(
+    victim: Victim, transport: str, rule: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its number is free once they are taken, and these are had all the same."""
+    sink = victim.channel.sink(Reading1)
+    with HostilePeer.linked(victim.id, transport) as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.join_and_offer(Reading1)
+        event = write_frame(STREAM, bytes(16))
+        peer.send(event + frame(messages.Closed(STREAM)) + BEHIND_THE_END[rule])
+        peer.expect_end()
+    victim.demand_only_the_good_link()
+    [lost] = [line for line in caplog.messages if "lost" in line]
+    assert rule in lost
+    assert sink.get(LIMIT_S) == Reading1(0, 0.0)
+
+
 TIMED = STREAM + 1
 BROKEN_TIMES = {
     "a time of 8 bytes before the records, got 7": write_frame(TIMED, bytes(7)),
