@@ -395,7 +395,8 @@ def test_a_sink_that_comes_beside_others_misses_nothing(pair: Pair, keep: int) -
         is_over.set()
         publisher.join()
     for sink, it in late:
-        assert it.numbers == list(range(it.numbers[0], it.numbers[0] + len(it.numbers)))
+        had = list(it.numbers)  # the last ones may still be coming
+        assert had == list(range(had[0], had[0] + len(had)))
         assert sink.statistics().lost == 0
 
 
