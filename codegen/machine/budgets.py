@@ -1,8 +1,9 @@
 """How much processor time work for others may take, and who pays for it.
 
 To compile a peer's formats costs a thousand times what it costs to send them, and is for nothing if it
-leaves; to compare them with ours, fifty times. So each peer has budgets: work that is done for it is charged,
-waits while its budget is overdrawn, and is dropped when the peer has gone.
+leaves; to compare them with ours, fifty times. So each peer has allowances: work that is done for it is
+charged, waits while its allowance is overdrawn, and is dropped when the peer has gone. Who comes again finds
+what it has left: an allowance outlives the link, a budget does not.
 """
 
 from __future__ import annotations
@@ -12,25 +13,41 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 
-class Budget:
+class Allowance:
     """So many seconds of processor time at once, and from then on a share of the time that passes.
 
-    A piece of work begins while anything is left, and may overdraw. `now` is the clock.
+    A piece of work begins while anything is left, and may overdraw. What is used at first is also used of
+    `lender`, which is why no more is there at first than that has. `now` is the clock.
+
+    There is no lock: of what two threads charge at one instant, which links of one node may do, one may not
+    count.
     """
 
-    __slots__ = ("_left_s", "_most_s", "_now", "_share", "_since", "is_over")
+    __slots__ = ("_left_s", "_lender", "_lent_s", "_most_s", "_now", "_share", "_since")
 
-    def __init__(self, most_s: float, share: float, now: Callable[[], float] = time.monotonic) -> None:
-        self.is_over = False  # who it belongs to has gone
-        self._most_s = self._left_s = most_s
+    def __init__(
+        self,
+        most_s: float,
+        share: float,
+        now: Callable[[], float] = time.monotonic,
+        lender: Allowance | None = None,
+    ) -> None:
+        self._most_s = most_s
+        self._left_s = most_s if lender is None else max(0.0, min(most_s, lender.left_s))
+        self._lender, self._lent_s = lender, most_s
         self._share = share
         self._now = now
         self._since = now()
 
     def charge(self, seconds: float) -> None:
         """So much has been used."""
-        self._left_s = self._left() - seconds
+        self._left_s = self.left_s - seconds
         self._since = self._now()
+        if self._lender is not None:
+            self._lent_s -= seconds
+            self._lender.charge(seconds)
+            if self._lent_s <= 0.0:
+                self._lender = None
 
     @contextmanager
     def charged(self) -> Generator[None]:
@@ -43,14 +60,36 @@ class Budget:
 
     def wait_s(self) -> float:
         """For how long work has to wait; 0: it may begin."""
-        return max(0.0, -self._left() / self._share)
+        return max(0.0, -self.left_s / self._share)
+
+    @property
+    def left_s(self) -> float:
+        return min(self._most_s, self._left_s + (self._now() - self._since) * self._share)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is known of it that a new one would not have."""
+        return self.left_s >= self._most_s
+
+
+class Budget:
+    """Of one link: work for its peer is paid for out of the peer's allowance, until the link is over."""
+
+    __slots__ = ("_allowance", "is_over")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self.is_over = False
+        self._allowance = allowance
+
+    def charge(self, seconds: float) -> None:
+        self._allowance.charge(seconds)
+
+    def wait_s(self) -> float:
+        return self._allowance.wait_s()
 
     def end(self) -> None:
         """Nobody wants any more what has not begun."""
         self.is_over = True
-
-    def _left(self) -> float:
-        return min(self._most_s, self._left_s + (self._now() - self._since) * self._share)
 
 
 class Payers:

@@ -13,6 +13,7 @@ from echo_core.codegen.plain.counting import MostObjects
 from echo_core.errors import LinkError
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.places import Limits, Place
+from echo_core.streams.allowances import KnownNodes
 from echo_core.streams.receptions import Receptions
 from echo_core.transports.repeats import Repeats
 from echo_core.transports.wires import sockets
@@ -42,6 +43,7 @@ class Home:
     receptions: Receptions = field(init=False)
     memberships: dict[bytes, Membership] = field(default_factory=dict[bytes, "Membership"])  # by channel
     derived_beyond: Repeats = field(default_factory=Repeats)  # derivations that peers told, and had no room
+    known_nodes: KnownNodes = field(default_factory=KnownNodes)  # what they have used of this one's processor
     _pool: links.Pool | None = None
 
     def __post_init__(self) -> None:

@@ -382,7 +382,11 @@ class Neighbours:
         link = self._make_link(connection, control)
         bounds = self._home.limits
         window = bounds.window_events, bounds.window_bytes
-        peer = Peer(Conversation(described, protocol, link, established.peer.max_payload, window), connection)
+        with books.changing():
+            node_id = established.peer.node_id
+            allowances = self._home.known_nodes.allowances(node_id, established.uid)
+        max_payload = established.peer.max_payload
+        peer = Peer(Conversation(described, protocol, link, max_payload, window, allowances), connection)
         known = ref(peer)  # weak, as the peer has the protocol: both have to go without the garbage collector
         return peer
 

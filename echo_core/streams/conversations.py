@@ -14,14 +14,8 @@ from echo_core.codegen.expressions.wire import Derivation, from_bytes
 from echo_core.codegen.machine.budgets import Budget
 from echo_core.errors import ClosedError, EchoError, LinkError, WireError, unexpected
 from echo_core.formats.format import Format
-from echo_core.transports.limits import (
-    COMPILING_S,
-    COMPILING_SHARE,
-    HEARING_S,
-    HEARING_SHARE,
-    LONGEST_REST_S,
-    MAX_LINK_KEPT_BYTES,
-)
+from echo_core.streams.allowances import Allowances
+from echo_core.transports.limits import LONGEST_REST_S, MAX_LINK_KEPT_BYTES
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import ChannelOnLink
 from echo_core.transports.threads import log
@@ -38,7 +32,13 @@ class Conversation:
     """Called with the books open, which keeps the frames in the protocol's order."""
 
     def __init__(
-        self, name: str, protocol: LinkProtocol, link: links.Link, max_payload: int, window: tuple[int, int]
+        self,
+        name: str,
+        protocol: LinkProtocol,
+        link: links.Link,
+        max_payload: int,
+        window: tuple[int, int],
+        allowances: Allowances,
     ) -> None:
         self.name = name  # of the other process
         self.protocol = protocol
@@ -55,9 +55,9 @@ class Conversation:
         self.closing: set[IncomingStream] = set()  # of closed sources, events of which are in queues here
         self._has_forgotten = False
         self._confirmed_at = 0  # how many frames had come when all that had come by them was confirmed
-        self.compiling = Budget(COMPILING_S, COMPILING_SHARE)  # for what is compiled for its formats
-        self.hearing = Budget(HEARING_S, HEARING_SHARE)  # for what it says
-        self._has_rested = False
+        self.compiling = Budget(allowances.compiling)  # for what is compiled for its formats
+        self.hearing = allowances.hearing  # for what it says
+        self._allowances = allowances
         self._parts = threading.Event()  # one of the two wants to end it
         self.offered: links.IncomingStream | None = None  # what was said last, if that was a SOURCE
         self._derivation: tuple[bytes, Derivation] | None = None  # the last one
@@ -118,14 +118,14 @@ class Conversation:
             stream.forget_kept()
 
     def rest(self) -> None:
-        """Waits while the other process has used more than its budget. Not with the books open."""
+        """Waits while the other process has used more than its allowance. Not with the books open."""
         wait_s = self.hearing.wait_s()
         if wait_s == 0.0 or self._parts.is_set():
             return
-        if not self._has_rested:
-            self._has_rested = True
-            said = "link to %s: what it says of channels and formats took more than %.1f s of processor time"
-            log.warning(f"{said}, and is heard more slowly from now on", self.name, HEARING_S)
+        if not self._allowances.has_rested:
+            self._allowances.has_rested = True
+            said = "link to %s: what it says of channels and formats takes much processor time"
+            log.warning(f"{said}, and is heard more slowly from now on", self.name)
         self._parts.wait(min(wait_s, LONGEST_REST_S))
 
     def format_of(self, metadata: bytes) -> Format:

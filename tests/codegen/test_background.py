@@ -22,7 +22,7 @@ from echo_core.codegen.machine.background import (
     Background,
     BackgroundStatistics,
 )
-from echo_core.codegen.machine.budgets import Budget, Payers
+from echo_core.codegen.machine.budgets import Allowance, Budget, Payers
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG_S = 300.0  # never waited for in full unless something is broken
@@ -367,7 +367,7 @@ def payers_of(*budgets: Budget | None) -> Payers:
 
 def overdrawn() -> Budget:
     """For longer than any test takes."""
-    budget = Budget(1.0, 0.001)
+    budget = Budget(Allowance(1.0, 0.001))
     budget.charge(1000.0)
     return budget
 
@@ -377,7 +377,7 @@ def test_work_for_who_has_gone_is_dropped() -> None:
     worker, gate, done = Background(), Gate(), list[int]()
     worker.submit(gate)
     assert gate.entered.wait(LONG_S)
-    budget = Budget(1.0, 0.05)
+    budget = Budget(Allowance(1.0, 0.05))
     payers = payers_of(budget)
     for number in range(10):
         assert worker.submit(functools.partial(done.append, number), payers)
@@ -390,9 +390,9 @@ def test_work_for_who_has_gone_is_dropped() -> None:
 
 
 def test_work_that_somebody_else_wants_too_is_done() -> None:
-    worker, gone, done = Background(), Budget(1.0, 0.05), threading.Event()
+    worker, gone, done = Background(), Budget(Allowance(1.0, 0.05)), threading.Event()
     gone.end()
-    worker.submit(done.set, payers_of(gone, Budget(1.0, 0.05)))
+    worker.submit(done.set, payers_of(gone, Budget(Allowance(1.0, 0.05))))
     assert worker.drain(LONG_S)
     assert done.is_set()
 
@@ -401,7 +401,7 @@ def test_a_job_whose_budget_is_overdrawn_is_overtaken() -> None:
     """And dropped when its payer has gone, though nothing else wakes the thread."""
     worker, order, budget = Background(), list[str](), overdrawn()
     worker.submit(functools.partial(order.append, "late"), payers_of(budget))
-    worker.submit(functools.partial(order.append, "paid"), payers_of(Budget(1.0, 0.05)))
+    worker.submit(functools.partial(order.append, "paid"), payers_of(Budget(Allowance(1.0, 0.05))))
     worker.submit(functools.partial(order.append, "free"))
     assert not worker.drain(0.0)
     while len(order) < 2:
@@ -413,7 +413,7 @@ def test_a_job_whose_budget_is_overdrawn_is_overtaken() -> None:
 
 
 def test_a_job_is_charged_for_the_processor_time_that_it_takes() -> None:
-    worker, budget = Background(), Budget(0.02, 0.001, now=lambda: 0.0)
+    worker, budget = Background(), Budget(Allowance(0.02, 0.001, now=lambda: 0.0))
 
     def work() -> None:
         end_s = time.thread_time() + 0.03
@@ -435,7 +435,7 @@ def test_jobs_that_are_put_off_cost_those_that_are_done_nothing() -> None:
         return 0.0
 
     began = time.monotonic()
-    worker, order, budget = Background(), list[int](), Budget(1.0, 0.001, now=now)
+    worker, order, budget = Background(), list[int](), Budget(Allowance(1.0, 0.001, now=now))
     budget.charge(1000.0)
     for number in range(1000):
         worker.submit(functools.partial(order.append, -number), payers_of(budget))

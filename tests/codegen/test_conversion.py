@@ -22,7 +22,7 @@ import echo_core as echo
 from echo_core.codegen import conversion
 from echo_core.codegen.conversion import LARGE_BYTES, Conversion, Tier, converter
 from echo_core.codegen.machine import background, engine, store
-from echo_core.codegen.machine.budgets import Budget, Payers
+from echo_core.codegen.machine.budgets import Allowance, Budget, Payers
 from echo_core.codegen.machine.cache import Cache, default_cache, set_cache
 from echo_core.codegen.plain.records import read, write
 from echo_core.errors import (
@@ -190,7 +190,7 @@ def test_a_large_record_has_code_compiled_at_once() -> None:
 
 @pytest.mark.usefixtures("busy_compiler")
 def test_a_large_record_of_a_peer_without_budget_is_interpreted() -> None:
-    budget, payers = Budget(0.5, 0.05), Payers()
+    budget, payers = Budget(Allowance(0.5, 0.05)), Payers()
     payers.add(budget)
     budget.charge(100.0)
     found = foreign_bits()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import statistics
 import threading
 import time
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from echo_core.roster.bookkeeping import books
-from echo_core.transports.limits import HEARING_S
+from echo_core.roster.peers import Peer
+from echo_core.transports.limits import COMPILING_S, HEARING_S, HEARING_SHARE
 from echo_core.transports.protocol import messages
 from tests.echo_core.attacks.test_costs import FormatVictim, wide_formats
 from tests.echo_core.census import peers_of, until
@@ -136,3 +138,51 @@ def test_a_peer_that_is_made_to_wait_does_not_keep_its_node_from_closing(make_no
     node.close()
     assert peer.is_over.wait(30.0)
     assert time.monotonic() - began < 4.0  # a frame may wait for 5 s
+
+
+RECONNECTIONS = 20
+
+
+@contextmanager
+def joined(victim: FormatVictim, node_id: bytes | None = None) -> Generator[Peer]:
+    """A hostile peer has come to the victim's channel; the victim's end of its link."""
+    with HostilePeer.linked(victim.channel.id, "unix", node_id) as peer:
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        until(lambda: victim.channel.statistics().peers == 1, "the peer")
+        [hostile] = [each for each in peers_of(victim.node) if str(each).startswith("hostile")]
+        yield hostile
+    until(lambda: victim.channel.statistics().peers == 0, "the peer to be gone")
+
+
+def test_a_peer_that_comes_again_has_no_more_than_it_had_left(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of what is compiled for it, too. It is told of once, and nobody else waits."""
+    victim, node_id = FormatVictim(make_node), secrets.token_bytes(16)
+    began = time.monotonic()
+    with joined(victim, node_id) as hostile:
+        hostile.conversation.hearing.charge(HEARING_S + 0.3)
+        hostile.conversation.compiling.charge(1000.0)
+    for _ in range(RECONNECTIONS):
+        with joined(victim, node_id) as hostile:
+            assert hostile.conversation.compiling.wait_s() > 1000.0
+            used_s = HEARING_S - hostile.conversation.hearing.left_s
+            assert used_s + HEARING_SHARE * (time.monotonic() - began) > HEARING_S + 0.2
+            victim.demand_delivery()
+    assert caplog.text.count(MORE_SLOWLY) == 1
+
+
+def test_a_peer_that_comes_under_another_name_each_time_has_little_more(make_node: MakeNode) -> None:
+    """And those that were there before have their own."""
+    victim = FormatVictim(make_node)
+    honest = [peer for peer in peers_of(victim.node) if not str(peer).startswith("hostile")]
+    for _ in range(RECONNECTIONS):
+        with joined(victim) as hostile:
+            hostile.conversation.hearing.charge(HEARING_S)
+            hostile.conversation.compiling.charge(COMPILING_S)
+    with joined(victim) as hostile:
+        assert hostile.conversation.compiling.wait_s() == 0.0  # but next to nothing is left
+        assert hostile.conversation.hearing.left_s < HEARING_S / 2
+        victim.demand_delivery()
+    for peer in honest:
+        assert peer.conversation.hearing.left_s > HEARING_S / 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.codegen.machine.budgets import Budget
+from echo_core.codegen.machine.budgets import Allowance
 from echo_core.roster.bookkeeping import Bookkeeping
 from echo_core.roster.telling import MAX_TO_TELL
 from tests.echo_core.census import until
@@ -195,11 +195,11 @@ def test_what_a_watcher_computes_is_not_its_peers_debt(make_node: MakeNode) -> N
         sum(range(10_000_000))
         told.release()
 
-    def charge(_: Budget, seconds: float) -> None:
+    def charge(_: Allowance, seconds: float) -> None:
         charged.append(seconds)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Budget, "charge", charge)
+        patched.setattr(Allowance, "charge", charge)
         began = time.thread_time()
         sum(range(10_000_000))
         computing_s = time.thread_time() - began
