@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.report import Row
 
 _ROOT = Path(__file__).parents[1]
+_FAREWELL_S = 60.0  # for 100 processes on two cores
 _CHILD = """
 import sys, threading, time
 import echo_core as echo
@@ -111,7 +112,7 @@ def joined(cast: Cast, processes: list[subprocess.Popen[str]]) -> Iterator[tuple
 
 @contextlib.contextmanager
 def started(count: int) -> Generator[list[subprocess.Popen[str]]]:
-    """Once all their interpreters have started."""
+    """Once all their interpreters have started. In the end they take leave: a warning is never of that."""
     with contextlib.ExitStack() as running:
         made: list[subprocess.Popen[str]] = []
         for _ in range(count):
@@ -128,6 +129,11 @@ def started(count: int) -> Generator[list[subprocess.Popen[str]]]:
         for process in made:
             _hear(process)
         yield made
+        for process in made:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in made:
+            process.wait(_FAREWELL_S)
 
 
 def _tell(process: subprocess.Popen[str], line: str) -> None:

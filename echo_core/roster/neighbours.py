@@ -198,14 +198,19 @@ class Neighbours:
         ways: Sequence[Transport],
         timeout_s: float,
     ) -> Peer:
-        """Each address gets its share of the time, and of what those before it have left."""
+        """Each address gets its share of the time, and of what those before it have left.
+
+        On this host all of it: if the process is there, it is busy, and would be so at its other addresses, by
+        which no memory can be shared. If it is not, that is known at once.
+        """
         limit = time.monotonic() + timeout_s
         problems: list[str] = []
         cause: BaseException | None = (
             None  # "the process is gone" counts only where no address says otherwise
         )
         for position, address in enumerate(addresses):
-            share_s = max(0.0, limit - time.monotonic()) / (len(addresses) - position)
+            shares = 1 if isinstance(address, UnixAddress) else len(addresses) - position
+            share_s = max(0.0, limit - time.monotonic()) / shares
             try:
                 return self._connect_to(address, membership.id, node_id, ways, share_s)
             except (RefusedError, AnotherNodeError):

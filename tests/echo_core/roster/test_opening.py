@@ -14,6 +14,7 @@ from echo_core.roster import opening
 from echo_core.roster.ids import MAX_NAMED, ChannelId, Member
 from echo_core.roster.places import Transport
 from echo_core.transports.addresses import TcpAddress
+from echo_core.transports.wires import sockets
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
@@ -37,6 +38,20 @@ def demand_delivery(here: echo.Channel[Plain], there: echo.Channel[Plain]) -> No
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(1, 2.0))
     assert sink.get(LIMIT_S) == Plain(1, 2.0)
+
+
+def test_a_process_of_this_host_that_is_slow_to_answer_is_not_asked_at_its_other_addresses(
+    make_node: MakeNode,
+) -> None:
+    """It would be as slow there, and the link could share no memory as long as it lasts."""
+    here = sockets.new_unix_address()
+    with sockets.listen(here), socket.create_server(("127.0.0.1", 0)) as beside:
+        beside.setblocking(False)
+        addresses = (here, TcpAddress("127.0.0.1", beside.getsockname()[1]))
+        with pytest.raises(echo.LinkError, match="to finish the handshake"):
+            make_node().open_channel(str(ChannelId.new(Member(bytes(16), addresses))), timeout_s=1.0)
+        with pytest.raises(BlockingIOError):
+            beside.accept()
 
 
 @pytest.mark.parametrize("transport", ["shm", "unix", "tcp"])
