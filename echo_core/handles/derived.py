@@ -149,13 +149,14 @@ def derived_from(
     """The channel that is derived; `base` gets another handle, which it keeps."""
     # What can be set is the deriver's own; equal derivations without that are one channel.
     salt = secrets.token_bytes(UID_BYTES) if derived.names else bytes(UID_BYTES)
-    said = cut(f"{base.name}: {name}" if name else f"{base.name}, derived", MAX_NAME_BYTES)
-    told = Derive(0, salt, said, derived.derivation.to_bytes())
+    data = derived.derivation.to_bytes()
+    uid = base.id.derived(salt, data).uid
+    said = f"{base.name}: {name}" if name else f"{base.name}, derived {uid.hex()[:8]}"
+    told = Derive(0, salt, cut(said, MAX_NAME_BYTES), data)
     cls = declared if derived.derivation.output is None and isinstance(declared, type) else None
     if derivations.depth_of(base) >= MAX_DERIVED_DEPTH:
         expected = f"a channel that is derived less than {MAX_DERIVED_DEPTH} deep"
         raise unexpected(ChannelError, expected, f"`{base.name}`")
-    uid = base.id.derived(told.salt, told.derivation).uid
     is_settled = partial(derivations.is_settled, base, uid)
     while True:
         with books.changing():

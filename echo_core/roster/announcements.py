@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from echo_core.dispatch.slowness import Slow
@@ -32,6 +32,7 @@ from echo_core.values.notices import (
 
 _REMEDY = "each node needs an address that the other one can reach: Node(host=...)"
 
+_MOST_NAMED = 3  # channels, in one line of the log
 _MAX_LOOKALIKES = 64  # that are told; a peer may offer any number of formats
 
 Watcher = Callable[[Notice], object]
@@ -40,11 +41,12 @@ Watcher = Callable[[Notice], object]
 class Announcements:
     """Of one channel in one node. Called with the books open; handlers run in a thread of their own."""
 
-    __slots__ = ("_has_warned", "_lookalikes", "_watchers")
+    __slots__ = ("_has_warned", "_joining", "_lookalikes", "_watchers")
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
         self._has_warned = False
+        self._joining: list[str] = []  # processes, until the log may tell of them
         self._lookalikes: set[tuple[str, str]] = set()  # pairs of names that have been told
 
     def add(self, watcher: Watcher) -> None:
@@ -60,14 +62,22 @@ class Announcements:
         for watcher in self._watchers:
             books.tell_later(partial(watcher, notice))
 
-    def tell_joined(self, channel: str, peer: str) -> None:
-        """A process shares the channel with this one now."""
-        log.info("channel `%s`: joined by `%s`", shown(channel), peer)
+    def tell_joined(self, peer: str) -> None:
+        """A process shares the channel with this one now. The log has it once the channel's name is known."""
+        self._joining.append(peer)
         self.tell(PeerJoined(peer))
 
-    def tell_left(self, channel: str, peer: str, reason: str) -> None:
-        """It does no longer; `reason` is empty where it said goodbye."""
-        log.info("channel `%s`: left by `%s`: %s", shown(channel), peer, reason or "it said goodbye")
+    def log_joined(self, channel: str) -> None:
+        """What it is called is known, or will not be."""
+        for peer in self._joining:
+            log.info("channel `%s`: joined by `%s`", shown(channel), peer)
+        self._joining.clear()
+
+    def tell_left(self, channel: str, peer: str, reason: str, *, is_logged: bool) -> None:
+        """It does no longer; `reason` is empty where it said goodbye. `is_logged`: that its link is lost."""
+        self.log_joined(channel)
+        if not is_logged:
+            log.info("channel `%s`: left by `%s`: %s", shown(channel), peer, reason or "it said goodbye")
         self.tell(PeerLeft(peer, reason))
 
     def tell_drops_of(self, origin: Origin) -> None:
@@ -170,6 +180,14 @@ class Announcements:
         indented = text.replace("\n", "\n    ")  # so that none of its lines could be one of the log
         log.log(level, told, channel, peer, source, indented)
         self.tell(Unreachable(peer, source, text))
+
+
+def log_lost(peer: str, channels: Sequence[str], reason: str) -> None:
+    """A link is lost, and with it a process on these channels: one line for all of them."""
+    names = [f"`{shown(channel)}`" for channel in channels[:_MOST_NAMED]]
+    names += [f"{len(channels) - _MOST_NAMED} others"] if len(channels) > _MOST_NAMED else []
+    carried = f" (it carried channel {', '.join(names)})" if names else ""
+    log.warning("link to %s lost: %s%s", peer, reason, carried)
 
 
 def in_words(member: Member) -> str:

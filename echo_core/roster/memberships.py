@@ -160,7 +160,9 @@ class Membership:
             log.info("link to %s is back", str(peer))
         for origin in self.origins:
             self._offer(peer, origin)
-        self.announcements.tell_joined(self.shown, str(peer))
+        self.announcements.tell_joined(str(peer))
+        if self.name:
+            self.announcements.log_joined(self.name)
         presence.converse(self)
         vouching.admit(self, peer)
         vouching.tell_underivable_to(self, peer)
@@ -179,8 +181,19 @@ class Membership:
             if branching is not None:
                 derivations.tell_judged_to(peer, self, branching)
 
-    def remove_peer(self, peer: Peer, reason: str, *, has_left: bool = False, is_liar: bool = False) -> None:
-        """A process has left the channel, or its link is lost. `is_liar`: it has broken the protocol."""
+    def remove_peer(
+        self,
+        peer: Peer,
+        reason: str,
+        *,
+        has_left: bool = False,
+        is_liar: bool = False,
+        is_logged: bool = False,
+    ) -> None:
+        """A process has left the channel, or its link is lost.
+
+        `is_liar`: it has broken the protocol. `is_logged`: the log has the loss.
+        """
         if peer not in self.peers:
             return
         self.peers.remove(peer)
@@ -200,7 +213,7 @@ class Membership:
                 self.resuming.remember(stream)
             self.remove_incoming(stream)
             stream.end()
-        self.announcements.tell_left(self.shown, str(peer), reason)
+        self.announcements.tell_left(self.shown, str(peer), reason, is_logged=is_logged)
         presence.converse(self)
 
     def note_start(self, stream: IncomingStream) -> None:
@@ -232,6 +245,7 @@ class Membership:
         self.types = self.types or types
         for origin in self.origins:
             origin.channel = self.shown
+        self.announcements.log_joined(self.shown)
 
     @property
     def is_alone(self) -> bool:

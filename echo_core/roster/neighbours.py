@@ -27,6 +27,7 @@ from echo_core.errors import (
     unexpected,
 )
 from echo_core.roster import presence, seats, standby
+from echo_core.roster.announcements import log_lost
 from echo_core.roster.attendance import usable
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.hearing import hear
@@ -54,7 +55,7 @@ from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import Declaration
 from echo_core.transports.protocol.messages import Member, Refusal, word_of
 from echo_core.transports.repeats import Repeats
-from echo_core.transports.threads import failures_logged, log
+from echo_core.transports.threads import failures_logged
 from echo_core.transports.wires import sockets
 from echo_core.transports.wires.connecting import Connection, Memory, connect
 from echo_core.transports.wires.doorkeeper import Doorkeeper, Happening, Tick, TurnedAway
@@ -200,7 +201,7 @@ class Neighbours:
     ) -> Peer:
         """Each address gets its share of the time, and of what those before it have left.
 
-        On this host all of it: if the process is there, it is busy, and would be so at its other addresses, by
+        On this host all of it: a process that is there is busy, and would be so at its other addresses, by
         which no memory can be shared. If it is not, that is known at once.
         """
         limit = time.monotonic() + timeout_s
@@ -440,13 +441,14 @@ class Neighbours:
         standby.forget(peer.link)
         news = peer.end()
         self._links.remove(peer)
-        if news is not None and not self._home.is_closed:
+        shared = [each for each in self._home.memberships.values() if peer in each.peers]
+        is_lost = news is not None and not self._home.is_closed
+        if is_lost:
             self.links_lost += 1
-            log.warning("link to %s lost: %s", str(peer), news)  # a record may be kept; a peer should not
-        for membership in self._home.memberships.values():
-            membership.remove_peer(
-                peer, peer.conversation.farewell, is_liar=isinstance(peer.failure, WireError)
-            )
+            log_lost(str(peer), [each.shown for each in shared], str(news))
+        reason, is_liar = peer.conversation.farewell, isinstance(peer.failure, WireError)
+        for membership in shared:
+            membership.remove_peer(peer, reason, is_liar=is_liar, is_logged=is_lost)
         self._take_back(peer.connection)
 
     def _discard(self, peer: Peer, reason: str) -> None:

@@ -115,6 +115,14 @@ def test_what_comes_is_what_a_predicate_lets_pass(both: Both, seed: int) -> None
     assert sink.statistics().lost == 0
 
 
+def test_derived_channels_that_were_given_no_name_are_called_differently(both: Both) -> None:
+    """By what they are derived by; equal ones are one channel, at either end."""
+    hot, cold = both.far.derive(where="temp > 1"), both.far.derive(where="temp < 1")
+    assert hot.name != cold.name
+    assert both.far.derive(where="temp > 1").name == hot.name
+    assert both.far.derive(where="temp > 2", name="Hot").name == f"{both.far.name}: Hot"
+
+
 def test_selected_fields_are_events_of_their_own(both: Both) -> None:
     """A class of one's own takes them; so does the one that is made for them."""
 

@@ -8,10 +8,15 @@ import re
 import pytest
 
 import echo_core as echo
+from echo_core.roster.announcements import log_lost
+from echo_core.transports.protocol import messages
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.handles.test_conformance import Collector
+from tests.echo_core.hostile_peer import STREAM, HostilePeer
 from tests.echo_core.processes import LIMIT_S, Actor
+from tests.transports.frames import write_frame
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +35,7 @@ def test_joins_and_leaves_are_logged_with_names_and_addresses(
         until(lambda: len(_lines(caplog)) == 4, "both ends to have left")
     address = r"\(127\.0\.0\.1:\d+\)"
     _demand_one(caplog, rf"INFO channel `plain`: joined by `there {address}`")
-    _demand_one(
-        caplog, rf"INFO channel `[0-9a-f]{{8}}`: joined by `here {address}`"
-    )  # before it knew the name
+    _demand_one(caplog, rf"INFO channel `plain`: joined by `here {address}`")
     _demand_one(caplog, rf"INFO channel `plain`: left by `there {address}`: it said goodbye")
     _demand_one(caplog, rf"INFO channel `plain`: left by `here {address}`: it said goodbye")
 
@@ -55,6 +58,30 @@ def test_a_process_that_was_killed_leaves_with_a_reason(
         until(lambda: len(_lines(caplog)) == 2, "the leave to be logged")
     assert re.match(r"INFO channel `plain`: left by `other \(.*\)`: .+", _lines(caplog)[-1])
     assert "goodbye" not in _lines(caplog)[-1]
+
+
+def test_the_loss_of_a_link_is_logged_once(make_node: MakeNode, caplog: pytest.LogCaptureFixture) -> None:
+    """With the channels that it has carried, which watch for it by themselves."""
+    told = Collector()
+    channel = make_node(transports=["unix"]).create_channel("plain", Plain)
+    channel.watch(told)
+    with HostilePeer.linked(channel.id, "unix") as peer:
+        peer.say(peer.join(), messages.Declared(0, "", ()))
+        until(lambda: len(_lines(caplog)) == 1, "the join to be logged")
+        caplog.clear()
+        peer.send(write_frame(STREAM + 9, bytes(16)))
+        peer.expect_end()
+        told.wait_for(echo.PeerLeft)
+    [said] = caplog.messages
+    assert re.match(r"link to hostile \(.*\) lost: Expected a stream .* \(it carried channel `plain`\)", said)
+
+
+def test_few_of_the_channels_of_a_lost_link_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    log_lost("it", ["a", "b", "c\n", "d", "e"], "why")
+    log_lost("it", [], "why")
+    many, none = caplog.messages
+    assert re.fullmatch(r"link to it lost: why \(it carried channel `a`, `b`, `.*c.*`, 2 others\)", many)
+    assert none == "link to it lost: why"
 
 
 def test_a_name_that_would_break_the_line_is_quoted(
