@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import os
 import resource
 import socket
-from collections.abc import Generator
+import sys
+import warnings
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -93,3 +99,50 @@ def test_a_link_local_address_of_an_interface_that_is_not_here_says_so() -> None
         sockets.connect(nowhere, 1.0)
     with pytest.raises(LinkError, match=r"tcp://\[fe80::1%nowhere\]:1: .*no interface"):
         sockets.listen(nowhere)
+
+
+def interrupt_at(step: int, act: Callable[[], object]) -> bool:
+    """Whether the act has so many steps in these modules; it is interrupted at that one."""
+    before, count, here = sys.gettrace(), 0, inspect.currentframe()
+    assert here is not None
+    here.f_trace_opcodes = True  # CPython 3.12 asks for it before tracing begins
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal count
+        if frame.f_code.co_filename not in (sockets.__file__, socket.__file__):
+            return None
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        if count == step:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("address", [TcpAddress("127.0.0.1", 0), UnixAddress("echo-interrupted")], ids=str)
+def test_an_interrupt_leaves_no_socket_open_wherever_it_comes(address: Address) -> None:
+    """Nor a warning of one: nothing had been forgotten."""
+    with (
+        contextlib.closing(sockets.listen(address)) as listener,
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        listened = sockets.bound_address(listener)
+        before, step, made = os.listdir("/proc/self/fd"), 1, list[socket.socket]()
+        while interrupt_at(step, lambda: made.append(sockets.connect(listened, LIMIT_S))):
+            step += 1
+            with contextlib.suppress(BlockingIOError):
+                listener.accept()[0].close()
+        made.pop().close()
+        assert step > 50
+        assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert [str(warning.message) for warning in told] == []

@@ -47,6 +47,18 @@ def _boot_id() -> bytes:
         return file.read()
 
 
+class OwnedSocket(socket.socket):
+    """Closed with its last reference at the latest, which then is as it should be.
+
+    An interrupt may come between the line that makes a socket and the one that would close it: no `with` can
+    begin early enough. So it is the socket's own business, and nobody is warned of it.
+    """
+
+    __slots__ = ()
+
+    __del__ = socket.SocketType.close  # C: works behind half an `__init__`, and swallows no interrupt
+
+
 def listen(address: Address) -> socket.socket:
     """A non-blocking listening socket; port 0 means any free port."""
     listener = _socket_for(address, _family_of(address))
@@ -214,7 +226,7 @@ def _family_of(address: Address) -> socket.AddressFamily:
 def _socket_for(address: Address, family: socket.AddressFamily) -> socket.socket:
     """LinkError: the process has no descriptor left for it."""
     try:
-        return socket.socket(family, socket.SOCK_STREAM)
+        return OwnedSocket(family, socket.SOCK_STREAM)
     except OSError as error:
         msg = f"Expected a socket for {address}: {error.strerror}"
         raise LinkError(msg) from error
