@@ -10,7 +10,7 @@ from echo_core.roster import requests
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.requests import Known, Requester
 from echo_core.streams.controls import Control, bounds_of
-from echo_core.values.parameters import ParameterType, Value
+from echo_core.values.parameters import ParameterType, Value, plain_of
 from echo_core.values.waits import Wait, Waits
 
 V = TypeVar("V", bool, int, float, str)
@@ -63,23 +63,31 @@ def type_of_parameter(
     merge: object,
 ) -> ParameterType:
     """As a source declares it; ChannelError for what none can be."""
-    if not isinstance(default, bool | int | float | str):
-        raise unexpected(
-            ChannelError, f"a bool, int, float or str as the default of `{name}`", f"{default!r}"
-        )
-    if not isinstance(cast("object", name), str) or name in _RESERVED:
+    if type(name) is not str or name in _RESERVED:
         raise unexpected(ChannelError, "the name of a parameter", f"{name!r}")
+    value = _plain_default(name, default)
     if merge not in (max, min):
         hint = "sources merge in whichever order requests come"
         raise unexpected(ChannelError, f"max or min as the merge of `{name}`", f"{merge!r}", hint=hint)
-    least, most = bounds_of(type(default), choices)
-    bounds = [_bound(name, default, given, end) for given, end in ((low, least), (high, most))]
-    made = ParameterType(name, default, bounds[0], bounds[1], tuple(choices), merge is min)
+    least, most = bounds_of(type(value), choices)
+    bounds = [_bound(name, value, given, end) for given, end in ((low, least), (high, most))]
+    made = ParameterType(name, value, bounds[0], bounds[1], tuple(choices), merge is min)
     made.demand_possible()
     return made
 
 
-def _bound(name: str, default: Value, given: Any, end: Value) -> Value:
+def _plain_default(name: str, given: object) -> Value:
+    """Of a derived type nothing would come back from other processes."""
+    default = plain_of(given)
+    for type_ in (bool, int, float, str):
+        if type(default) is type_:
+            return default
+    expected = f"a bool, int, float or str as the default of `{name}`"
+    raise unexpected(ChannelError, expected, f"{given!r}")
+
+
+def _bound(name: str, default: Value, end_given: Any, end: Value) -> Value:
+    given = plain_of(end_given)
     if given is None:
         return end
     if isinstance(default, float) and type(given) is int:
@@ -109,8 +117,9 @@ class _Requesting:
 
     def await_who_knows(self, timeout_s: float | None) -> None:
         """Sources that have just come need a moment. ChannelError: some are there, and none has a name."""
-        if not self._unknown():
-            return
+        with books.changing():
+            if not self._unknown():
+                return
         try:
             patience_s = _NEW_S if timeout_s is None else min(_NEW_S, timeout_s)
             books.wait_for(lambda: not self._unknown(), patience_s, lambda: "a source")
@@ -121,9 +130,8 @@ class _Requesting:
                 raise ChannelError(requests.none_has(unknown[0], sources)) from None
 
     def _unknown(self) -> list[str]:
-        """Names that no source has. What is withdrawn may be unknown."""
-        with books.changing():
-            sources = requests.known_sources(self._membership)
+        """Names that no source has. What is withdrawn may be unknown. Called with the books open."""
+        sources = requests.known_sources(self._membership)
         known = {name for source in sources for name in requests.names_of(source)}
         return [name for name, value in self._values.items() if value is not None and name not in known]
 

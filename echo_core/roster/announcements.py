@@ -34,6 +34,7 @@ _REMEDY = "each node needs an address that the other one can reach: Node(host=..
 
 _MOST_NAMED = 3  # channels, in one line of the log
 _MAX_LOOKALIKES = 64  # that are told; a peer may offer any number of formats
+_MAX_UNDERIVABLE = 64  # of one peer that are told, and peers of which that is remembered
 
 Watcher = Callable[[Notice], object]
 
@@ -41,13 +42,14 @@ Watcher = Callable[[Notice], object]
 class Announcements:
     """Of one channel in one node. Called with the books open; handlers run in a thread of their own."""
 
-    __slots__ = ("_has_warned", "_joining", "_lookalikes", "_watchers")
+    __slots__ = ("_has_warned", "_joining", "_lookalikes", "_underivable", "_watchers")
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
         self._has_warned = False
         self._joining: list[str] = []  # processes, until the log may tell of them
         self._lookalikes: set[tuple[str, str]] = set()  # pairs of names that have been told
+        self._underivable: dict[str, set[tuple[str, str]]] = {}  # sources and why, that were told of a peer
 
     def add(self, watcher: Watcher) -> None:
         """It is told of changes from now on."""
@@ -146,10 +148,14 @@ class Announcements:
 
     def tell_underivable(self, channel: str, peer: str, source: str, text: str) -> None:
         """A source has nothing on a derived channel; told once on each side, however often it is said."""
-        if self._is_news(f"{source} of {peer}", text):
-            log.warning(
-                "channel `%s`: source `%s` of %s has nothing derived: %s", channel, source, peer, text
-            )
+        told = self._underivable.pop(peer, set())
+        if len(self._underivable) >= _MAX_UNDERIVABLE:  # who was heard of last is the last
+            del self._underivable[next(iter(self._underivable))]
+        self._underivable[peer] = told
+        if (source, text) not in told and len(told) < _MAX_UNDERIVABLE:
+            told.add((source, text))
+            said = "channel `%s`: source `%s` of %s has nothing derived: %s"
+            log.warning(said, channel, source, peer, _indented(text))
             self.tell(Unreachable(peer, source, text))
 
     def tell_lookalike_fields(self, channel: str, peer: str, source: str, report: Report) -> None:
@@ -177,9 +183,13 @@ class Announcements:
         """A sink elsewhere cannot take a source's events; a peer may say so as often as it likes."""
         level = logging.WARNING if is_first else logging.DEBUG
         told = "channel `%s`: a sink of %s cannot take events of `%s`\n    %s"
-        indented = text.replace("\n", "\n    ")  # so that none of its lines could be one of the log
-        log.log(level, told, channel, peer, source, indented)
+        log.log(level, told, channel, peer, source, _indented(text))
         self.tell(Unreachable(peer, source, text))
+
+
+def _indented(text: str) -> str:
+    """Of a peer's lines none could be one of the log."""
+    return text.replace("\n", "\n    ")
 
 
 def log_lost(peer: str, channels: Sequence[str], reason: str) -> None:

@@ -66,9 +66,9 @@ class Bookkeeping:
         lock: Any = _Free(free)  # pyright takes what `free` is for a method without self
         return locks.Changing(lock, self._asleep, self._telling.begin)()
 
-    def tell_later(self, *told: Told) -> None:
-        """What is said at once is told whole or not at all."""
-        self._telling.add(*told)
+    def tell_later(self, *told: Told) -> bool:
+        """What is said at once is told whole or not at all: whether it is."""
+        return self._telling.add(*told)
 
     @property
     def untold(self) -> int:

@@ -228,4 +228,6 @@ def _follow(origin: Origin, changed: list[Control]) -> None:
     if changed:
         origin.reconsider()
         if not origin.is_closed:
-            books.tell_later(*(control.tell for control in changed))
+            for control in changed:
+                if control.is_watched and not control.is_due:  # a receiver may change its mind all the time
+                    control.is_due = books.tell_later(control.tell)

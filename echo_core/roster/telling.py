@@ -39,14 +39,15 @@ class Telling:
         self._thread: threading.Thread | None = None
         self._is_over = False
 
-    def add(self, *told: Told) -> None:
-        """Called with the lock held. What is said at once is told whole or not at all."""
+    def add(self, *told: Told) -> bool:
+        """Called with the lock held. What is said at once is told whole or not at all: whether it is."""
         if len(self._to_tell) < MAX_TO_TELL or not told:
             self._to_tell.extend(told)
-            return
+            return True
         if self.untold == 0:
             log.warning("a handler of notices is too slow: %d wait for it, more are dropped", MAX_TO_TELL)
         self.untold += len(told)
+        return False
 
     def begin(self) -> None:
         """Called after each change; what an interrupt or a shortage keeps it from, the next call does."""

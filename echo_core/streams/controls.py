@@ -22,7 +22,7 @@ _NUMBERS = {type_: number for number, type_ in _TYPES.items()}
 class Control:
     """One parameter of a source here."""
 
-    __slots__ = ("_asked", "_on_change", "_told", "type", "value")
+    __slots__ = ("_asked", "_on_change", "_told", "is_due", "type", "value")
 
     def __init__(self, type_: ParameterType, on_change: Callable[[Value], object] | None) -> None:
         self.type = type_
@@ -30,6 +30,7 @@ class Control:
         self._asked: dict[object, Value] = {}
         self._on_change = on_change
         self._told: Value = type_.default
+        self.is_due = False  # somebody is about to be told of its value, whatever that is by then
 
     @property
     def is_requested(self) -> bool:
@@ -46,8 +47,13 @@ class Control:
         self.value = self.type.merged(self._asked.values())
         return True
 
+    @property
+    def is_watched(self) -> bool:
+        return self._on_change is not None
+
     def tell(self) -> None:
         """Calls who wants to know of changes, with the value of now. Not with the books open."""
+        self.is_due = False  # before it looks: what comes from now on is told again
         value = self.value
         if value != self._told and self._on_change is not None:
             self._told = value

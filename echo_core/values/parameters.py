@@ -13,7 +13,7 @@ Value = bool | int | float | str
 
 LEAST_INT, MOST_INT = -(2**63), 2**63 - 1
 MAX_CHOICES = 64
-MAX_CHOICE_BYTES = 255
+MAX_CHOICE_BYTES = 255  # of a name, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ParameterType:
 
     def fitting(self, value: Any) -> Value:
         """The value as sources have it; ChannelError for one that nobody may ask for."""
-        plain: object = value.item() if hasattr(value, "item") else value
+        plain = plain_of(value)
         if self.type is float and type(plain) is int and abs(plain) <= 2**53:
             plain = float(plain)
         if type(plain) is not self.type:
@@ -66,8 +66,9 @@ class ParameterType:
 
     def demand_possible(self) -> None:
         """ChannelError for a type that none can have."""
-        if not self.name.isidentifier():
-            raise unexpected(ChannelError, "a parameter whose name is a Python name", f"{self.name!r}")
+        if not self.name.isidentifier() or len(self.name.encode()) > MAX_CHOICE_BYTES:
+            expected = f"a parameter whose name is a Python name of at most {MAX_CHOICE_BYTES} bytes"
+            raise unexpected(ChannelError, expected, f"{self.name[:40]!r}")
         if self.type is str:
             _demand_choices(self.choices)
         elif self.choices:
@@ -79,6 +80,11 @@ class ParameterType:
         if not self._has(self.default):
             expected = f"the default of `{self.name}` {self._range_in_words()}"
             raise unexpected(ChannelError, expected, repr(self.default))
+
+
+def plain_of(value: Any) -> object:
+    """Python's own number instead of one of numpy's, some of which pass for it."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _is_held(value: Value) -> bool:

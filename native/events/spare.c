@@ -36,6 +36,7 @@ int echo_spare_keep(PyObject *ended, Py_ssize_t size)
         return 0;
     while (kept_count == MAX_KEPT || kept_bytes > MAX_KEPT_BYTES - size)
         PyObject_GC_Del(remove_at(0));
+    Py_SET_TYPE(ended, &PyList_Type); /* its own may be gone by then: PyObject_GC_Del asks what lies before it */
     kept[kept_count++] = (struct spare){ended, size};
     kept_bytes += size;
     return 1;

@@ -11,5 +11,6 @@
  * is anything. NULL: there is none. */
 PyObject *echo_spare_take(Py_ssize_t size);
 
-/* Takes over an object that has ended, and that the collector does not know: 1. 0: it stays with the caller. */
+/* Takes over an object that has ended, and that the collector does not know: 1. 0: it stays with the caller. Of a type
+ * that has nothing before its objects but what the collector has. */
 int echo_spare_keep(PyObject *ended, Py_ssize_t size);

@@ -7,6 +7,7 @@ import threading
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 import echo_core as echo
@@ -103,6 +104,37 @@ def test_changes_are_told_by_a_thread_of_their_own(both: Both) -> None:
             both.far.request(resolution=value, timeout_s=LIMIT_S)
         assert told.get(timeout=LIMIT_S) == (value, False)
     assert told.empty()
+
+
+def test_a_receiver_that_changes_its_mind_all_the_time_keeps_nobody_from_being_told(both: Both) -> None:
+    """However many requests come while somebody is told of one, there is one more to be told of."""
+    begun, may_go_on, told = threading.Event(), threading.Event(), queue.SimpleQueue[int]()
+
+    def tell(value: int) -> None:
+        begun.set()
+        may_go_on.wait(LIMIT_S)
+        told.put(value)
+
+    both.source.parameter("resolution", 64, low=1, high=1024, on_change=tell)
+    both.near.request(resolution=2, timeout_s=LIMIT_S)
+    assert begun.wait(LIMIT_S)
+    for value in range(3, 500):
+        both.near.request(resolution=value, timeout_s=LIMIT_S)
+    may_go_on.set()
+    assert [told.get(timeout=LIMIT_S), told.get(timeout=LIMIT_S)] == [2, 499]
+    books.settle(LIMIT_S)
+    assert told.empty()
+
+
+def test_numbers_of_numpy_are_what_they_stand_for(both: Both) -> None:
+    """As defaults and bounds: other processes hear of them."""
+    numbers: list[Any] = [np.float32(it) for it in (1.5, 0.5, 8, 4)]
+    default, low, high, wanted = numbers
+    gain = both.source.parameter("gain", np.float64(default), low=low, high=high)
+    both.have_far_know("gain")
+    assert type(gain.default) is float
+    assert both.far.request(gain=wanted, timeout_s=LIMIT_S) == [both.source.id]
+    assert gain.value == 4.0
 
 
 def test_a_request_reaches_sources_and_parameters_that_come_later(both: Both) -> None:

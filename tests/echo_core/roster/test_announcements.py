@@ -8,7 +8,8 @@ import re
 import pytest
 
 import echo_core as echo
-from echo_core.roster.announcements import log_lost
+from echo_core.roster.announcements import Announcements, log_lost
+from echo_core.roster.bookkeeping import books
 from echo_core.transports.protocol import messages
 from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
@@ -82,6 +83,24 @@ def test_few_of_the_channels_of_a_lost_link_are_named(caplog: pytest.LogCaptureF
     many, none = caplog.messages
     assert re.fullmatch(r"link to it lost: why \(it carried channel `a`, `b`, `.*c.*`, 2 others\)", many)
     assert none == "link to it lost: why"
+
+
+def test_what_a_peer_says_of_derived_channels_is_bounded_and_told_apart(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One that says it without end keeps no other from being heard; none of its lines is one of the log."""
+    announcements = Announcements()
+    with books.changing():
+        for number in range(200):
+            announcements.tell_underivable("c", "hostile", "source", f"because\nof {number}")
+            announcements.tell_underivable("c", "hostile", "source", "because\nof 0")
+    assert 0 < len(caplog.messages) <= 64
+    assert all("\n    of " in message for message in caplog.messages)
+    caplog.clear()
+    with books.changing():
+        for number in range(200):
+            announcements.tell_underivable("c", f"honest {number}", "source", "it lacks a field")
+    assert len(caplog.messages) == 200
 
 
 def test_a_name_that_would_break_the_line_is_quoted(

@@ -79,6 +79,7 @@ def test_a_value_that_does_not_fit_is_refused_with_what_would(
 
 IMPOSSIBLE: dict[str, ParameterType] = {
     "a Python name": replace(RESOLUTION, name="re solution"),
+    "of at most 255 bytes": replace(RESOLUTION, name="r" * 256),
     "the default of `resolution` from 1 to 1024, got 0": replace(RESOLUTION, default=0),
     "of 64 bits": replace(RESOLUTION, high=2**63),
     "bounds of `gain`, got NaN": replace(GAIN, low=math.nan),
