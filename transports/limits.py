@@ -63,6 +63,7 @@ MAX_DERIVATION_BYTES = (
 )  # of one, with the metadata that goes along; as in codegen/expressions/limits.py
 MAX_PARAMETER_BYTES = 4096 + 32 * 4  # of all parameters of one: as many as a derivation has, and their sizes
 MAX_SOURCE_PARAMETERS = 32  # that a source declares, and receivers request
+MAX_LINK_PARAMETER_BYTES = 16 * 1024 * 1024  # of names and choices, of all sources of a peer
 MAX_FLUSHES = 1024  # in progress at once
 MAX_KEPT_EVENTS = 10_000  # of one source, for sinks that come later
 MAX_KEPT_BYTES = 16 * 1024 * 1024  # of their records

@@ -15,7 +15,7 @@ from echo_core.codegen.machine.budgets import Budget
 from echo_core.errors import ClosedError, EchoError, LinkError, WireError, unexpected
 from echo_core.formats.format import Format
 from echo_core.streams.allowances import Allowances
-from echo_core.transports.limits import LONGEST_REST_S, MAX_LINK_KEPT_BYTES
+from echo_core.transports.limits import LONGEST_REST_S, MAX_LINK_KEPT_BYTES, MAX_LINK_PARAMETER_BYTES
 from echo_core.transports.protocol.link import LinkProtocol
 from echo_core.transports.protocol.link_state import ChannelOnLink
 from echo_core.transports.threads import log
@@ -53,6 +53,7 @@ class Conversation:
         self.confirmations: set[Callable[[], bool]] = set()  # and what they have finished with; if all of it
         self.keeping: set[links.IncomingStream] = set()  # streams here that keep events for sinks to come
         self.closing: set[IncomingStream] = set()  # of closed sources, events of which are in queues here
+        self.parameter_bytes = 0  # of what its sources have said that they can be asked for
         self._has_forgotten = False
         self._confirmed_at = 0  # how many frames had come when all that had come by them was confirmed
         self.compiling = Budget(allowances.compiling)  # for what is compiled for its formats
@@ -101,6 +102,13 @@ class Conversation:
         for stream in tuple(self.closing):
             if stream.told.channel is channel:
                 stream.end()
+
+    def keep_parameter(self, size_bytes: int) -> None:
+        """One more of those that its sources have; WireError: they are too many."""
+        self.parameter_bytes += size_bytes
+        if self.parameter_bytes > MAX_LINK_PARAMETER_BYTES:
+            expected = f"parameters of sources of at most {MAX_LINK_PARAMETER_BYTES} bytes on a link"
+            raise unexpected(WireError, expected, self.parameter_bytes)
 
     def bound_kept(self) -> None:
         """Of streams that keep more than a peer may have kept here, those that keep most forget it."""

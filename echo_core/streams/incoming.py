@@ -23,6 +23,8 @@ from echo_core.transports.protocol.messages import Judged, Parameter, Requested
 from echo_core.values.event_info import Describing
 from echo_core.values.parameters import ParameterType
 
+_PARAMETER_BYTES = 256  # of what is known of one, beside its texts
+
 
 class IncomingStream(links.IncomingStream, Feed):
     """Its source sends from the first sink here to the last. Called with the books open.
@@ -32,6 +34,7 @@ class IncomingStream(links.IncomingStream, Feed):
 
     __slots__ = (
         "_filtered_before",
+        "_parameter_bytes",
         "_refusing",
         "_reported",
         "_starts_asked",
@@ -78,6 +81,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self.is_held_back = False  # nobody here takes its events: its side has to prove a channel first
         self.judged: Judged | None = None  # what was last said of a derived one
         self.asking: Asking | None = None  # of its source; None: that has no parameters
+        self._parameter_bytes = 0  # of what is known of these
         self._filtered_before = 0  # events that had not passed when it was offered
         self._told_lost = 0  # events lost, as components here have been told
         self.had: Mapping[Target, int] = {}  # sinks that have had its events below a number by another link
@@ -129,6 +133,9 @@ class IncomingStream(links.IncomingStream, Feed):
         if self.asking is None:
             self.asking = Asking()
         self.asking.hear(said)
+        size_bytes = _PARAMETER_BYTES + len(said.name) + sum(map(len, said.choices))
+        self._parameter_bytes += size_bytes
+        self.conversation.keep_parameter(size_bytes)
 
     def hear_answer(self, said: Requested) -> None:
         """Its source has followed what it was asked for."""
@@ -311,6 +318,8 @@ class IncomingStream(links.IncomingStream, Feed):
             self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
             self.link.unbind(self.told.number)
         self.conversation.closing.discard(self)
+        self.conversation.parameter_bytes -= self._parameter_bytes
+        self._parameter_bytes = 0
         self.deliveries = ()
         self.told.owner = None  # else the two would refer to each other, and keep the link
 

@@ -27,7 +27,7 @@ struct incoming_stream {
     int has_times;             /* 1: each frame, or loan, says when its events were submitted */
     Py_ssize_t record_size;    /* of one record; 0: records vary, and a frame holds one */
     struct link *link;         /* borrowed; that it is bound to. NULL: none */
-    uint32_t stream;           /* its number there */
+    uint32_t stream;           /* its number there; 0: it was bound to none */
     int is_keyed;              /* 1: what is kept is the newest of each value of a key, so that not all before was */
     struct history *history;   /* owned; what sinks that come later get. NULL: nothing */
     unsigned holders;          /* sinks that are handed what is kept, and about to come up with the source */

@@ -211,7 +211,7 @@ void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link)
     struct standing standing = standing_of(incoming);
     struct credit credit = credit_of(incoming, &standing);
 
-    if (link == NULL || !is_news(incoming, &credit))
+    if (link == NULL || incoming->stream == 0 || !is_news(incoming, &credit)) /* never bound: nothing came of it */
         return;
     note(incoming, &credit, standing.window);
     send(link, &credit);

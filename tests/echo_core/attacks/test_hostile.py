@@ -353,3 +353,27 @@ def test_what_a_peer_says_of_itself_is_escaped_where_people_read_it(
         assert not set(ESCAPES) & set(text) - set("[2JWARNING forged\n"), text
         assert "\nWARNING" not in text  # the lines of a report are indented
     told.close()
+
+
+@pytest.mark.parametrize("cls", [Reading1, Other])
+def test_a_source_that_closes_before_it_starts_is_released_and_granted_nothing(
+    victim: Victim, cls: type[object]
+) -> None:
+    """Whether a sink wants it or none does: credit would be of a stream that there is not."""
+    with HostilePeer.linked(victim.id, "unix") as peer:
+        peer.connection.settimeout(LIMIT_S)
+        peer.say(
+            peer.join(),
+            messages.Declared(0, "", ()),
+            messages.Format(0, echo.format_of(cls).metadata),
+            messages.Source(STREAM, 0, 0, 0, bytes(16), "hasty"),
+            messages.Flush(1),
+        )
+        said = peer.messages()
+        offered = list(itertools.takewhile(lambda it: not isinstance(it, messages.Flushed), said))
+        assert any(isinstance(it, messages.Attach) for it in offered) == (cls is Reading1)
+        peer.say(messages.Closed(STREAM), messages.Flush(2))
+        answers = list(itertools.takewhile(lambda it: not isinstance(it, messages.Flushed), said))
+        assert [it.stream for it in answers if isinstance(it, messages.Released)] == [STREAM]
+        assert not [it for it in answers if isinstance(it, messages.Credit)]
+    victim.demand_only_the_good_link()

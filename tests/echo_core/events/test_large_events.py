@@ -6,7 +6,7 @@ import copy
 import gc
 import pickle
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,18 @@ def test_bytes_that_somebody_has_asked_for_their_hash_are_not_used_again() -> No
     for number in range(2, 100):
         record = codec(Sized).encode(received(number, Sized))
         assert hash(record) == hash(bytes(bytearray(record)))
+
+
+def test_memory_of_events_whose_class_is_gone_is_let_go_of() -> None:
+    """Each class has a size of its own, so that its events' memory fits to no other's."""
+    for more in range(40):
+        count = (1 << 16) + 8 * more
+        array: Any = echo.Array
+        cls: Any = make_dataclass("Gone", [("name", str), ("pixels", array[echo.UInt8, count])])
+        cls = echo.event(cls)
+        events: list[Any] = [cls("", np.zeros(count, np.uint8)) for _ in range(3)]
+        del cls, events
+        gc.collect()
 
 
 @pytest.mark.parametrize("cls", [Image, Named])
