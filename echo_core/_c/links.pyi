@@ -366,11 +366,13 @@ class Outlet:
         keep_bytes: int = 0,
         key: tuple[int, ...] | None = None,
         has_times: bool = False,
+        first_number: int = 0,
     ) -> Outlet:
         """`adopt` makes an event of the class of one of another class, or gives None, which refuses it.
         `key`: a field: its offset, its size, whether it is text, whether its slot is big-endian; and how many
         values there may be: `keep_events` are those of each of them.
-        `has_times`: events go with the time at which they were submitted."""
+        `has_times`: events go with the time at which they were submitted.
+        `first_number`: of the first event. Not 0: it is derived from an outlet that keeps as many."""
     outgoing: tuple[OutgoingStream, ...]
     direct: tuple[Delivery, ...]
     """Sinks in this process that take the event itself."""
@@ -380,9 +382,18 @@ class Outlet:
     """By which events go to outlets that are derived from this one."""
     pool: Pool | None
     """Like the four above, empty once the outlet is closed; to set one is ClosedError then."""
-    def begin(self, stream: OutgoingStream, first: int, /) -> tuple[int, int]:
+    def begin(
+        self,
+        stream: OutgoingStream,
+        first: int,
+        earlier: list[tuple[builtins.bytes, int]] = ...,
+        following: int = 0,
+        /,
+    ) -> tuple[int, int]:
         """Events leave by this stream too, behind STARTED and what is kept from number `first` on.
 
+        Where that was judged anew it is `earlier`, records and when they were submitted, whose numbers end
+        before `following`; and what has passed since.
         Returns the number of the next event, and how many were kept.
         """
     def add_delivery(self, delivery: Delivery, sequence: int | None, is_direct: bool, /) -> int | None:
@@ -394,6 +405,8 @@ class Outlet:
         self, number: int, is_following: bool = False, /
     ) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
+    def kept_at(self, root: Outlet, /) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
+        """What another one keeps, which this one is derived from, and the number of its own next event."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:
@@ -407,7 +420,7 @@ class Outlet:
     def close(self) -> None: ...
     @property
     def sequence(self) -> int:
-        """How many events were submitted."""
+        """The number of the next event."""
     @property
     def bytes(self) -> int: ...
     @property

@@ -7,6 +7,7 @@ are judged once for all who take them, and what is derived can be derived from a
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from echo_core._c import links
@@ -23,8 +24,10 @@ from echo_core.formats.abi import NATIVE
 from echo_core.formats.comparing.matching import match
 from echo_core.streams.local import without
 from echo_core.streams.origins import Origin
+from echo_core.streams.replaying import Earlier, Replay
 from echo_core.streams.shapes import Shape, shape_of
 from echo_core.values.demand import Demand
+from echo_core.values.keep import Keep
 
 
 class Branching:
@@ -60,6 +63,8 @@ class Branching:
             alike = base.shapes.get(self._shape)
             self._judging.begin("auto", payers, None if alike is None else alike.judging)
         self.origin = _origin(base, derivation)
+        if base.keep is not None:
+            self.origin.replay = self.origin.local.replay = Replay(self, self.origin.outlet)
         self.first = 0  # the number of the first event that the parameters of now have judged
         self.native = self.origin.local.branch = self._branch(derivation)
 
@@ -112,11 +117,29 @@ class Branching:
 
     def set(self, values: tuple[Value, ...]) -> None:
         """Other parameters, all at once, between two events."""
+        self._derivation = replace(self._derivation, values=values)
         computing = None if self._projection is None else self._projection.parts[1]
         self.first = self.native.set(
             None if self._judging is None else self._judging.program.snapshot(values),
             None if computing is None else computing.program.snapshot(values),
         )
+
+    def judge_anew(self, earlier: Earlier) -> Earlier:
+        """What passes of what the base has kept, as it leaves; any thread, with or without the books.
+
+        As if the channel had been derived before the first of it, and by itself: what the branch remembers,
+        and counts, is of what is submitted. Without times all of it comes at once.
+        """
+        judging = _judging(self.base, Derived(self._derivation, {}, {}))
+        if judging is not None:
+            passes = judging.judge.passes_record
+            earlier = [
+                (record, submitted_ns) for record, submitted_ns in earlier if passes(record, submitted_ns)
+            ]
+        if self._projection is not None:
+            made = [(_made(self._projection, record), submitted_ns) for record, submitted_ns in earlier]
+            earlier = [(record, submitted_ns) for record, submitted_ns in made if record is not None]
+        return earlier
 
     def demand(self) -> Demand:
         """What it takes of the source behind; nothing where nobody takes what is derived."""
@@ -165,6 +188,13 @@ def _projection(base: Origin, derived: Derived, payers: Payers | None) -> Projec
     return Projection(derived, base.format, None, "auto", payers)
 
 
+def _made(projection: Projection, record: bytes) -> bytes | None:
+    """The derived record; None: there is none, whatever is wrong with that one."""
+    with suppress(Exception):
+        return projection(record)
+    return None
+
+
 def _origin(base: Origin, derivation: Derivation) -> Origin:
     output = derivation.output
     cls: type[Any] | None = base.cls if output is None else None
@@ -176,5 +206,14 @@ def _origin(base: Origin, derivation: Derivation) -> Origin:
         backlog=base.backlog,
         delay_ns=base.delay_ns,
         pool=base.outlet.pool,
+        keep=_keep(base, derivation),
         has_times=base.has_times,
+        is_derived=True,
     )
+
+
+def _keep(base: Origin, derivation: Derivation) -> Keep | None:
+    """What receivers keep of it for each other. What is selected may have no such key."""
+    if base.keep is None or derivation.output is None:
+        return base.keep
+    return Keep(base.keep.events)

@@ -10,13 +10,22 @@ event. What a handler misses all the same, as it is slower still, counts as lost
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from echo_core._c import links
 
-Keeper = links.Outlet | links.IncomingStream  # what keeps events: of sources here, and elsewhere
-
 _ROUNDS = 64  # in which a sink has to come up with its source
 _FREE_ROUNDS = 3  # in which the source is not held up
+
+
+class Keeper(Protocol):
+    """What keeps events: of sources here, elsewhere, and derived ones. `links.Outlet` has the words."""
+
+    def kept_since(
+        self, number: int, is_following: bool = False, /
+    ) -> tuple[list[tuple[int, bytes, int]], int]: ...
+    def follow(self, more: bool, /) -> None: ...
+    def hold(self, change: int, /) -> None: ...
 
 
 class CatchingUp:

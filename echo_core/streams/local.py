@@ -9,6 +9,7 @@ from typing import Any
 from echo_core._c import links
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
+from echo_core.streams.replaying import Replay
 from echo_core.streams.stages import Stages
 from echo_core.streams.targets import Feed, Target
 from echo_core.values.event_info import Describing
@@ -27,6 +28,7 @@ class LocalStream(Feed):
         "branch",
         "describe",
         "format",
+        "replay",
         "stages",
     )
 
@@ -39,6 +41,7 @@ class LocalStream(Feed):
         self._outlet = outlet
         self._keep = keep
         self.branch: links.Branch | None = None  # by which events come to the outlet, where it is derived
+        self.replay: Replay | None = None  # where it is derived from what is kept
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone
         self._told_dropped = 0  # as components have been told
@@ -50,8 +53,8 @@ class LocalStream(Feed):
         if self._keep is None:
             join(None)
         elif join(0) is None:
-            is_by_key = self._keep.per is not None
-            target.catch_up(self, self._outlet, join, is_by_key=is_by_key)
+            is_by_key = self._keep.per is not None and self.replay is None
+            target.catch_up(self, self.replay or self._outlet, join, is_by_key=is_by_key)
 
     def _join(
         self, target: Target, delivery: links.Delivery, is_direct: bool, sequence: int | None

@@ -28,6 +28,7 @@ from echo_core.values.statistics import SourceStatistics
 
 if TYPE_CHECKING:
     from echo_core.streams.branches import Branching
+    from echo_core.streams.replaying import Replay
     from echo_core.streams.shapes import Shape
 
 _MAX_ANSWERS = 16  # of sinks that cannot be reached; a peer may send any number
@@ -37,6 +38,7 @@ class Origin:
     """The working part of a source. Called with the books open; events pass only `outlet`.
 
     `cls` is the class of its events; None: of any that `encode` takes. `key`: by which it keeps them.
+    `is_derived`: it is no source's own, and what it keeps is that of the source behind it.
     """
 
     def __init__(
@@ -52,7 +54,9 @@ class Origin:
         keep: Keep | None = None,
         key: KeyPlace | None = None,
         has_times: bool = False,
+        is_derived: bool = False,
     ) -> None:
+        self._first_number = keep.events if keep is not None and is_derived else 0
         self.id = secrets.token_bytes(SOURCE_ID_BYTES)  # by which sinks know it again on another link
         self.cls = cls
         self.format = format_
@@ -71,16 +75,18 @@ class Origin:
             record_size=format_.size_bytes if format_.is_fixed else 0,
             dtype=format_.dtype if format_.is_fixed else None,
             adopt=None if cls is None else Adoption(cls),
-            keep_events=min(keep.last, backlog.events) if keep is not None else 0,
+            keep_events=0 if keep is None or is_derived else min(keep.last, backlog.events),
             key=None if keep is None or key is None else (*key, keep.max_keys),
             keep_bytes=min(MAX_KEPT_BYTES, backlog.size_bytes),
             has_times=has_times,
+            first_number=self._first_number,
         )
         self.has_times = has_times  # its events go with the time of their submission
         self.keep = keep
         self.kept = 0  # events that were sent as such
         self.branchings: list[Branching] = []  # to channels that are derived from its own
         self.base: Origin | None = None  # that it is derived from
+        self.replay: Replay | None = None  # where it is derived from what is kept
         self.controls = Controls()
         self.demand: Demand | None = None  # what is wanted of it; None: that has to be looked at
         self.shapes: dict[Hashable, Shape] = {}  # of those that are judged together
@@ -93,6 +99,12 @@ class Origin:
 
     # -----------------------------------------------------------------------
     # Streams to other processes
+
+    def begin(self, stream: links.OutgoingStream, first: int) -> tuple[int, int]:
+        """Events leave by this stream too, behind what is kept from a number on. As `Outlet.begin`."""
+        if self.replay is not None:
+            return self.replay.begin(stream, first)
+        return self.outlet.begin(stream, first)
 
     def set_remote_sinks(self, stream: links.OutgoingStream, sinks: int) -> None:
         """How many sinks there are at the end of a stream that has begun."""
@@ -210,7 +222,7 @@ class Origin:
         self._settle()
         streams = [*self._sinks_by_stream, *self._ending]
         return SourceStatistics(
-            events=self.outlet.sequence,
+            events=self.outlet.sequence - self._first_number,
             size_bytes=self.outlet.bytes,
             dropped=self.outlet.dropped,
             dropped_at_sinks=self.local.dropped + self.dropped_elsewhere,

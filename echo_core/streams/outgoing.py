@@ -83,7 +83,7 @@ class OutgoingStream(links.OutgoingStream):
     def _begin(self, first: int) -> None:
         """Events flow from here on, right behind those that are kept."""
         with suppress(ClosedError):  # the source is closed by now
-            self._flushed_at, kept = self.origin.outlet.begin(self, first)
+            self._flushed_at, kept = self.origin.begin(self, first)
             self.origin.kept += kept
 
     def ask_flush(self) -> int | None:

@@ -30,10 +30,11 @@ static int is_follower_wanted(struct follower *follower)
     return follower->is_wanted(follower);
 }
 
-/* Whether anybody takes what an outlet gives, or what is derived from it. */
+/* Whether anybody takes what an outlet gives, or what is derived from it. Where sinks that come later get something, they
+ * may come while an event is on its way, and what is judged has to be numbered as for those that were there. */
 static int is_wanted(const struct outlet *outlet)
 {
-    return outlet->outgoing_count + outlet->direct_count + outlet->converting_count > 0 ||
+    return outlet->outgoing_count + outlet->direct_count + outlet->converting_count > 0 || outlet->meanwhile != NULL ||
            (outlet->branch_count > 0 && echo_branches_are_wanted(outlet));
 }
 

@@ -89,6 +89,17 @@ int echo_history_new(const struct keeping *keeping, struct history **history)
     return keeping->key == NULL || keeping->key == Py_None ? 0 : make_keyed(*history, keeping->key);
 }
 
+struct history *echo_history_of_followers(void)
+{
+    struct history *history = calloc(1, sizeof *history);
+
+    if (history == NULL)
+        PyErr_NoMemory();
+    else
+        history->max_bytes = FOLLOWED_BYTES; /* of one that is larger nothing is kept, nor of what was before it */
+    return history;
+}
+
 void echo_history_free(struct history *history)
 {
     if (history == NULL)
@@ -138,6 +149,11 @@ void echo_history_follow(struct history *history, int more)
         return;
     history->followers += more ? 1 : -(size_t)(history->followers > 0);
     make_room(history, 0, 0);
+}
+
+int echo_history_is_followed(const struct history *history)
+{
+    return history != NULL && history->followers > 0;
 }
 
 int echo_parse_hold(PyObject *argument, int *change)
@@ -217,7 +233,7 @@ static size_t copy_all(const struct history *history, struct kept *room)
     return history->count;
 }
 
-static struct kept *copy(const struct history *history, size_t *count)
+struct kept *echo_history_followed(const struct history *history, size_t *count)
 {
     struct kept *all;
 
@@ -238,7 +254,7 @@ static struct kept *copy(const struct history *history, size_t *count)
 
 struct kept *echo_history_all(const struct history *history, size_t *count)
 {
-    struct kept *all = copy(history, count);
+    struct kept *all = echo_history_followed(history, count);
     size_t i, more = 0;
 
     if (all == NULL || history == NULL || history->keyed != NULL || *count <= history->max_events)
@@ -266,7 +282,7 @@ static int append(PyObject *list, const struct kept *kept)
 PyObject *echo_history_since(const struct history *history, uint64_t number, uint64_t next, int is_following)
 {
     size_t i, count;
-    struct kept *all = is_following ? copy(history, &count) : echo_history_all(history, &count);
+    struct kept *all = is_following ? echo_history_followed(history, &count) : echo_history_all(history, &count);
     PyObject *list = all != NULL ? PyList_New(0) : NULL;
     int status = 0;
 

@@ -24,6 +24,9 @@ struct keeping {
 /* 0; -1 with ValueError, MemoryError ... It is empty, and takes memory only for what it has. */
 int echo_history_new(const struct keeping *keeping, struct history **history);
 
+/* One that has nothing but what sinks follow, while there are any: what comes meanwhile. NULL with MemoryError. */
+struct history *echo_history_of_followers(void);
+
 /* NULL is none. Runs no Python code, as the next. */
 void echo_history_free(struct history *history);
 
@@ -42,6 +45,9 @@ int echo_history_add(struct history *history, const struct record *record, Py_ss
  * more than usual is kept, but by key. NULL is none. Runs no Python code. */
 void echo_history_follow(struct history *history, int more);
 
+/* Whether there are such sinks. NULL: there are none. */
+int echo_history_is_followed(const struct history *history);
+
 /* What `hold` of both ends of a source takes: 1, 0 or -1. 0, or -1 with an exception. */
 int echo_parse_hold(PyObject *argument, int *change);
 
@@ -53,6 +59,9 @@ PyObject *echo_history_since(const struct history *history, uint64_t number, uin
 /* All that is kept, by number, with references of its own; free() is the caller's. NULL with MemoryError. Runs no Python
  * code. */
 struct kept *echo_history_all(const struct history *history, size_t *count);
+
+/* The same with what is kept for those that follow. */
+struct kept *echo_history_followed(const struct history *history, size_t *count);
 
 /* How many values of the key were forgotten, as there were too many of them or of their bytes. */
 uint64_t echo_history_forgotten(const struct history *history);

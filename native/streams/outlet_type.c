@@ -19,7 +19,7 @@
 /* Whether somebody takes an event's record, or the encoder alone can say whether it is one. */
 static int takes_records(const struct outlet *outlet)
 {
-    return outlet->history != NULL || outlet->event_class == NULL ||
+    return outlet->history != NULL || outlet->event_class == NULL || echo_history_is_followed(outlet->meanwhile) ||
            outlet->outgoing_count + outlet->converting_count > 0;
 }
 
@@ -31,23 +31,36 @@ static void settle(struct outlet *outlet)
     outlet->keeps_or_branches = outlet->history != NULL || outlet->branch_count > 0;
 }
 
+/* Its events are judged whoever is there, and have numbers from there on: those before are of what is judged anew. */
+static int keep_meanwhile(struct outlet *outlet, unsigned long long first)
+{
+    if (outlet->history != NULL || first > MAX_NUMBER) {
+        PyErr_SetString(PyExc_ValueError, "Expected an outlet without a history of its own, and a number below 2**63");
+        return -1;
+    }
+    outlet->sequence = outlet->first_number = first;
+    outlet->meanwhile = echo_history_of_followers();
+    return outlet->meanwhile != NULL ? 0 : -1;
+}
+
 static int take_arguments(struct outlet *outlet, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"event_class", "encode",     "record_size", "dtype",     "max_payload", "adopt",
-                            "keep_events", "keep_bytes", "key",         "has_times", NULL};
+    static char *names[] = {"event_class", "encode",     "record_size", "dtype",     "max_payload",  "adopt",
+                            "keep_events", "keep_bytes", "key",         "has_times", "first_number", NULL};
+    unsigned long long first = 0;
     PyObject *event_class, *encode, *dtype = Py_None, *adopt = Py_None;
     struct keeping keeping = {0};
 
     outlet->max_payload = MAX_PAYLOAD;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOnOnnOp:Outlet", names, &event_class, &encode,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$nOnOnnOpK:Outlet", names, &event_class, &encode,
                                      &outlet->record_size, &dtype, &outlet->max_payload, &adopt, &keeping.events,
-                                     &keeping.bytes, &keeping.key, &outlet->has_times))
+                                     &keeping.bytes, &keeping.key, &outlet->has_times, &first))
         return -1;
     if (event_class != Py_None && !PyType_Check(event_class)) {
         PyErr_Format(PyExc_TypeError, "Expected a class or None, got %R", event_class);
         return -1;
     }
-    if (echo_history_new(&keeping, &outlet->history) != 0)
+    if (echo_history_new(&keeping, &outlet->history) != 0 || (first > 0 && keep_meanwhile(outlet, first) != 0))
         return -1;
     if (outlet->record_size < 0 || outlet->max_payload < 1) {
         PyErr_SetString(PyExc_ValueError, "Expected a size of at least 0 and a payload of at least 1 byte");
@@ -76,6 +89,8 @@ static int let_go(struct outlet *outlet)
     outlet->forgotten += echo_history_forgotten(outlet->history);
     echo_history_free(outlet->history);
     outlet->history = NULL;
+    echo_history_free(outlet->meanwhile);
+    outlet->meanwhile = NULL;
     outlet->takes_records = outlet->measures = outlet->keeps_or_branches = 0;
     outlet->takes_long_way = outlet->is_closed;
     outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
@@ -143,6 +158,7 @@ static void outlet_dealloc(PyObject *self)
     clear_owned(self, outlet_owned);
     echo_outlet_free_room(outlet);
     echo_history_free(outlet->history);
+    echo_history_free(outlet->meanwhile);
     echo_tally_release(outlet->tally);
     free_instance(self);
 }
@@ -239,20 +255,30 @@ static size_t before(const struct kept *all, size_t count, uint64_t number)
     return i;
 }
 
+/* What was judged anew, and the number behind the last of it. NULL: nothing was. */
+struct replayed {
+    PyObject *earlier; /* borrowed list */
+    unsigned long long next;
+};
+
 /* Nobody submits between what the stream begins with and the first event that goes there: what runs code comes before and
  * behind. */
-static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *streams, uint64_t first)
+static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *streams, uint64_t first,
+                          const struct replayed *replayed)
 {
+    const struct history *history = outlet->meanwhile != NULL ? outlet->meanwhile : outlet->history;
     uint64_t sequence = outlet->sequence;
     size_t i, count, skipped;
-    struct kept *all = echo_history_all(outlet->history, &count);
+    struct kept *all = replayed->earlier != NULL && outlet->meanwhile != NULL
+                           ? echo_outlet_kept_later(outlet, replayed->earlier, replayed->next, &count)
+                           : echo_history_all(history, &count);
     Py_ssize_t kept = -1;
     int status = -1;
 
     if (all == NULL)
         return NULL;
     skipped = before(all, count, first);
-    kept = echo_outgoing_stream_begin(stream, outlet->history, all + skipped, count - skipped, sequence);
+    kept = echo_outgoing_stream_begin(stream, history, all + skipped, count - skipped, sequence);
     if (kept >= 0)
         status = outlet_set_tuple((PyObject *)outlet, streams, &outgoing);
     for (i = 0; i < count; i++)
@@ -264,20 +290,22 @@ static PyObject *begin_at(struct outlet *outlet, PyObject *stream, PyObject *str
     return Py_BuildValue("Kn", (unsigned long long)sequence, kept);
 }
 
-/* begin(stream, first) */
+/* begin(stream, first, earlier=[], following=0) */
 static PyObject *outlet_begin(PyObject *self, PyObject *args)
 {
     const struct module_state *state = PyType_GetModuleState(Py_TYPE(self));
     struct outlet *outlet = (struct outlet *)self;
     PyObject *stream, *streams, *begun = NULL;
     unsigned long long first;
+    struct replayed replayed = {NULL, 0};
 
-    if (!PyArg_ParseTuple(args, "O!K:begin", state->outgoing_type, &stream, &first) ||
+    if (!PyArg_ParseTuple(args, "O!K|O!K:begin", state->outgoing_type, &stream, &first, &PyList_Type, &replayed.earlier,
+                          &replayed.next) ||
         echo_link_check(stream_of(stream)->link) != 0)
         return NULL;
     streams = echo_tuple_and(&outlet->outgoing, stream);
     if (streams != NULL && is_outlet_open(outlet))
-        begun = begin_at(outlet, stream, streams, first);
+        begun = begin_at(outlet, stream, streams, first, &replayed);
     Py_XDECREF(streams);
     return begun;
 }
@@ -303,13 +331,27 @@ static PyObject *outlet_kept_since(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "K|p:kept_since", &number, &is_following))
         return NULL;
-    return echo_history_since(outlet->history, number, outlet->sequence, is_following);
+    return echo_history_since(outlet->meanwhile != NULL ? outlet->meanwhile : outlet->history, number, outlet->sequence,
+                              is_following);
+}
+
+/* kept_at(root): nothing is submitted between the two. */
+static PyObject *outlet_kept_at(PyObject *self, PyObject *root)
+{
+    const struct outlet *outlet = (struct outlet *)self;
+
+    if (!Py_IS_TYPE(root, Py_TYPE(self)))
+        return PyErr_Format(PyExc_TypeError, "Expected an Outlet, got %R", (PyObject *)Py_TYPE(root));
+    return echo_history_since(((struct outlet *)root)->history, 0, outlet->sequence, 0);
 }
 
 /* follow(more) */
 static PyObject *outlet_follow(PyObject *self, PyObject *more)
 {
-    echo_history_follow(((struct outlet *)self)->history, more == Py_True);
+    struct outlet *outlet = (struct outlet *)self;
+
+    echo_history_follow(outlet->meanwhile != NULL ? outlet->meanwhile : outlet->history, more == Py_True);
+    settle(outlet);
     Py_RETURN_NONE;
 }
 
@@ -396,9 +438,11 @@ static PyMethodDef outlet_methods[] = {
                "The records of a numpy structured array, one event each, without a Python object for any.")},
     {"begin", outlet_begin, METH_VARARGS,
      PyDoc_STR(
-         "begin($self, stream, first, /)\n--\n\n"
-         "Events leave by this stream too, behind STARTED and what is kept from number `first` on. The number of the "
-         "next event, and how many were kept.")},
+         "begin($self, stream, first, earlier=[], following=0, /)\n--\n\n"
+         "Events leave by this stream too, behind STARTED and what is kept from number `first` on: where that was "
+         "judged anew, `earlier`, whose numbers end before `following`. The number of the next event, and how many "
+         "were "
+         "kept.")},
     {"add_delivery", outlet_add_delivery, METH_VARARGS,
      PyDoc_STR("add_delivery($self, delivery, sequence, is_direct, /)\n--\n\n"
                "From now on events go to this sink here too, by reference or as records, if the next one is number "
@@ -406,6 +450,9 @@ static PyMethodDef outlet_methods[] = {
     {"kept_since", outlet_kept_since, METH_VARARGS,
      PyDoc_STR("kept_since($self, number, is_following=False, /)\n--\n\n"
                "What it keeps from that number on, as (number, record), and the number of the next event.")},
+    {"kept_at", outlet_kept_at, METH_O,
+     PyDoc_STR("kept_at($self, root, /)\n--\n\n"
+               "What another outlet keeps, which this one is derived from, and the number of its own next event.")},
     {"follow", outlet_follow, METH_O,
      PyDoc_STR("follow($self, more, /)\n--\n\nOne sink more, or less, is handed what is kept: more than that is.")},
     {"hold", outlet_hold, METH_O,
@@ -416,7 +463,7 @@ static PyMethodDef outlet_methods[] = {
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef outlet_members[] = {
-    {"sequence", T_ULONGLONG, offsetof(struct outlet, sequence), READONLY, PyDoc_STR("Events submitted.")},
+    {"sequence", T_ULONGLONG, offsetof(struct outlet, sequence), READONLY, PyDoc_STR("Number of the next event.")},
     {"bytes", T_ULONGLONG, offsetof(struct outlet, bytes), READONLY,
      PyDoc_STR("Bytes of their records, where somebody took any.")},
     {NULL, 0, 0, 0, NULL}};
@@ -440,7 +487,7 @@ static PyGetSetDef outlet_properties[] = {
 
 static PyType_Slot outlet_slots[] = {
     {Py_tp_doc, PyDoc_STR("Outlet(event_class, encode, *, record_size=0, dtype=None, max_payload=1048576, adopt=None, "
-                          "keep_events=0, keep_bytes=0, key=None, has_times=False)"
+                          "keep_events=0, keep_bytes=0, key=None, has_times=False, first_number=0)"
                           "\n--\n\n"
                           "Where the events of one source leave.")},
     {Py_tp_new, outlet_new},

@@ -31,19 +31,23 @@ struct outlet {
     _Atomic uint32_t is_held;  /* 1: a sink is about to come up with it: whoever submits waits for a while. A futex */
     unsigned holders;          /* sinks that are */
     unsigned long holder;      /* the thread that hands one of them what is kept */
-    int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class */
+    int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class, or a sink
+                                * that follows `meanwhile` */
     Py_ssize_t outgoing_count, direct_count, converting_count, branch_count; /* in the tuples */
-    int measures;          /* 1: records vary, and there is a queue among direct, which wants their sizes */
-    uint8_t *room;         /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
-    Py_ssize_t room_size;  /* of it, if records vary; 0: the stack's has been enough */
-    int is_large;          /* 1: the last record for which it was not was worth lending */
-    PyObject *pool;        /* owned; a Pool. NULL: there is none */
-    uint64_t sequence;     /* events that were submitted */
-    uint64_t bytes;        /* of their records, where somebody took any */
-    struct tally *tally;   /* a user of it; of the streams that were made for it */
-    int is_closed;         /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
-    int takes_long_way;    /* 1: closed, or with branches: one look for both */
-    int keeps_or_branches; /* 1: a history, or branches: likewise */
+    int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
+    uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
+    Py_ssize_t room_size;      /* of it, if records vary; 0: the stack's has been enough */
+    int is_large;              /* 1: the last record for which it was not was worth lending */
+    PyObject *pool;            /* owned; a Pool. NULL: there is none */
+    uint64_t sequence;         /* the number of the next event */
+    uint64_t bytes;            /* of their records, where somebody took any */
+    struct tally *tally;       /* a user of it; of the streams that were made for it */
+    int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
+    int takes_long_way;        /* 1: closed, or with branches: one look for both */
+    int keeps_or_branches;     /* 1: a history, or branches: likewise */
+    struct history *meanwhile; /* owned; where it is derived from an outlet with a history: what passes while that is
+                                * judged anew for a sink that comes later. NULL: it is not */
+    uint64_t first_number;     /* of all; as many are then kept for such a sink at most */
 };
 
 /* How often anything has changed of who takes what, at any outlet of the process: whoever has counted who takes anything
@@ -74,6 +78,18 @@ int echo_outlet_encode(const struct outlet *outlet, PyObject *event, uint8_t *ro
 
 /* While a sink comes up with the source: 0, soon; -1 with what a signal handler has raised. Releases the GIL. */
 int echo_outlet_await_release(struct outlet *outlet);
+
+/* --- later.c --- */
+
+/* What has passed with these numbers is there for sinks that follow `meanwhile`. Runs no Python code. */
+void echo_outlet_note(const struct outlet *outlet, const struct record *record, uint64_t events, uint64_t number);
+
+/* What a sink gets that comes now: `earlier`, a list of (record, time of submission or 0) whose numbers end before `next`,
+ * and what has passed since then; as much of the last as may be kept. As echo_history_all; or NULL with TypeError or
+ * ValueError. */
+struct kept *echo_outlet_kept_later(const struct outlet *outlet, PyObject *earlier, uint64_t next, size_t *count);
+
+/* --- outlets.c, outlet_records.c --- */
 
 /* METH_O. May run any code. */
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);

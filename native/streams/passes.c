@@ -67,6 +67,15 @@ static uint64_t take_numbers(struct outlet *outlet, uint64_t events)
     return first;
 }
 
+/* For sinks that are about to come. */
+static void note(const struct outlet *outlet, const struct pass *pass)
+{
+    const struct record *record = pass->lies != NULL ? &pass->lies->record : &pass->submission.record;
+
+    if (echo_history_is_followed(outlet->meanwhile) && record->bytes != NULL)
+        echo_outlet_note(outlet, record, pass->submission.events, pass->submission.number);
+}
+
 /* And who is there to get it. No other code runs. */
 static void number(const struct passes *passes)
 {
@@ -74,6 +83,7 @@ static void number(const struct passes *passes)
         struct outlet *outlet = outlet_of(pass->branch);
 
         pass->submission.number = take_numbers(outlet, pass->submission.events);
+        note(outlet, pass);
         pass->branch->waiting -= pass->submission.events;
         pass->streams = Py_NewRef(outlet->outgoing);
         pass->sinks = sinks_of(outlet);
