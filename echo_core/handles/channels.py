@@ -370,7 +370,7 @@ class Channel(Closing, Generic[T]):
         return derived_from(self._membership, declared, derived, name, self._opening)
 
     def request(
-        self, *, timeout_s: float | None = DEFAULT_WAIT_S, **values: bool | float | str | None
+        self, /, *, timeout_s: float | None = DEFAULT_WAIT_S, **values: bool | float | str | None
     ) -> list[str]:
         """Requests values of the parameters of all sources that have them, also of those that come later.
 

@@ -10,7 +10,7 @@ from echo_core.roster import requests
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.requests import Known, Requester
 from echo_core.streams.controls import Control, bounds_of
-from echo_core.values.parameters import ParameterType, Value, plain_of
+from echo_core.values.parameters import MOST_INT, ParameterType, Value, plain_of
 from echo_core.values.waits import Wait, Waits
 
 V = TypeVar("V", bool, int, float, str)
@@ -59,7 +59,7 @@ def type_of_parameter(
     default: Any,
     low: Any,
     high: Any,
-    choices: tuple[str, ...],
+    choices: Any,
     merge: object,
 ) -> ParameterType:
     """As a source declares it; ChannelError for what none can be."""
@@ -69,6 +69,8 @@ def type_of_parameter(
     if merge not in (max, min):
         hint = "sources merge in whichever order requests come"
         raise unexpected(ChannelError, f"max or min as the merge of `{name}`", f"{merge!r}", hint=hint)
+    if isinstance(choices, str) or not all(isinstance(each, str) for each in choices):
+        raise unexpected(ChannelError, f"a tuple of texts as the choices of `{name}`", f"{choices!r}")
     least, most = bounds_of(type(value), choices)
     bounds = [_bound(name, value, given, end) for given, end in ((low, least), (high, most))]
     made = ParameterType(name, value, bounds[0], bounds[1], tuple(choices), merge is min)
@@ -90,7 +92,7 @@ def _bound(name: str, default: Value, end_given: Any, end: Value) -> Value:
     given = plain_of(end_given)
     if given is None:
         return end
-    if isinstance(default, float) and type(given) is int:
+    if isinstance(default, float) and type(given) is int and abs(given) <= MOST_INT:
         given = float(given)
     if type(given) is not type(default) or not isinstance(default, int | float) or isinstance(default, bool):
         got = f"{given!r}"
@@ -103,7 +105,9 @@ def requested(requester: Requester, values: Mapping[str, object], timeout_s: flo
     waiting = _Requesting(requester, values)
     waiting.await_who_knows(timeout_s)
     books.wait_for_all(waiting.asking(), timeout_s)
-    return waiting.sources
+    with books.changing():  # some may have gone meanwhile, without an answer
+        known = {source.id.hex() for source in requests.known_sources(requester.membership)}
+    return [source for source in waiting.sources if source in known]
 
 
 class _Requesting:

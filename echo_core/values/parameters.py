@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from echo_core.errors import ChannelError, unexpected
 
@@ -82,9 +84,9 @@ class ParameterType:
             raise unexpected(ChannelError, expected, repr(self.default))
 
 
-def plain_of(value: Any) -> object:
+def plain_of(value: object) -> object:
     """Python's own number instead of one of numpy's, some of which pass for it."""
-    return value.item() if hasattr(value, "item") else value
+    return cast("Any", value).item() if isinstance(value, np.generic) else value
 
 
 def _is_held(value: Value) -> bool:

@@ -271,6 +271,13 @@ DECLARED: dict[str, tuple[dict[str, Any], str]] = {
     "bounds of another type": ({"name": "a", "default": 1, "low": 0.5}, "bounds of `a` that are numbers"),
     "bounds of a text": ({"name": "a", "default": "x", "low": "x", "choices": ("x",)}, "bounds of `a`"),
     "a text without choices": ({"name": "a", "default": "x"}, "different texts as choices"),
+    "a text as choices": ({"name": "a", "default": "x", "choices": "xyz"}, "a tuple of texts as the"),
+    "numbers as choices": (
+        {"name": "a", "default": "x", "choices": (1, 2)},
+        "a tuple of texts as the",
+    ),
+    "bounds beyond all numbers": ({"name": "a", "default": 1.5, "high": 10**400}, "bounds of `a`"),
+    "an array": ({"name": "a", "default": np.zeros(2)}, "a bool, int, float or str as the default"),
     "a merge of one's own": ({"name": "a", "default": 1, "merge": sum}, "max or min as the merge"),
     "a default out of bounds": ({"name": "a", "default": 1, "low": 2}, "the default of `a` from 2"),
     "what cannot be called": ({"name": "a", "default": 1, "on_change": 3}, "a handler that can be called"),
