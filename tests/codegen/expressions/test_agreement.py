@@ -118,6 +118,7 @@ def together(programs: list[Program]) -> str:
     return "\n".join([*sorted(declared), *others, LIKELY]) + "\n"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("part", range(4))
 @examples(250)
 @given(st.integers(0, 2**62))
