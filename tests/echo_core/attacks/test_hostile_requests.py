@@ -76,10 +76,10 @@ def test_parameters_of_many_sources_are_bounded_together(
     with HostilePeer.linked(victim.id, "unix") as peer:
         peer.connection.settimeout(LIMIT_S)
         peer.join_and_offer(Reading1)
-        for number in range(MAX_SOURCE_PARAMETERS):
-            choices = tuple(f"{place}{'x' * 200}" for place in range(2))
-            type_ = ParameterType(f"p{number}", choices[0], choices[0], choices[1], choices)
-            peer.say(replace(to_message(type_), stream=STREAM))
+        low, high = (f"{place}{'x' * 200}" for place in range(2))
+        type_ = ParameterType("p", low, low, high, (low, high))
+        said = (to_message(replace(type_, name=f"p{number}")) for number in range(MAX_SOURCE_PARAMETERS))
+        peer.say(*(replace(it, stream=STREAM) for it in said))  # at once: it may be shut out on the way
         peer.expect_end()
     victim.demand_only_the_good_link()
 
