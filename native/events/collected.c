@@ -135,18 +135,22 @@ PyObject *echo_collected_alloc(PyTypeObject *type, Py_ssize_t items)
 
 /* --- the end --- */
 
-static void give_back(PyObject *object, Py_ssize_t size)
+/* 0: there are enough of its size. */
+static int keep(PyObject *object, Py_ssize_t size)
 {
-    if (PyObject_GC_IsFinalized(object) || (size > MAX_FREE_BYTES && !echo_spare_keep(object, size)) ||
-        (size <= MAX_FREE_BYTES && free_pieces[size / 8].count == MAX_FREE)) {
-        PyObject_GC_Del(object);
-        return;
-    }
-    if (size > MAX_FREE_BYTES)
-        return;
+    if (free_pieces[size / 8].count == MAX_FREE)
+        return 0;
     object->ob_type = (PyTypeObject *)free_pieces[size / 8].first;
     free_pieces[size / 8].first = object;
     free_pieces[size / 8].count++;
+    return 1;
+}
+
+static void give_back(PyObject *object, Py_ssize_t size)
+{
+    if (PyObject_GC_IsFinalized(object) ||
+        !(size > MAX_FREE_BYTES ? echo_spare_keep(object, size) : keep(object, size)))
+        PyObject_GC_Del(object);
 }
 
 /* Steals a value that would end too deep; where there is no memory to note it, it has to end here. */
