@@ -86,7 +86,8 @@ class Block:
     def record(self, index: int) -> memoryview:
         """The record of an event, by its place in this block."""
         if not 0 <= index < self.count:
-            raise IndexError(f"Expected 0 to {self.count - 1}, got {index}")
+            msg = f"Expected 0 to {self.count - 1}, got {index}"
+            raise IndexError(msg)
         if self.starts is None or self.ends is None:
             size = self.format.size_bytes
             return self.records[index * size : (index + 1) * size]

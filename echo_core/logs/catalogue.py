@@ -172,35 +172,42 @@ class Catalogue:
             known = Format.from_metadata(payload)
             self._formats[payload] = known
         if contents.formats.setdefault(number, known) != known:
-            raise LogError(f"Expected one format {number}, got another")
+            msg = f"Expected one format {number}, got another"
+            raise LogError(msg)
         if len(contents.formats) > limits.MAX_FORMATS:
-            raise LogError(f"Expected at most {limits.MAX_FORMATS} formats")
+            msg = f"Expected at most {limits.MAX_FORMATS} formats"
+            raise LogError(msg)
 
     def _stream(self, contents: Contents, row: np.void, payload: bytes) -> None:
         number, of_format = int(row["stream"]), int(row["format"])
         format = contents.formats.get(of_format)
         if format is None:
-            raise LogError(f"Expected a format that is declared, got {of_format}")
+            msg = f"Expected a format that is declared, got {of_format}"
+            raise LogError(msg)
         key = layout.read_stream(payload)
         identity = key, format.metadata
         if len(contents.declared) >= limits.MAX_STREAMS and number not in contents.declared:
-            raise LogError(f"Expected at most {limits.MAX_STREAMS} streams")
+            msg = f"Expected at most {limits.MAX_STREAMS} streams"
+            raise LogError(msg)
         stream = self._by_key.get(identity)
         if stream is None:
             stream = Counted(len(self.streams), key, format)
             self.streams.append(stream)
             self._by_key[identity] = stream
         if contents.declared.setdefault(number, (stream, of_format)) != (stream, of_format):
-            raise LogError(f"Expected one stream {number}, got another")
+            msg = f"Expected one stream {number}, got another"
+            raise LogError(msg)
 
     def _gap(self, contents: Contents, row: np.void, payload: bytes) -> None:
         found = contents.declared.get(int(row["stream"]))
         if found is None:
-            raise LogError(f"Expected a stream that is declared, got {row['stream']}")
+            msg = f"Expected a stream that is declared, got {row['stream']}"
+            raise LogError(msg)
         stream, first = found[0], int(row["first"])
         last, cause = layout.read_gap(payload)
         if last < first:
-            raise LogError(f"Expected numbers that ascend, got {first} to {last}")
+            msg = f"Expected numbers that ascend, got {first} to {last}"
+            raise LogError(msg)
         self.gaps.append(Gap(stream.number, first, last, cause, Position(contents.number, int(row["end"]))))
         if stream.expected is None or last >= stream.expected >= first:
             stream.expected = last + 1
@@ -216,7 +223,8 @@ class Catalogue:
         for number, mark in by_number.items():
             found = contents.declared.get(number)
             if found is None:
-                raise LogError(f"Expected a stream that is declared, got {number}")
+                msg = f"Expected a stream that is declared, got {number}"
+                raise LogError(msg)
             marks[found[0].key] = mark
         self.acknowledgements[consumer] = Acknowledgement(
             consumer, tuple(marks.items()), int(row["least_time"])

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from echo_core._c import logs as c
 from echo_core.errors import ClosedError, LogError, TimedOutError
@@ -206,7 +207,8 @@ class LogWriter:
                 return known.writer
             declared_format = self._declared_format(token, format)
             if len(self._streams) >= limits.MAX_STREAMS:
-                raise LogError(f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log")
+                msg = f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log"
+                raise LogError(msg)
             number, self._next_stream = self._next_stream, self._next_stream + 1
             size = format.size_bytes if format.is_fixed else 0
             writer = StreamWriter(self._staging, number, declared_format.format, size)
@@ -222,7 +224,8 @@ class LogWriter:
         declared = self._formats.get(token)
         if declared is None:
             if len(self._formats) >= limits.MAX_FORMATS:
-                raise LogError(f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log")
+                msg = f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log"
+                raise LogError(msg)
             declared = Declared(Kind.FORMAT, format.metadata, format=self._next_format)
             self._next_format += 1
             self._formats[token] = declared
@@ -278,7 +281,8 @@ class LogWriter:
             known = {key for key, _ in self._streams}
             for key in watermarks:
                 if key not in known:
-                    raise LogError(f"Expected a stream of this log, got {key}")
+                    msg = f"Expected a stream of this log, got {key}"
+                    raise LogError(msg)
             self._acknowledged.setdefault(consumer, {}).update(watermarks)
             declared = self._acknowledgement(consumer)
         self._staging.put(declared.kind, declared.payload, time=declared.time, flags=layout.Flag.SKIPPABLE)
@@ -371,7 +375,8 @@ class LogWriter:
         self._check()
         serial = self._staging.flush()
         if not self._writing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log on the disk within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log on the disk within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._write_closed()
             self._check()
@@ -390,7 +395,8 @@ class LogWriter:
 
     def _sync_to(self, serial: int, timeout_s: float) -> Position:
         if not self._syncing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log on the disk within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log on the disk within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._check()
             if self._synced < serial:
@@ -455,9 +461,11 @@ class LogWriter:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise LogError(f"{self._failure}: what was taken since the last sync may be lost")
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
         if self._is_closing:
-            raise ClosedError("Expected an open log, got a closed one", path=str(self.path))
+            msg = "Expected an open log, got a closed one"
+            raise ClosedError(msg, path=str(self.path))
 
     # --- the end
 
@@ -479,7 +487,8 @@ class LogWriter:
         for thread in self._threads:
             thread.join(timeout_s)
         if not self._writing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log to be closed within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log to be closed within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._end()
         finally:
@@ -488,7 +497,8 @@ class LogWriter:
             self._disk.close(self._lock)
             self._writing.release()
         if self._failure is not None:
-            raise LogError(f"{self._failure}: what was taken since the last sync may be lost")
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
 
     def _end(self) -> None:
         self._write_closed()
@@ -501,7 +511,7 @@ class LogWriter:
             except OSError as error:
                 self._fail(error)
 
-    def __enter__(self) -> LogWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
