@@ -46,7 +46,7 @@ def from_columns(data: ReadableBuffer, columns: tuple[int, ...], /) -> bytes: ..
 
 @final
 class Staging:
-    """What a log holds in memory until it is written: chunks that streams fill, and a queue of closed ones."""
+    """What a log holds in memory until it is written: chunks, and a queue of closed ones."""
 
     def __new__(cls, max_staged: int, flush_bytes: int) -> Staging: ...
     # A block of another kind than records, behind what is closed. Returns its serial.
@@ -65,7 +65,7 @@ class Staging:
     def flush(self) -> int: ...
     # Closed chunks that fit between offset and end; the first in any case where is_forced.
     def take(self, salt: int, offset: int, end: int, is_forced: bool, /) -> Batch | None: ...
-    # Asks once for each closed chunk of records: stream and payload give codec, flags and fewer bytes, or None.
+    # Once for each closed chunk of records: stream and payload give codec, flags and fewer bytes, or None.
     def compress(self, function: Callable[[int, memoryview], tuple[int, int, bytes] | None], /) -> None: ...
     # Until something happened since `turns`, or the time is up; returns the new turns.
     def wait(self, turns: int, seconds: float, /) -> int: ...
