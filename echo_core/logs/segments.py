@@ -123,8 +123,8 @@ class Segment:
     def batch(self, staging: c.Staging, size: int) -> c.Batch | None:
         """What is staged and fits into a segment of some size; into an empty one the first in any case.
 
-        Where declarations alone take most of that, so much again follows them, or each segment would hold nothing
-        but the declarations of the next.
+        Where declarations alone take most of that, so much again follows them, or each segment would hold
+        nothing but the declarations of the next.
         """
         end = max(size - self.index_bytes, self._start + size // 2) - _END_ROOM
         if self.is_sealed:

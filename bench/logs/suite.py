@@ -1,0 +1,13 @@
+"""Event logs: what `python -m bench logs` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.logs import files
+from bench.report import Row
+
+
+def measure(*, quick: bool) -> Iterator[Row]:
+    """Their files."""
+    yield from files.measure(quick=quick)
