@@ -1,7 +1,7 @@
 """Logs beside raw files, MCAP, Arrow IPC and Parquet; what was written is read and compared.
 
-Files are in build/, so on the disk that the checkout is on; they stay in the page cache unless a row says that
-it syncs. Those who write the same take turns.
+Files are in build/, so on the disk of the checkout; they stay in the page cache unless a row says that it
+syncs. Those who write the same take turns.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,13 @@ def measure(*, quick: bool) -> list[Row]:
     """All rows that concern files."""
     rounds = 3 if quick else 9
     records = _records(COUNT)
-    with _folder() as folder:
+    Path("build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="build", prefix="bench-logs-") as name:
+        folder = Path(name)
         parts: list[Callable[[Path, Rows, int], list[Row]]] = [
             _arrays, _singles, _synced, _reading, _compressed, _crashed, _followed
         ]  # fmt: skip
         return [row for part in parts for row in part(folder, records, rounds)]
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    Path("build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="build", prefix="bench-logs-") as name:
-        yield Path(name)
 
 
 def _records(count: int) -> Rows:
@@ -91,11 +86,11 @@ def _write_raw(path: Path, records: Rows) -> None:
 
 
 def _write_mcap(path: Path, records: Rows, at_once: int) -> None:
-    from mcap.writer import CompressionType, Writer
+    mcap: Any = import_module("mcap.writer")
 
     path.unlink(missing_ok=True)
     with path.open("wb") as file:
-        writer = Writer(file, compression=CompressionType.NONE)
+        writer = mcap.Writer(file, compression=mcap.CompressionType.NONE)
         writer.start()
         schema = writer.register_schema("Particle", "", b"")
         channel = writer.register_channel("channel", "", schema)
@@ -105,7 +100,7 @@ def _write_mcap(path: Path, records: Rows, at_once: int) -> None:
 
 
 def _write_arrow(path: Path, records: Rows) -> None:
-    import pyarrow as pa
+    pa: Any = import_module("pyarrow")
 
     table = _table(records)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
@@ -113,13 +108,13 @@ def _write_arrow(path: Path, records: Rows) -> None:
 
 
 def _write_parquet(path: Path, records: Rows) -> None:
-    import pyarrow.parquet as pq
+    pq: Any = import_module("pyarrow.parquet")
 
     pq.write_table(_table(records), path)
 
 
 def _table(records: Rows) -> Any:
-    import pyarrow as pa
+    pa: Any = import_module("pyarrow")
 
     columns = {}
     for name in records.dtype.names or ():
@@ -267,10 +262,10 @@ def _reading(folder: Path, records: Rows, rounds: int) -> list[Row]:
 
 
 def _read_mcap(path: Path) -> int:
-    from mcap.reader import NonSeekingReader
+    mcap: Any = import_module("mcap.reader")
 
     with path.open("rb") as file:
-        reader = NonSeekingReader(file, validate_crcs=True)
+        reader = mcap.NonSeekingReader(file, validate_crcs=True)
         return sum(len(message.data) for _, _, message in reader.iter_messages(log_time_order=False))
 
 
@@ -278,7 +273,7 @@ def _compressed(folder: Path, records: Rows, rounds: int) -> list[Row]:
     rows: list[Row] = []
     for codec, package, goal in (("lz4", "lz4", None), ("zstd", "zstandard", 40)):
         path = folder / f"{codec}.echolog"
-        if not _can(package, lambda codec=codec: __import__(package)):  # type: ignore[misc] # noqa: B023
+        if not _can(package, lambda: import_module(package)):  # noqa: B023
             continue
         group = f"compressed by {codec}, columns first"
         write = best_of(min(rounds, 3), lambda: _write(path, records, compress=codec))  # noqa: B023

@@ -157,7 +157,7 @@ class Segment:
             return
         blocks, chain, index = self.blocks, self._chain, 0
         headers = b"".join(self._headers)
-        end = []
+        end: list[bytes] = []
         offset = self.offset
         if len(headers) * _INDEX_SHARE <= self.offset:
             index = offset
