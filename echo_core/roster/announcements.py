@@ -41,9 +41,11 @@ Watcher = Callable[[Notice], object]
 class Announcements:
     """Of one channel in one node. Called with the books open; handlers run in a thread of their own."""
 
-    __slots__ = ("_has_warned", "_joining", "_lookalikes", "_underivable", "_watchers")
+    __slots__ = ("_has_warned", "_joining", "_level", "_lookalikes", "_underivable", "_watchers")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_derived: bool = False) -> None:
+        """`is_derived`: from a channel that is here, too, whose log has who comes and goes."""
+        self._level = logging.DEBUG if is_derived else logging.INFO
         self._watchers: list[Watcher] = []
         self._has_warned = False
         self._joining: list[str] = []  # processes, until the log may tell of them
@@ -71,14 +73,15 @@ class Announcements:
     def log_joined(self, channel: str) -> None:
         """What it is called is known, or will not be."""
         for peer in self._joining:
-            log.info("channel `%s`: joined by `%s`", shown(channel), peer)
+            log.log(self._level, "channel `%s`: joined by `%s`", shown(channel), peer)
         self._joining.clear()
 
     def tell_left(self, channel: str, peer: str, reason: str, *, is_logged: bool) -> None:
         """It does no longer; `reason` is empty where it said goodbye. `is_logged`: that its link is lost."""
         self.log_joined(channel)
         if not is_logged:
-            log.info("channel `%s`: left by `%s`: %s", shown(channel), peer, reason or "it said goodbye")
+            why = reason or "it said goodbye"
+            log.log(self._level, "channel `%s`: left by `%s`: %s", shown(channel), peer, why)
         self.tell(PeerLeft(peer, reason))
 
     def tell_drops_of(self, origin: Origin) -> None:

@@ -157,9 +157,13 @@ def _has_room(base: Membership) -> bool:
 
 
 def tell_all(base: Membership, peer: Peer) -> None:
-    """A peer that is new on a channel is told what is derived from it."""
+    """A peer that is new on a channel is told what is derived from it, and taken by anybody.
+
+    Of what is not, whoever takes it again tells (`tick`): else it would not end while members come and go.
+    """
     for child in base.derived.values():
-        _tell_of(child, peer)
+        if _is_used(child):
+            _tell_of(child, peer)
 
 
 def tell_who_is_missing(child: Membership) -> None:
@@ -190,7 +194,7 @@ def tick(base: Membership) -> None:
         descent = child.descent
         assert descent is not None
         presence.stand(child)
-        if child.handles > 1 or child.targets or child.derived or child.attendance.is_taken:
+        if _is_used(child):
             descent.used_at = now
             if now - descent.told_at > _AGAIN_S:
                 tell_who_is_missing(child)
@@ -198,6 +202,11 @@ def tick(base: Membership) -> None:
                 _tell_filtered(child, branching)
         elif now - descent.used_at > UNUSED_S:
             _let_go_of(child)
+
+
+def _is_used(child: Membership) -> bool:
+    """Whether anybody takes it, here or elsewhere, for all that is known."""
+    return bool(child.handles > 1 or child.targets or child.derived or child.attendance.is_taken)
 
 
 def let_go(base: Membership) -> None:

@@ -93,7 +93,7 @@ class Membership:
         self.is_proven = False  # whether its key is known to be the channel's
         self.seat: Seat | None = None  # where this node holds the channel on this host
         self.side_seat: Seat | None = None  # where it lets others in beside another holder
-        self.announcements = Announcements()
+        self.announcements = Announcements(is_derived=descent is not None)
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
         self.requesters: list[Requester] = []  # handles that request something of sources
