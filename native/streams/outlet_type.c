@@ -94,6 +94,7 @@ static int let_go(struct outlet *outlet)
     outlet->takes_records = outlet->measures = outlet->keeps_or_branches = 0;
     outlet->takes_long_way = outlet->is_closed;
     outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
+    outlet->first_branch = NULL;
     echo_takers_changes++;
     outlet->outgoing = Py_NewRef(nobody);
     outlet->branches = Py_NewRef(nobody);
@@ -195,6 +196,8 @@ static void count_tuples(struct outlet *outlet)
     outlet->direct_count = PyTuple_Size(outlet->direct);
     outlet->converting_count = PyTuple_Size(outlet->converting);
     outlet->branch_count = PyTuple_Size(outlet->branches);
+    outlet->first_branch =
+        outlet->branch_count > 0 ? (struct follower *)(void *)PyTuple_GetItem(outlet->branches, 0) : NULL;
     echo_takers_changes++;
     settle(outlet);
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
