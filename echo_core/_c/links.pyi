@@ -247,7 +247,7 @@ class Delivery:
 
     def __new__(
         cls,
-        target: Callable[..., object] | Queue,
+        target: Callable[..., object] | Queue | Outlet,
         decode: Callable[..., Any],
         on_error: Callable[[BaseException], object],
         *,
@@ -263,7 +263,10 @@ class Delivery:
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
         it counts what is left to Python code. `sink`: which all deliveries to one sink have in common.
         `describe`: called with an event's number, and its time in ns where that is told, says where it is
-        from; a handler gets this too."""
+        from; a handler gets this too.
+
+        An Outlet gets records as they are; those that vary in size once `decode` has verified them, and
+        `describe` is called with the number of what comes next until it returns True."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:
@@ -415,6 +418,11 @@ class Outlet:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
     def kept_at(self, root: Outlet, /) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
         """What another one keeps, which this one is derived from, and the number of its own next event."""
+    def forget_kept(self) -> None:
+        """Sinks that come later get nothing of what was submitted by now."""
+    @property
+    def kept_bytes(self) -> int:
+        """Of what it keeps."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:
