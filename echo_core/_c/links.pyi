@@ -316,9 +316,17 @@ class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(
-        cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int, with_info: bool = False
+        cls,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
+        with_info: bool = False,
+        until_next: bool = False,
     ) -> Queue:
-        """`with_info`: who iterates gets what `get_with_info` gives."""
+        """`with_info`: who iterates gets what `get_with_info` gives. `until_next`: and is done with an event
+        when it asks for the next one, not as soon as it has it."""
     def put(self, event: object, size: int = 0, events: int = 1) -> None:
         """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:

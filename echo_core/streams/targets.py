@@ -109,6 +109,7 @@ class Target:
                 policy=backlog.policy,
                 timeout_ns=backlog.timeout_ns,
                 with_info=handler.takes_info,
+                until_next=handler.function is not None,
             )
         )
         self.thread: threading.Thread | None = None
