@@ -692,16 +692,16 @@ def test_each_judges_once_whether_it_is_the_first_to_let_an_event_pass(make_node
     channel = make_node().create_channel("samples", Sample)
     source = channel.source()
     counts = [7, 3, 5, 2]
-    came: list[list[int]] = [[] for _ in counts]
+    came: list[list[Any]] = [[] for _ in counts]
     for each, count in zip(came, counts, strict=True):
         derived = channel.derive(where=f"count() % {count} == {count - 1}", every=2)
-        derived.sink(None, lambda event, each=each: each.append(event.id))
+        derived.sink(None, each.append)
     selected = channel.derive(where="count() % 4 == 3", select=["id"])
     rows: list[int] = []
     selected.sink(None, lambda event: rows.append(event.id))
     for i in range(100):
         source.submit(Sample(i, 0.0))
     for each, count in zip(came, counts, strict=True):
-        assert each == [i for i in range(100) if i % count == count - 1][::2]
+        assert [event.id for event in each] == [i for i in range(100) if i % count == count - 1][::2]
     assert rows == [i for i in range(100) if i % 4 == 3]
     assert source.statistics().events == 100
