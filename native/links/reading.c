@@ -489,7 +489,7 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     if (count == -EINTR)
         return PyErr_CheckSignals() == 0 ? STEP_NOTHING : STEP_RAISED;
     if (count == -EAGAIN || count == -EWOULDBLOCK)
-        return STEP_NOTHING;
+        return !is_led(link) && echo_link_is_idle(link) ? STEP_IDLE : STEP_NOTHING;
     return end_reading(link, (int)-count);
 }
 

@@ -120,7 +120,8 @@ def wires(kind: str) -> tuple[Wire, Wire]:
     if kind == "ring":
         fd = ring_memory(1 << 16)
         try:
-            return RingWire(fd, 0), RingWire(fd, 1)
+            one, other = socket.socketpair()
+            return RingWire(fd, 0, bell=one.detach()), RingWire(fd, 1, bell=other.detach())
         finally:
             os.close(fd)
     one, other = tcp_pair() if kind == "tcp" else socket.socketpair()

@@ -204,7 +204,7 @@ struct wire *echo_socket_open(int fd, int *kind)
     wire = errno == 0 ? calloc(1, sizeof *wire) : NULL;
     if (wire == NULL)
         return NULL;
-    wire->wire.operations = &socket_operations;
+    wire->wire = (struct wire){.operations = &socket_operations, .bell = fd};
     wire->fd = fd;
     atomic_init(&wire->nudges, -1);
     return &wire->wire;
