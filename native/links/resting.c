@@ -11,6 +11,9 @@
  * Whether a link is busy shows by how often its bell is rung. A reader's first visits are brief, it leaves when it has
  * read what is there: else a ping on each of many links would have a thread wait for nothing on each.
  *
+ * Nobody waits for the bell of a busy link. On a socket the kernel would look with each event, on both sides, who is to be
+ * told of it, also while nobody is: 0.3 us of a round trip by Unix sockets, which tell of room as well, 0.2 by TCP.
+ *
  * A leader (leading.c) may read a link that rests. What it leaves to run calls a reader.
  */
 #include "links/link.h"
@@ -53,6 +56,8 @@ void echo_link_visit(struct link *link)
     link->rest = REST_READ;
     link->is_brief = is_brief(link);
     echo_watched_wait(&link->watched, link->is_brief ? 0 : patience_ns);
+    if (!link->is_brief && link->wire->operations->answer_bell == NULL)
+        echo_watched_disarm(&link->watched);
 }
 
 /* Memory that nobody reads into, unless a leader does. */

@@ -150,9 +150,7 @@ void echo_watched_remove(struct watched *watched)
 {
     if (watched->place == NULL || has_forked_since(watched->forks))
         return;
-    if (watched->bell >= 0)
-        echo_bells_drop(&standby.bells, watched->bell);
-    watched->bell = -1;
+    echo_watched_disarm(watched);
     pthread_mutex_lock(&standby.mutex);
     take_out(watched);
     standby.kept -= (unsigned)watched->is_kept;
@@ -193,6 +191,14 @@ int echo_watched_arm(struct watched *watched, int bell, int wants_rings)
     if (status == 0)
         watched->bell = bell;
     return status;
+}
+
+void echo_watched_disarm(struct watched *watched)
+{
+    if (watched->bell < 0 || has_forked_since(watched->forks))
+        return;
+    echo_bells_drop(&standby.bells, watched->bell);
+    watched->bell = -1;
 }
 
 /* --- looking --- */

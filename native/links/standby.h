@@ -40,6 +40,9 @@ void echo_watched_call(struct watched *watched);
 /* The same, once its bell is rung or the other side is gone; wants_rings as in echo_bells_arm. 0, or -errno. */
 int echo_watched_arm(struct watched *watched, int bell, int wants_rings);
 
+/* Nobody waits for its bell until it is armed again. Does not block. */
+void echo_watched_disarm(struct watched *watched);
+
 /* How long its reader waits in one read from here on, unless it is kept: negative, for ever. */
 void echo_watched_wait(struct watched *watched, int64_t patience_ns);
 

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,15 @@ MORE_THREADS = 8
 def threads() -> int:
     """Of this process, Python's or not."""
     return len(os.listdir("/proc/self/task"))
+
+
+def waited_for() -> int:
+    """How many descriptors this process waits for together."""
+    told = 0
+    for name in os.listdir("/proc/self/fdinfo"):
+        with contextlib.suppress(FileNotFoundError):  # the directory's own
+            told += Path("/proc/self/fdinfo", name).read_text().count("tfd:")
+    return told
 
 
 class Crowd:
@@ -128,15 +138,20 @@ def test_two_hundred_idle_links_have_a_few_threads(kind: str, readers: Readers) 
 
 
 def test_busy_link_keeps_its_reader_until_it_is_idle(kind: str, readers: Readers) -> None:
-    """Many events in a row go through one thread, which waits in the wire meanwhile."""
+    """Many events in a row go through one thread, which waits in the wire meanwhile.
+
+    On a socket nobody else does, as the kernel would look with each event who is to be told.
+    """
     readers_of: list[int] = []
     crowd = Crowd(kind, 1, lambda _, __: readers_of.append(threading.get_ident()))
     readers.attend(*crowd.links)
+    bells = waited_for()
     for count in range(1, 201):
         crowd.outlets[0].submit(numbered(count))
         eventually(lambda: len(readers_of) == count)  # noqa: B023
     assert len(set(readers_of[-100:])) == 1
     assert not crowd.others[0].take_over()
+    assert waited_for() == bells - (kind != "ring")
     if kind == "ring":  # one that was so busy on a socket keeps its thread
         with Beats(*crowd.links):
             ended = len(readers.ended)
