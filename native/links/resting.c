@@ -49,15 +49,25 @@ static int is_brief(struct link *link)
     return ++link->visits < BUSY_VISITS && link->followers.count == 0;
 }
 
+/* What comes is waited for in the wire. */
+static void stay(struct link *link)
+{
+    const struct wire_operations *operations = link->wire->operations;
+
+    link->is_brief = 0;
+    echo_watched_wait(&link->watched, operations->release != NULL ? -1 : PATIENCE_NS);
+    if (operations->answer_bell == NULL)
+        echo_watched_disarm(&link->watched);
+}
+
 void echo_link_visit(struct link *link)
 {
-    int64_t patience_ns = link->wire->operations->release != NULL ? -1 : PATIENCE_NS;
-
     link->rest = REST_READ;
     link->is_brief = is_brief(link);
-    echo_watched_wait(&link->watched, link->is_brief ? 0 : patience_ns);
-    if (!link->is_brief && link->wire->operations->answer_bell == NULL)
-        echo_watched_disarm(&link->watched);
+    if (link->is_brief)
+        echo_watched_wait(&link->watched, 0);
+    else
+        stay(link);
 }
 
 /* Memory that nobody reads into, unless a leader does. */
@@ -67,15 +77,17 @@ static void empty_intake(struct link *link)
         echo_intake_empty(&link->intake);
 }
 
-/* Whether nothing has come yet that its bell does not tell. */
-static int bell_will_tell(struct link *link)
+/* Whether there may be something that its bell does not tell of. */
+static int has_something(const struct link *link)
 {
-    struct wire *wire = link->wire;
+    const struct wire_operations *operations = link->wire->operations;
 
-    if (link->is_ended || link->is_unfinished || wire->bell < 0)
-        return 0;
-    return (wire->operations->rest == NULL || wire->operations->rest(wire)) &&
-           echo_watched_arm(&link->watched, wire->bell, 1) == 0;
+    return link->is_ended || link->is_unfinished || (operations->rest != NULL && !operations->rest(link->wire));
+}
+
+static int arm_bell(struct link *link)
+{
+    return link->wire->bell >= 0 && echo_watched_arm(&link->watched, link->wire->bell, 1) == 0;
 }
 
 void echo_link_begin_rest(struct link *link)
@@ -83,14 +95,18 @@ void echo_link_begin_rest(struct link *link)
     if (link->rest != REST_NEVER)
         return;
     link->rest = REST_RESTING;
-    if (!bell_will_tell(link))
+    if (has_something(link) || !arm_bell(link))
         echo_watched_call(&link->watched);
 }
 
 int echo_link_rest(struct link *link)
 {
-    if (!bell_will_tell(link))
+    if (has_something(link))
         return 0;
+    if (!arm_bell(link)) {
+        stay(link);
+        return 0;
+    }
     empty_intake(link);
     link->rest = REST_RESTING;
     link->handing = NULL;

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -297,7 +299,14 @@ def test_peer_that_rings_for_nothing_costs_little(
     assert len(readers.threads) < 10
 
 
+def cpu_ns(*threads: threading.Thread) -> int:
+    """What they have used so far."""
+    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in threads if thread.ident is not None]
+    return sum(map(time.clock_gettime_ns, clocks))
+
+
 def test_ring_without_a_bell_has_a_reader_all_the_time(readers: Readers) -> None:
+    """Which waits in it: beside a thread that is at work without the GIL it uses no time."""
     memory = ring_memory(1 << 16)
     one, other = (link_over(RingWire(memory, side)) for side in (0, 1))
     os.close(memory)
@@ -305,6 +314,9 @@ def test_ring_without_a_bell_has_a_reader_all_the_time(readers: Readers) -> None
     sink(other, events.append)
     readers.attend(other)
     eventually(lambda: not links.wants_standby() and len(readers.threads) == 2)
+    begin_ns, own_begin_ns = cpu_ns(*readers.threads), time.thread_time_ns()
+    hashlib.blake2b(bytes(1 << 26))
+    assert cpu_ns(*readers.threads) - begin_ns < (time.thread_time_ns() - own_begin_ns) / 4
     outlet, _ = source(one)
     with Beats(other):
         for count in range(20):
