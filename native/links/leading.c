@@ -20,6 +20,7 @@
 #include "links/link.h"
 
 #include "links/errors.h"
+#include "links/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -231,6 +232,7 @@ static int finish(struct link *link, enum step step)
         link->failure = NULL; /* its traceback has the frames of those who hold the link */
     }
     link->rest = REST_OVER;
+    echo_turns_call_in(); /* what its owner does now may take long */
     echo_watched_remove(&link->watched);
     if (exception == NULL)
         return 1;

@@ -17,6 +17,7 @@
  * A leader (leading.c) may read a link that rests. What it leaves to run calls a reader.
  */
 #include "links/link.h"
+#include "links/turns.h"
 
 #include "core/clock.h"
 
@@ -54,6 +55,7 @@ static void stay(struct link *link)
 {
     const struct wire_operations *operations = link->wire->operations;
 
+    echo_turns_call_in();
     link->is_brief = 0;
     echo_watched_wait(&link->watched, operations->release != NULL ? -1 : PATIENCE_NS);
     if (operations->answer_bell == NULL)
@@ -153,6 +155,7 @@ void echo_link_rouse(struct link *link)
 
     link->is_quiet = reads == link->roused_reads;
     link->roused_reads = reads;
+    echo_turns_call_in_late();
     if (operations->rouse != NULL)
         operations->rouse(link->wire);
     if (echo_link_is_idle(link))

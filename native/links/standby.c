@@ -12,9 +12,7 @@
  * read that nobody sleeps, and what it has counted be not yet to be seen. So one looks again, after some
  * milliseconds, before sleeping without a limit: by then either of the two is seen.
  *
- * A thread that was overtaken is a spare when its handler has returned, as is one whose link rests again, and stands by
- * when the one that did reads: so a handler that is always a little slow costs no start of a thread for each event. There
- * are few spares, and a spare that nobody has needed for some seconds ends, but for the last one.
+ * Other threads wait for their turn to stand by: turns.c.
  *
  * A reader that waits in a socket can be had back only after a time that the kernel looks at, which costs each read a
  * little. So the first few links that are busy keep theirs, which waits for ever.
@@ -22,8 +20,8 @@
  * A mutex guards the list of links, as the looks are without the GIL. Nobody takes the GIL who has it.
  */
 #include "links/link.h"
+#include "links/turns.h"
 
-#include "core/clock.h"
 #include "core/wires/bells.h"
 
 #include <errno.h>
@@ -35,10 +33,6 @@
 
 /* So many looks at links that do nothing, and it sleeps. */
 #define QUIET_LOOKS 4
-
-/* How many wait for their turn at most, and for how long. */
-#define MAX_SPARES 8
-#define SPARE_NS 5000000000
 
 /* A link is busy that has been handed over so often between two looks. */
 #define BUSY_HANDS 10
@@ -55,14 +49,10 @@ static struct {
     pthread_mutex_t mutex;
     struct watched *first;
     struct bells bells;
-    int has_bells;         /* 1: they are open. GIL */
-    uint64_t ids;          /* given to links. GIL */
-    unsigned kept;         /* links that keep their thread. The mutex */
-    _Atomic uint32_t turn; /* futex: counts what spares have to wake up for */
-    int is_there;          /* 1: a thread stands by, or has been given its turn. GIL */
-    unsigned spares;       /* that wait for their turn. GIL */
-    unsigned turns;        /* given to spares, which are still to wake up. GIL */
-    unsigned forks;        /* echo_forks when all this was set up */
+    int has_bells;  /* 1: they are open. GIL */
+    uint64_t ids;   /* given to links. GIL */
+    unsigned kept;  /* links that keep their thread. The mutex */
+    unsigned forks; /* echo_forks when all this was set up */
 } standby = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* A child has inherited links that it does not read, no thread, and perhaps a mutex that is taken. GIL. */
@@ -76,25 +66,24 @@ static void forget_inherited(void)
     standby.first = NULL;
     standby.has_bells = 0;
     standby.kept = 0;
-    standby.is_there = 0;
-    standby.spares = standby.turns = 0;
     standby.forks = echo_forks;
     atomic_store(&echo_standby_is_asleep, 0);
+    echo_turns_forget();
 }
 
 void echo_standby_wake(void)
 {
-    if (atomic_exchange(&echo_standby_is_asleep, 0))
+    if (!atomic_exchange(&echo_standby_is_asleep, 0))
+        return;
+    if (echo_turns_are_lent())
+        echo_turns_call_in();
+    else
         echo_bells_call(&standby.bells);
 }
 
-/* All, as one of them may be about to leave. */
-static void wake_spares(void)
+int echo_standby_is_needed(void)
 {
-    if (standby.spares == 0)
-        return;
-    atomic_fetch_add(&standby.turn, 1);
-    futex_wake_all(&standby.turn);
+    return standby.first != NULL;
 }
 
 /* --- links --- */
@@ -159,7 +148,7 @@ void echo_watched_remove(struct watched *watched)
     if (standby.first == NULL) {
         atomic_store(&echo_standby_is_asleep, 1);
         echo_standby_wake();
-        wake_spares();
+        echo_turns_end();
     }
 }
 
@@ -311,6 +300,26 @@ static PyObject *next_link(int *is_called)
     return link;
 }
 
+/* Whether anything is being handed over, which may turn out to be slow. */
+static int is_handing_over(void)
+{
+    uint64_t hands = 0;
+
+    pthread_mutex_lock(&standby.mutex);
+    for (struct watched *watched = standby.first; watched != NULL; watched = watched->next)
+        hands |= atomic_load_explicit(&watched->hands, memory_order_relaxed);
+    pthread_mutex_unlock(&standby.mutex);
+    return hands % 2 == 1;
+}
+
+/* For a moment, as far as can be known: what begins to be handed over calls a spare in. */
+static void leave_for_a_moment(void)
+{
+    echo_turns_lend();
+    if (echo_turns_are_lent())
+        atomic_store(&echo_standby_is_asleep, 1);
+}
+
 /* A new reference to the link that the calling thread is to read; NULL: look again. GIL. */
 static PyObject *link_to_read(void)
 {
@@ -319,47 +328,11 @@ static PyObject *link_to_read(void)
 
     if (link != NULL && is_called && !echo_link_answer(link_of(link)))
         Py_CLEAR(link);
+    if (link != NULL && is_called && !is_handing_over())
+        leave_for_a_moment();
+    else if (link != NULL)
+        echo_turns_pass();
     return link;
-}
-
-/* --- spares --- */
-
-/* Until it is this thread's turn to stand by: 1. 0: it is not needed. GIL; releases it. */
-static int await_turn(void)
-{
-    int64_t left_ns, until_ns = monotonic_ns() + SPARE_NS;
-    PyThreadState *state;
-    uint32_t word;
-
-    if (!standby.is_there)
-        return 1;
-    if (standby.spares == MAX_SPARES)
-        return 0;
-    standby.spares++;
-    while (standby.turns == 0 && standby.first != NULL) {
-        left_ns = until_ns - monotonic_ns();
-        if (left_ns <= 0 && standby.spares > 1)
-            break;
-        word = atomic_load(&standby.turn);
-        state = PyEval_SaveThread();
-        echo_futex_wait(&standby.turn, word, left_ns > 0 ? left_ns : -1);
-        PyEval_RestoreThread(state);
-    }
-    standby.spares--;
-    if (standby.turns == 0)
-        return 0;
-    standby.turns--;
-    return 1;
-}
-
-/* Who stood by has something else to do. */
-static void give_turn(void)
-{
-    standby.is_there = standby.spares > standby.turns;
-    if (!standby.is_there)
-        return;
-    standby.turns++;
-    wake_spares();
 }
 
 /* --- the module's functions --- */
@@ -370,21 +343,22 @@ PyObject *echo_stand_by(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
     PyObject *link = NULL;
 
     forget_inherited();
-    if (standby.first == NULL || !await_turn())
+    if (standby.first == NULL || !echo_turns_take())
         Py_RETURN_NONE;
-    standby.is_there = 1;
     while (link == NULL && standby.first != NULL) {
         state = PyEval_SaveThread();
         await_call();
         PyEval_RestoreThread(state);
         link = link_to_read();
     }
-    give_turn();
-    return link != NULL ? link : Py_NewRef(Py_None);
+    if (link != NULL)
+        return link;
+    echo_turns_pass();
+    Py_RETURN_NONE;
 }
 
 PyObject *echo_wants_standby(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     forget_inherited();
-    return PyBool_FromLong(!standby.is_there && standby.first != NULL);
+    return PyBool_FromLong(echo_turns_are_free() && standby.first != NULL);
 }

@@ -26,8 +26,11 @@ struct watched {
 /* 1: the one that stands by may be asleep: whoever hands over wakes it. */
 extern _Atomic int echo_standby_is_asleep __attribute__((visibility("hidden")));
 
-/* Does not block. */
+/* Does not block. GIL. */
 void echo_standby_wake(void);
+
+/* Whether there are links to stand by for. GIL. */
+int echo_standby_is_needed(void);
 
 /* GIL for these. A link is watched from when it is made until it is ended, and followed to its end by a thread that
  * stood by, if any did; what a child inherits is not. 0; -1 with OSError: there are no descriptors for it. */

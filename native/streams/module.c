@@ -33,7 +33,8 @@
  *             out (outgoing.c) and in (incoming.c, crediting.c), the sinks' deliveries (deliveries.c), those that are
  *             slow (detours.c), queues (queues.c), and what is derived (branches.c, fans.c). Types are in *_type.c
  *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c),
- *             the threads that wait for it (resting.c, standby.c), memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
+ *             the threads that wait for it (resting.c, standby.c, turns.c), memory that is lent (pools.c, blocks.c)
+ *             and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
  *
  * Three locks: the GIL guards every Python object's state; an outbox has a lock, which is held while frames are copied,

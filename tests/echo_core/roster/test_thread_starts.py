@@ -108,7 +108,7 @@ def test_a_link_that_no_thread_can_read_is_not_kept(
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", start_others)
             with pytest.raises((echo.LinkError, echo.TimedOutError)) as caught:
-                there.open_channel(id_, timeout_s=1.0)
+                there.open_channel(id_, timeout_s=2.0)
         assert without_thread == "responder" or "thread" in str(caught.value)
         until(lambda: not there.statistics().links)
         responder.tell("start threads")
