@@ -148,6 +148,13 @@ static void release(struct link *link)
         link->wire->operations->release(link->wire);
 }
 
+static void tidy(struct link *link)
+{
+    outbox_lock(&link->outbox);
+    echo_writer_tidy(&link->outbox);
+    echo_outbox_unlock(&link->outbox);
+}
+
 void echo_link_rouse(struct link *link)
 {
     const struct wire_operations *operations = link->wire->operations;
@@ -156,6 +163,7 @@ void echo_link_rouse(struct link *link)
     link->is_quiet = reads == link->roused_reads;
     link->roused_reads = reads;
     echo_turns_call_in_late();
+    tidy(link);
     if (operations->rouse != NULL)
         operations->rouse(link->wire);
     if (echo_link_is_idle(link))

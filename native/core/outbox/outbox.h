@@ -182,6 +182,10 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
 /* Somebody has left work: it is done by `due` (ticks). Starts the thread if need be. Locked. */
 void echo_writer_call(struct outbox *outbox, int64_t due);
 
+/* Gives its memory back, where it has ended as nobody had called for long. Does not block for longer than a lock.
+ * Locked. */
+void echo_writer_tidy(struct outbox *outbox);
+
 /* When it ends, or the outbox has ended: no lock then. */
 void echo_writer_join(struct outbox *outbox);
 

@@ -124,8 +124,7 @@ void echo_writer_call(struct outbox *outbox, int64_t due)
 {
     int error;
 
-    if (outbox->is_writer_over) /* it has nothing to do any more but to unlock, or has done that */
-        echo_writer_join(outbox);
+    echo_writer_tidy(outbox);
     if (!outbox->has_writer) {
         outbox->is_writer_over = 0;
         error = start(outbox);
@@ -144,6 +143,13 @@ void echo_writer_call(struct outbox *outbox, int64_t due)
     outbox->writer_until = due;
     outbox->is_called = 1;
     atomic_fetch_add(&outbox->calls, 1);
+}
+
+/* It has nothing to do any more but to unlock, or has done that. */
+void echo_writer_tidy(struct outbox *outbox)
+{
+    if (outbox->is_writer_over)
+        echo_writer_join(outbox);
 }
 
 void echo_writer_join(struct outbox *outbox)
