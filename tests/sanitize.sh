@@ -32,7 +32,7 @@ ADDRESS_TESTS=(
     --deselect tests/echo_core/test_public.py::test_import_takes_little_time
 )
 THREAD_TESTS=(
-    tests/native/test_{deliveries,detours,link*,outlets,outlet_rooms,outlet_streams,resting,takeover}.py
+    tests/native/test_{deliveries,detours,link*,outlets,outlet_rooms,outlet_streams,resting*,takeover}.py
     tests/native/test_{pools,pool_attacks,pool_readers,queues,queue_links,queue_model,rings,ring_attacks}.py
     tests/echo_core/{attacks/test_{hostile,replayed},values/test_backlog,roster/test_company,handles/test_{conformance,nodes},streams/test_losses}.py
 )

@@ -542,12 +542,12 @@ def stand_by() -> Link | None:
     """Waits for a link on which something comes while it rests, or whose reader is held up by a handler:
     `take_over` is for it.
 
-    While another thread stands by it waits for its turn, for some seconds unless no other one does. None: it
-    was not needed, or there is no link.
+    Several threads may. Credit for links that rest is taken meanwhile, without the GIL. None: the
+    thread was not needed for some seconds, or there is no link.
     """
 
 def wants_standby() -> bool:
-    """Whether there are links, and no thread stands by."""
+    """Whether there are links, and too few threads stand by."""
 
 def is_dispatching() -> bool:
     """Whether this thread is handing over what it has read from a link."""

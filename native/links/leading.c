@@ -20,7 +20,6 @@
 #include "links/link.h"
 
 #include "links/errors.h"
-#include "links/turns.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,11 +28,6 @@
 /* Who is parked looks so often whether the leader is still there. */
 #define TICK_NS 5000000
 #define MAX_TICK_NS 50000000
-
-static int change_role(struct link *link, int from, int to)
-{
-    return atomic_compare_exchange_strong(&link->role, &from, to);
-}
 
 /* --- followers --- */
 
@@ -98,6 +92,15 @@ static enum led follow(struct link *link)
     return LED_OCCUPIED;
 }
 
+/* Who takes credit while the link rests has no GIL, so may have left just before it could see that somebody waits. */
+static int take_lead_or_follow(struct link *link)
+{
+    if (take_lead(link))
+        return 1;
+    follow(link);
+    return take_lead(link);
+}
+
 static int64_t slice_of(int64_t timeout_ns)
 {
     return timeout_ns < 0 || timeout_ns > LEAD_SLICE_NS ? LEAD_SLICE_NS : timeout_ns;
@@ -133,8 +136,8 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
         return LED_RAISED;
     if (link->is_ended)
         return LED_ENDED;
-    if (!take_lead(link))
-        return follow(link);
+    if (!take_lead_or_follow(link))
+        return LED_OCCUPIED;
     Py_INCREF(object);
     atomic_fetch_add_explicit(&link->led, 1, memory_order_relaxed);
     step = echo_link_read(link, &handing, slice_of(timeout_ns));
@@ -167,7 +170,7 @@ static int park(struct link *link)
         status = echo_futex_wait(&link->parking, seen, tick_ns);
         if (status == -EINTR)
             return status;
-        if (status == 0 || echo_link_is_idle(link))
+        if (status == 0)
             return 0;
         seen_led = led;
         led = atomic_load(&link->led);
@@ -176,6 +179,8 @@ static int park(struct link *link)
         else if (atomic_load(&link->role) == ROLE_LEADING)
             tick_ns = tick_ns * 2 < MAX_TICK_NS ? tick_ns * 2 : MAX_TICK_NS;
         else if (change_role(link, ROLE_LED, ROLE_FREE))
+            return 0;
+        if (echo_link_is_idle(link)) /* last: a leader that stays away keeps the role from nobody */
             return 0;
     }
 }
@@ -213,11 +218,17 @@ static int take_role_politely(struct link *link)
     return status == -EINTR ? PyErr_CheckSignals() : status;
 }
 
+static void wake_where_waiting(struct link *link)
+{
+    if (link->followers.are_waiting)
+        echo_link_wake_followers(link);
+}
+
 static void give_role_back(struct link *link, enum step step)
 {
     atomic_store(&link->role, ROLE_FREE);
-    if (link->followers.are_waiting && step != STEP_RAISED)
-        echo_link_wake_followers(link);
+    if (step != STEP_RAISED)
+        wake_where_waiting(link);
 }
 
 static int finish(struct link *link, enum step step)
@@ -232,7 +243,7 @@ static int finish(struct link *link, enum step step)
         link->failure = NULL; /* its traceback has the frames of those who hold the link */
     }
     link->rest = REST_OVER;
-    echo_turns_call_in(); /* what its owner does now may take long */
+    echo_standby_call_in(); /* what its owner does now may take long */
     echo_watched_remove(&link->watched);
     if (exception == NULL)
         return 1;
@@ -263,7 +274,10 @@ static enum step read_steps(struct link *link, struct handing *handing, enum ste
             step = echo_link_read(link, handing, is_polite ? 0 : link->watched.patience_ns);
             if (step == STEP_OVERTAKEN)
                 return step;
-            give_role_back(link, step);
+            if (step == STEP_IDLE)
+                wake_where_waiting(link);
+            else
+                give_role_back(link, step);
         } else if (taken < 0)
             step = STEP_RAISED;
         else if (echo_link_is_idle(link))

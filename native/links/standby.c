@@ -1,364 +1,271 @@
-/* Standing by: one thread of a process sees when something comes on a link that nobody reads, or when a link's reader is
- * held up by a handler, and goes on reading.
+/* Standing by: a few threads of a process see when something comes on a link that nobody reads, or when a link's reader
+ * is held up by a handler, and go on reading.
  *
  * A link that rests (resting.c) is waited for by its bell, and so are all others that do, in one system call. Who finds
- * one rung reads that link itself: it is not handed to another thread, which would cost a change of threads.
+ * one rung reads that link itself: it is not handed to another thread, which would cost a change of threads. All that
+ * stand by wait so; the system wakes one for a bell, the one that came last.
  *
- * The reader counts when it begins and ends to hand over. The one that stands by looks at the counts of all links from
+ * Credit is taken there at once, without the interpreter's lock. For all else a link has to be read with it, which one
+ * thread at a time goes for: that is the errand. The others wait on, so that a thread which keeps the lock for long keeps
+ * no credit from any link.
+ *
+ *   NOBODYS --a link is to be answered--> COMING --has the lock, reads for a moment--> AWAY --comes back--> COMING
+ *      ^                                     |                                           |
+ *      +-------------------------------------+--------------- handlers, or long ---------+
+ *
+ * Most that comes on a link that rests is a word between two nodes, such as a ping, and read in a moment: who is away
+ * for that answers the next link, too, and wakes nobody for it. The errand is another's as soon as events are handed over
+ * by whomever, since handlers may be slow; where the thread stays with its link; and where the moment is found to last.
+ *
+ * A reader counts when it begins and ends to hand over. One of those that stand by looks at the counts of all links from
  * time to time: one that has not changed from one look to the next, and is odd, is slow. So a reader pays for an
- * addition, and for no look at a clock.
- *
- * It looks while anything is handed over, and sleeps otherwise; who hands over then wakes it. A reader may just have
- * read that nobody sleeps, and what it has counted be not yet to be seen. So one looks again, after some
- * milliseconds, before sleeping without a limit: by then either of the two is seen.
- *
- * Other threads wait for their turn to stand by: turns.c.
- *
- * A reader that waits in a socket can be had back only after a time that the kernel looks at, which costs each read a
- * little. So the first few links that are busy keep theirs, which waits for ever.
- *
- * A mutex guards the list of links, as the looks are without the GIL. Nobody takes the GIL who has it.
+ * addition, and for no look at a clock. It looks while anything is handed over, and then waits as the others do; who
+ * hands over then wakes one. A reader may just have read that somebody looks, and what it has counted be not yet to be
+ * seen. So one looks again, after some milliseconds: by then either of the two is seen.
  */
 #include "links/link.h"
-#include "links/turns.h"
 
-#include "core/wires/bells.h"
-
-#include <errno.h>
-
-#include <pthread.h>
+#include "core/clock.h"
 
 /* Between two looks. A handler that takes twice as long is overtaken. */
 #define LOOK_MS 5
 
-/* So many looks at links that do nothing, and it sleeps. */
+/* So many looks at links that do nothing, and nobody looks. */
 #define QUIET_LOOKS 4
 
-/* A link is busy that has been handed over so often between two looks. */
-#define BUSY_HANDS 10
+/* How many stand by at least, beside the one that is away: one of them may wait for the interpreter's lock. */
+#define MIN_THREADS 2
 
-/* How many of those keep their thread. */
-#define MAX_KEPT 4
+/* How many stay: those that were away have come back. Others leave when nobody has needed them for some seconds. */
+#define USUAL_THREADS (MIN_THREADS + 1)
+#define MAX_THREADS 9
+#define SPARE_NS 5000000000
 
-/* Rung bells are fetched so many at a time. */
-#define MAX_RUNG 16
+/* A moment. */
+#define MOMENT_NS (LOOK_MS * INT64_C(1000000))
+
+enum errand {
+    NOBODYS,
+    COMING, /* a thread that stands by has it, and takes the GIL */
+    AWAY,   /* it reads a link for a moment */
+};
 
 _Atomic int echo_standby_is_asleep;
 
 static struct {
-    pthread_mutex_t mutex;
-    struct watched *first;
-    struct bells bells;
-    int has_bells;  /* 1: they are open. GIL */
-    uint64_t ids;   /* given to links. GIL */
-    unsigned kept;  /* links that keep their thread. The mutex */
-    unsigned forks; /* echo_forks when all this was set up */
-} standby = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    unsigned threads;           /* that stand by. GIL */
+    _Atomic int errand;         /* enum errand; changed by compare and swap */
+    unsigned long away;         /* the thread that is AWAY. GIL */
+    _Atomic int64_t away_since; /* nanoseconds */
+    _Atomic int is_looked;      /* 1: one of the threads looks at the counts */
+} standby;
 
-/* A child has inherited links that it does not read, no thread, and perhaps a mutex that is taken. GIL. */
-static void forget_inherited(void)
+void echo_standby_forget(void)
 {
-    if (!has_forked_since(standby.forks))
-        return;
-    if (standby.has_bells)
-        echo_bells_close(&standby.bells);
-    pthread_mutex_init(&standby.mutex, NULL);
-    standby.first = NULL;
-    standby.has_bells = 0;
-    standby.kept = 0;
-    standby.forks = echo_forks;
+    standby.threads = 0;
+    atomic_store(&standby.errand, NOBODYS);
+    atomic_store(&standby.is_looked, 0);
     atomic_store(&echo_standby_is_asleep, 0);
-    echo_turns_forget();
+}
+
+/* --- the errand --- */
+
+static int change_errand(int from, int to)
+{
+    return atomic_compare_exchange_strong(&standby.errand, &from, to);
+}
+
+static void ring_where_called(void)
+{
+    if (echo_watched_glance() == SEES_A_CALL)
+        echo_watched_ring();
+}
+
+void echo_standby_call_in(void)
+{
+    if (change_errand(AWAY, NOBODYS))
+        ring_where_called();
 }
 
 void echo_standby_wake(void)
 {
     if (!atomic_exchange(&echo_standby_is_asleep, 0))
         return;
-    if (echo_turns_are_lent())
-        echo_turns_call_in();
-    else
-        echo_bells_call(&standby.bells);
+    change_errand(AWAY, NOBODYS);
+    echo_watched_ring();
 }
 
-int echo_standby_is_needed(void)
+/* Who looks may have found that the one which is away is held up. No GIL. */
+static int take_errand(int is_looking)
 {
-    return standby.first != NULL;
+    int is_late = is_looking || monotonic_ns() - atomic_load(&standby.away_since) > MOMENT_NS;
+
+    return change_errand(NOBODYS, COMING) || (is_late && change_errand(AWAY, COMING));
 }
 
-/* --- links --- */
-
-static int open_bells(void)
+/* Its thread reads a link. While nobody looks for slow readers nothing is handed over, as far as can be known: what
+ * begins to be wakes one that looks. */
+static void go_away(int may_come_back)
 {
-    forget_inherited();
-    if (standby.has_bells)
-        return 0;
-    errno = -echo_bells_open(&standby.bells);
-    if (errno != 0) {
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
-    }
-    standby.has_bells = 1;
-    return 0;
+    standby.away = PyThread_get_thread_ident();
+    atomic_store(&standby.away_since, monotonic_ns());
+    atomic_store(&standby.errand, may_come_back && atomic_load(&echo_standby_is_asleep) ? AWAY : NOBODYS);
+    ring_where_called();
 }
 
-static void put_in(struct watched *watched)
+/* Whether the calling thread was away with the errand, and still has it. */
+static int comes_back(void)
 {
-    watched->next = standby.first;
-    watched->place = &standby.first;
-    if (watched->next != NULL)
-        watched->next->place = &watched->next;
-    standby.first = watched;
+    return standby.away == PyThread_get_thread_ident() && change_errand(AWAY, COMING);
 }
 
-int echo_watched_add(struct watched *watched, PyObject *link)
-{
-    if (open_bells() != 0)
-        return -1;
-    watched->link = link;
-    watched->id = standby.ids++;
-    watched->bell = -1;
-    atomic_init(&watched->patience_ns, -1);
-    watched->forks = echo_forks;
-    pthread_mutex_lock(&standby.mutex);
-    put_in(watched);
-    pthread_mutex_unlock(&standby.mutex);
-    return 0;
-}
+/* --- waiting. No GIL --- */
 
-static void take_out(struct watched *watched)
-{
-    *watched->place = watched->next;
-    if (watched->next != NULL)
-        watched->next->place = watched->place;
-    watched->place = NULL;
-}
+struct looking {
+    int is_on;
+    int quiet; /* so many looks have seen nothing */
+};
 
-/* Without links nobody has to stand by. */
-void echo_watched_remove(struct watched *watched)
+static void begin_to_look(struct looking *looking)
 {
-    if (watched->place == NULL || has_forked_since(watched->forks))
+    int nobody = 0;
+
+    if (looking->is_on || atomic_load(&echo_standby_is_asleep) ||
+        !atomic_compare_exchange_strong(&standby.is_looked, &nobody, 1))
         return;
-    echo_watched_disarm(watched);
-    pthread_mutex_lock(&standby.mutex);
-    take_out(watched);
-    standby.kept -= (unsigned)watched->is_kept;
-    watched->is_kept = 0;
-    pthread_mutex_unlock(&standby.mutex);
-    if (standby.first == NULL) {
-        atomic_store(&echo_standby_is_asleep, 1);
-        echo_standby_wake();
-        echo_turns_end();
-    }
+    *looking = (struct looking){.is_on = 1};
 }
 
-void echo_watched_call(struct watched *watched)
+/* Unless all is quiet another thread looks in its place. */
+static void end_look(struct looking *looking)
 {
-    if (has_forked_since(watched->forks))
+    if (!looking->is_on)
         return;
-    pthread_mutex_lock(&standby.mutex);
-    if (watched->place == NULL)
-        put_in(watched);
-    watched->is_called = 1;
-    pthread_mutex_unlock(&standby.mutex);
-    atomic_store(&echo_standby_is_asleep, 0);
-    echo_bells_call(&standby.bells);
+    looking->is_on = 0;
+    atomic_store(&standby.is_looked, 0);
+    if (!atomic_load(&echo_standby_is_asleep))
+        echo_watched_ring();
 }
 
-void echo_watched_wait(struct watched *watched, int64_t patience_ns)
-{
-    pthread_mutex_lock(&standby.mutex);
-    if (!watched->is_kept)
-        atomic_store(&watched->patience_ns, patience_ns);
-    pthread_mutex_unlock(&standby.mutex);
-}
-
-int echo_watched_arm(struct watched *watched, int bell, int wants_rings)
-{
-    int status = echo_bells_arm(&standby.bells, bell, watched->id, wants_rings, watched->bell < 0);
-
-    if (status == 0)
-        watched->bell = bell;
-    return status;
-}
-
-void echo_watched_disarm(struct watched *watched)
-{
-    if (watched->bell < 0 || has_forked_since(watched->forks))
-        return;
-    echo_bells_drop(&standby.bells, watched->bell);
-    watched->bell = -1;
-}
-
-/* --- looking --- */
-
-enum sight { SEES_NO_LINK, SEES_NOTHING, SEES_WORK, SEES_A_CALL };
-
-/* Its next read, and those that follow, are not timed. The mutex. */
-static void keep_where_busy(struct watched *watched, uint64_t hands)
-{
-    if (hands - watched->seen < 2 * BUSY_HANDS || standby.kept == MAX_KEPT ||
-        atomic_load_explicit(&watched->patience_ns, memory_order_relaxed) <= 0)
-        return;
-    standby.kept++;
-    watched->is_kept = 1;
-    atomic_store_explicit(&watched->patience_ns, -1, memory_order_relaxed);
-}
-
-/* No GIL; the mutex. */
-static enum sight look_at(struct watched *watched)
-{
-    uint64_t hands = atomic_load_explicit(&watched->hands, memory_order_relaxed);
-
-    if (watched->is_called)
-        return SEES_A_CALL;
-    if (hands != watched->seen) {
-        keep_where_busy(watched, hands);
-        watched->seen = hands;
-        return SEES_WORK;
-    }
-    return hands % 2 == 1 && hands != watched->slow ? SEES_A_CALL : SEES_NOTHING;
-}
-
-/* The most that is seen of any. No GIL. */
-static enum sight look(void)
-{
-    enum sight sight, most = SEES_NO_LINK;
-
-    pthread_mutex_lock(&standby.mutex);
-    for (struct watched *watched = standby.first; watched != NULL; watched = watched->next) {
-        sight = look_at(watched);
-        most = sight > most ? sight : most;
-    }
-    pthread_mutex_unlock(&standby.mutex);
-    return most;
-}
-
-/* A link may be gone by now whose bell was rung. No GIL. */
-static void note_rung(const uint64_t *ids, int count)
-{
-    pthread_mutex_lock(&standby.mutex);
-    for (struct watched *watched = standby.first; watched != NULL; watched = watched->next)
-        for (int i = 0; i < count; i++)
-            watched->is_called |= watched->id == ids[i];
-    pthread_mutex_unlock(&standby.mutex);
-}
-
-static void await_bell(int timeout_ms)
-{
-    uint64_t rung[MAX_RUNG];
-    int count = echo_bells_wait(&standby.bells, rung, MAX_RUNG, timeout_ms);
-
-    if (count > 0)
-        note_rung(rung, count);
-}
-
-/* Until a link is to be answered, a reader is slow, or there is no link. No GIL. */
-static void await_call(void)
+static enum sight look(struct looking *looking)
 {
     enum sight sight;
-    int quiet = 0;
+
+    if (looking->quiet >= QUIET_LOOKS)
+        atomic_store(&echo_standby_is_asleep, 1);
+    sight = echo_watched_look();
+    looking->quiet = sight == SEES_NOTHING ? looking->quiet + 1 : 0;
+    if (looking->quiet == 0)
+        atomic_store(&echo_standby_is_asleep, 0);
+    return sight;
+}
+
+/* Where a link is to be answered, another thread has the errand, and may be away for longer than a moment. */
+static int timeout_ms(const struct looking *looking, enum sight sight, int64_t left_ns)
+{
+    if (looking->is_on || (sight == SEES_A_CALL && atomic_load(&standby.errand) == AWAY))
+        return LOOK_MS;
+    return left_ns < INT64_MAX ? (int)(left_ns / 1000000) + 1 : -1;
+}
+
+/* Until a link is to be answered, or a reader is slow: 1, with the errand. 0: there is no link, or the time is up. */
+static int await_errand(int64_t until_ns)
+{
+    struct looking looking = {0};
+    int64_t left_ns = INT64_MAX;
+    enum sight sight;
+    int is_taken = 0;
 
     for (;;) {
-        if (quiet >= QUIET_LOOKS)
-            atomic_store(&echo_standby_is_asleep, 1);
-        sight = look();
-        if (sight == SEES_NO_LINK || sight == SEES_A_CALL)
+        begin_to_look(&looking);
+        sight = looking.is_on ? look(&looking) : echo_watched_glance();
+        is_taken = sight == SEES_A_CALL && take_errand(looking.is_on);
+        if (until_ns != INT64_MAX)
+            left_ns = until_ns - monotonic_ns();
+        if (is_taken || sight == SEES_NO_LINK || (left_ns <= 0 && !looking.is_on))
             break;
-        quiet = sight == SEES_NOTHING ? quiet + 1 : 0;
-        if (quiet == 0)
-            atomic_store(&echo_standby_is_asleep, 0);
-        await_bell(quiet > QUIET_LOOKS + 1 ? -1 : LOOK_MS);
+        if (looking.quiet > QUIET_LOOKS + 1)
+            end_look(&looking);
+        echo_watched_await(timeout_ms(&looking, sight, left_ns));
     }
-    atomic_store(&echo_standby_is_asleep, 0);
+    end_look(&looking);
+    return is_taken;
 }
 
-/* Whether it has been found slow just now, each time once. The mutex. */
-static int is_newly_slow(struct watched *watched)
+/* --- threads --- */
+
+/* A new reference to the link that the calling thread is to read; NULL: there is none. GIL, and the errand. */
+static PyObject *link_to_read(int *is_called)
 {
-    uint64_t hands = atomic_load_explicit(&watched->hands, memory_order_relaxed);
+    PyObject *link;
 
-    if (hands % 2 == 0 || hands != watched->seen || hands == watched->slow)
-        return 0;
-    watched->slow = hands;
-    return 1;
-}
-
-/* A new reference to the link of one that was called, or is slow; NULL: there is none. */
-static PyObject *next_link(int *is_called)
-{
-    PyObject *link = NULL;
-
-    pthread_mutex_lock(&standby.mutex);
-    for (struct watched *watched = standby.first; watched != NULL && link == NULL; watched = watched->next) {
-        *is_called = watched->is_called;
-        watched->is_called = 0;
-        if (*is_called || is_newly_slow(watched))
-            link = Py_NewRef(watched->link);
-    }
-    pthread_mutex_unlock(&standby.mutex);
+    while ((link = echo_watched_next(is_called)) != NULL && *is_called && !echo_link_answer(link_of(link)))
+        Py_DECREF(link);
     return link;
 }
 
-/* Whether anything is being handed over, which may turn out to be slow. */
-static int is_handing_over(void)
+static int64_t leaves_at(void)
 {
-    uint64_t hands = 0;
-
-    pthread_mutex_lock(&standby.mutex);
-    for (struct watched *watched = standby.first; watched != NULL; watched = watched->next)
-        hands |= atomic_load_explicit(&watched->hands, memory_order_relaxed);
-    pthread_mutex_unlock(&standby.mutex);
-    return hands % 2 == 1;
+    return standby.threads > USUAL_THREADS ? monotonic_ns() + SPARE_NS : INT64_MAX;
 }
 
-/* For a moment, as far as can be known: what begins to be handed over calls a spare in. */
-static void leave_for_a_moment(void)
+/* As await_errand, with the GIL, which it releases. */
+static int await_errand_paused(int64_t until_ns)
 {
-    echo_turns_lend();
-    if (echo_turns_are_lent())
-        atomic_store(&echo_standby_is_asleep, 1);
+    PyThreadState *state = PyEval_SaveThread();
+    int is_taken = await_errand(until_ns);
+
+    PyEval_RestoreThread(state);
+    return is_taken;
 }
 
-/* A new reference to the link that the calling thread is to read; NULL: look again. GIL. */
-static PyObject *link_to_read(void)
+/* Of the thread that has the errand, or waits for it. NULL: it is not needed. */
+static PyObject *next_to_read(int has_errand)
 {
+    PyObject *link;
     int is_called;
-    PyObject *link = next_link(&is_called);
 
-    if (link != NULL && is_called && !echo_link_answer(link_of(link)))
-        Py_CLEAR(link);
-    if (link != NULL && is_called && !is_handing_over())
-        leave_for_a_moment();
-    else if (link != NULL)
-        echo_turns_pass();
-    return link;
+    while (echo_watched_glance() != SEES_NO_LINK) {
+        int64_t until_ns = leaves_at();
+
+        if (!has_errand && !await_errand_paused(until_ns)) {
+            if (until_ns == INT64_MAX || standby.threads <= USUAL_THREADS)
+                continue;
+            ring_where_called(); /* nobody else may be awake who waits for the one that is away */
+            return NULL;
+        }
+        link = link_to_read(&is_called);
+        if (link != NULL) {
+            go_away(is_called);
+            return link;
+        }
+        atomic_store(&standby.errand, NOBODYS); /* who was called since is seen by the next glance */
+        has_errand = 0;
+    }
+    if (has_errand)
+        atomic_store(&standby.errand, NOBODYS);
+    return NULL;
 }
-
-/* --- the module's functions --- */
 
 PyObject *echo_stand_by(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    PyThreadState *state;
-    PyObject *link = NULL;
+    PyObject *link;
+    int has_errand;
 
-    forget_inherited();
-    if (standby.first == NULL || !echo_turns_take())
+    echo_watched_forget_inherited();
+    has_errand = comes_back();
+    if (!has_errand && standby.threads >= MAX_THREADS)
         Py_RETURN_NONE;
-    while (link == NULL && standby.first != NULL) {
-        state = PyEval_SaveThread();
-        await_call();
-        PyEval_RestoreThread(state);
-        link = link_to_read();
-    }
-    if (link != NULL)
-        return link;
-    echo_turns_pass();
-    Py_RETURN_NONE;
+    standby.threads++;
+    link = next_to_read(has_errand);
+    standby.threads--;
+    if (link == NULL && standby.threads > 0 && echo_watched_glance() == SEES_NO_LINK)
+        echo_watched_ring(); /* one wakes the next */
+    return link != NULL ? link : Py_NewRef(Py_None);
 }
 
 PyObject *echo_wants_standby(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    forget_inherited();
-    return PyBool_FromLong(echo_turns_are_free() && standby.first != NULL);
+    echo_watched_forget_inherited();
+    return PyBool_FromLong(standby.threads < MIN_THREADS && echo_watched_glance() != SEES_NO_LINK);
 }

@@ -18,7 +18,7 @@
 
 int echo_bells_open(struct bells *bells)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = CALL};
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = CALL}; /* one wait for each call */
     int error;
 
     bells->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -40,12 +40,15 @@ void echo_bells_close(struct bells *bells)
     close(bells->epoll);
 }
 
-int echo_bells_arm(const struct bells *bells, int bell, uint64_t id, int wants_rings, int is_new)
+int echo_bells_arm(const struct bells *bells, int bell, uint64_t id, enum rings rings, int is_new)
 {
-    struct epoll_event event = {.events = EPOLLONESHOT | EPOLLRDHUP, .data.u64 = id};
+    static const uint32_t wanted[] = {
+        [RINGS_NOT] = 0,
+        [RINGS_LATER] = EPOLLIN,
+        [RINGS_NOW] = EPOLLIN | EPOLLOUT, /* nobody waits for room in a socket that has a bell's reader */
+    };
+    struct epoll_event event = {.events = EPOLLONESHOT | EPOLLRDHUP | wanted[rings], .data.u64 = id};
 
-    if (wants_rings)
-        event.events |= EPOLLIN;
     return epoll_ctl(bells->epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, bell, &event) == 0 ? 0 : -errno;
 }
 
@@ -62,25 +65,14 @@ void echo_bells_call(const struct bells *bells)
         return; /* EAGAIN: called often enough */
 }
 
-static void heed_call(const struct bells *bells)
-{
-    uint64_t calls;
-
-    if (read(bells->call, &calls, sizeof calls) < 0)
-        return; /* EAGAIN: another thread has */
-}
-
 int echo_bells_wait(const struct bells *bells, uint64_t *ids, int room, int timeout_ms)
 {
     struct epoll_event events[MAX_AT_ONCE];
     int count, told = 0;
 
     count = epoll_wait(bells->epoll, events, room < MAX_AT_ONCE ? room : MAX_AT_ONCE, timeout_ms);
-    for (int i = 0; i < count; i++) {
-        if (events[i].data.u64 == CALL)
-            heed_call(bells);
-        else
+    for (int i = 0; i < count; i++)
+        if (events[i].data.u64 != CALL)
             ids[told++] = events[i].data.u64;
-    }
     return told;
 }

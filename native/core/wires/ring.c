@@ -241,20 +241,30 @@ static int ring_is_cheap(struct wire *wire)
     return !echo_signal_has_waiter(&((struct ring *)wire)->out.direction->bytes_signal);
 }
 
-/* As ring_read, without waiting. */
-static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
+static ssize_t ring_peek(struct wire *wire, uint8_t *bytes, size_t size)
 {
-    uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
+    struct ring *ring = (struct ring *)wire;
     int64_t available = bytes_of(ring);
 
     if (available <= 0)
         return available < 0 ? (ssize_t)available : ring->in.is_last ? 0 : -EAGAIN;
     if (size > (uint64_t)available)
         size = (size_t)available;
-    copy_out(ring, taken, bytes, size);
-    publish(&ring->in, &ring->in.direction->taken, taken + size);
-    echo_signal_wake(&ring->in.direction->room_signal, -1);
+    copy_out(ring, atomic_load_explicit(&ring->in.moved, memory_order_relaxed), bytes, size);
     return (ssize_t)size;
+}
+
+/* As ring_read, without waiting. */
+static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
+{
+    uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
+    ssize_t count = ring_peek(&ring->wire, bytes, size);
+
+    if (count <= 0)
+        return count;
+    publish(&ring->in, &ring->in.direction->taken, taken + (uint64_t)count);
+    echo_signal_wake(&ring->in.direction->room_signal, -1);
+    return count;
 }
 
 static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
@@ -378,6 +388,7 @@ static const struct wire_operations ring_operations = {
     .write = ring_write,
     .await_room = ring_await_room,
     .read = ring_read,
+    .peek = ring_peek,
     .await_bytes = ring_await_bytes,
     .nudge = ring_nudge,
     .release = ring_release,

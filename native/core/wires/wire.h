@@ -27,6 +27,9 @@ struct wire_operations {
     /* Waits for bytes, and moves at most `size`: how many. 0: at its end. -EAGAIN: time is up. -EINTR: a
      * signal came. Else -errno. Blocks unless timeout_ns is 0. */
     ssize_t (*read)(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns);
+    /* Copies at most `size` bytes that the next read moves, and leaves them there: how many. 0: at its end. -EAGAIN: none
+     * are there. Else -errno. Who reads calls it. Does not block. */
+    ssize_t (*peek)(struct wire *wire, uint8_t *bytes, size_t size);
     /* Waits until read would return at once: 1; 0: time is up or nudged; -errno. Blocks. */
     int (*await_bytes)(struct wire *wire, int64_t timeout_ns);
     /* Ends an await_bytes that is under way, or the next one. Does not block. */
