@@ -134,7 +134,10 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     link->max_payload = (uint32_t)max_payload;
     link->intake.chunk_type = state->chunk_type;
     set_up(link, taken, delay_ns, stall_ns, holder, control_bytes);
-    echo_watched_add(&link->watched, (PyObject *)link);
+    if (echo_watched_add(&link->watched, (PyObject *)link) != 0) {
+        Py_DECREF(link);
+        return NULL;
+    }
     return (PyObject *)link;
 }
 

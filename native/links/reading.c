@@ -9,6 +9,9 @@
 
 #include <errno.h>
 
+/* How much credit is peeked at, at a time. */
+#define PEEKED_FRAMES 85
+
 /* Of one thread at a time; others may look. */
 static inline void count_on(_Atomic uint64_t *counter, uint64_t more)
 {
@@ -420,32 +423,66 @@ static enum step end_reading(struct link *link, int error)
 
 #define CREDIT_FRAME_BYTES (FRAME_HEADER_BYTES + CREDIT_PAYLOAD_BYTES)
 
-/* The payload of the credit that what was read begins with; NULL: it begins with something else. Looks at nothing but
- * this, as each read comes by here. */
-static const uint8_t *credit_ahead(const struct link *link)
+/* Whether so many bytes begin with credit, which is granted. All else needs the GIL, or is to be refused with it. Looks
+ * mostly at the header alone, as each read comes by here. */
+static inline int is_granted(struct link *link, const uint8_t *frame, size_t size)
 {
-    const struct intake *intake = &link->intake;
-    const uint8_t *frame = current_chunk(intake)->bytes + intake->begin;
-
-    if (intake->end - intake->begin < CREDIT_FRAME_BYTES || load_little32(frame) != CREDIT_PAYLOAD_BYTES ||
-        load_little32(frame + 4) != KIND_CREDIT)
-        return NULL;
-    return frame + FRAME_HEADER_BYTES;
-}
-
-/* Takes the credit that what was read begins with, up to a frame that needs the GIL, or is to be refused with it. */
-static void take_credits(struct link *link)
-{
-    const uint8_t *payload;
     struct credit credit;
 
-    while ((payload = credit_ahead(link)) != NULL && load_little32(payload + 4) == 0) {
-        credit = credit_load(payload);
-        if (grant(link, &credit, 0) != NULL)
+    if (size < CREDIT_FRAME_BYTES || load_little32(frame) != CREDIT_PAYLOAD_BYTES ||
+        load_little32(frame + 4) != KIND_CREDIT || load_little32(frame + FRAME_HEADER_BYTES + 4) != 0)
+        return 0;
+    credit = credit_load(frame + FRAME_HEADER_BYTES);
+    if (grant(link, &credit, 0) != NULL)
+        return 0;
+    count_on(&link->received_frames, 1);
+    return 1;
+}
+
+/* Takes the credit that what was read begins with. */
+static void take_credits(struct link *link)
+{
+    struct intake *intake = &link->intake;
+
+    while (is_granted(link, current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin))
+        intake->begin += CREDIT_FRAME_BYTES;
+}
+
+/* Moves what was peeked at. Where that fails the next read does, too. */
+static void skip(struct link *link, uint8_t *bytes, size_t size)
+{
+    ssize_t count;
+
+    for (size_t left = size; left > 0; left -= (size_t)count) {
+        count = link->wire->operations->read(link->wire, bytes, left, 0);
+        if (count <= 0)
             return;
-        link->intake.begin += CREDIT_FRAME_BYTES;
-        count_on(&link->received_frames, 1);
     }
+    count_on(&link->received_bytes, size);
+    count_on(&link->reads, 1);
+}
+
+int echo_link_take_credit(struct link *link)
+{
+    uint8_t bytes[PEEKED_FRAMES * CREDIT_FRAME_BYTES];
+    ssize_t count = link->wire->operations->peek(link->wire, bytes, sizeof bytes);
+    size_t taken = 0;
+
+    if (count <= 0)
+        return count == -EAGAIN;
+    while (is_granted(link, bytes + taken, (size_t)count - taken))
+        taken += CREDIT_FRAME_BYTES;
+    if (taken > 0)
+        skip(link, bytes, taken);
+    return taken == (size_t)count;
+}
+
+/* Nothing came in time. Whether the reader waits on: not where the link is idle, or the caller looks up. No GIL. */
+static int waits_on(struct link *link, int64_t timeout_ns)
+{
+    if (is_led(link))
+        return 0;
+    return echo_link_is_idle(link) ? !echo_link_doze(link) : timeout_ns != 0;
 }
 
 /* As the wire's read, with what was read in the intake, and without what is only credit. No GIL: a source that waits for
@@ -458,6 +495,8 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 
     for (;;) {
         count = link->wire->operations->read(link->wire, current_chunk(intake)->bytes + intake->end, size, timeout_ns);
+        if (count == -EAGAIN && waits_on(link, timeout_ns))
+            continue;
         if (count <= 0)
             return count;
         intake->end += (size_t)count;
@@ -474,6 +513,7 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 static enum step read_more(struct link *link, int64_t timeout_ns)
 {
     size_t size = echo_intake_prepare(&link->intake);
+    int has_deadline = is_led(link); /* first: the role may be another's behind this */
     PyThreadState *state;
     ssize_t count;
 
@@ -482,13 +522,15 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     state = PyEval_SaveThread();
     count = read_wire(link, size, timeout_ns);
     PyEval_RestoreThread(state);
+    if (count == -EAGAIN && !has_deadline && link->is_dozing)
+        return STEP_IDLE;
     if (link->is_ended)
         return STEP_ENDED;
     if (count > 0)
         return STEP_READ;
     if (count == -EINTR)
         return PyErr_CheckSignals() == 0 ? STEP_NOTHING : STEP_RAISED;
-    if (count == -EAGAIN || count == -EWOULDBLOCK)
+    if (count == -EAGAIN)
         return STEP_NOTHING;
     return end_reading(link, (int)-count);
 }

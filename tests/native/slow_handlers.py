@@ -25,6 +25,12 @@ class Readers:
         self._start(lambda: self._read(link.run))
         self.stand_by()
 
+    def attend(self, *resting: Link) -> None:
+        """Those that stand by read them when something comes."""
+        for link in resting:
+            link.rest()
+        self.stand_by()
+
     def stand_by(self) -> None:
         if links.wants_standby():
             self._start(self._stand_by)

@@ -21,7 +21,8 @@ struct socket_wire {
     struct wire wire;           /* first: what others see */
     int fd;                     /* owned */
     _Atomic int nudges;         /* owned eventfd; -1 until somebody awaits bytes or nudges */
-    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads */
+    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads, as the next */
+    int peeked_error;           /* errno that a peek was told, since the system tells it once; 0: none */
 };
 
 /* A read that waits at least so long has the kernel watch the time: one system call instead of two. */
@@ -133,6 +134,8 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
     int flags = MSG_DONTWAIT, ready;
     ssize_t count;
 
+    if (socket->peeked_error != 0)
+        return -socket->peeked_error;
     if (timeout_ns < 0 || timeout_ns >= KERNEL_TIMEOUT_NS) {
         keep_receive_timeout(socket, timeout_ns < 0 ? 0 : timeout_ns);
         flags = 0;
@@ -143,6 +146,17 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
     }
     count = recv(socket->fd, bytes, size, flags);
     return count < 0 ? -errno : count;
+}
+
+static ssize_t socket_peek(struct wire *wire, uint8_t *bytes, size_t size)
+{
+    struct socket_wire *socket = socket_of(wire);
+    ssize_t count = recv(socket->fd, bytes, size, MSG_PEEK | MSG_DONTWAIT);
+
+    if (count >= 0 || errno == EAGAIN)
+        return count >= 0 ? count : -EAGAIN;
+    socket->peeked_error = errno;
+    return -errno;
 }
 
 /* --- the end --- */
@@ -168,6 +182,7 @@ static const struct wire_operations socket_operations = {
     .write = socket_write,
     .await_room = socket_await_room,
     .read = socket_read,
+    .peek = socket_peek,
     .await_bytes = socket_await_bytes,
     .nudge = socket_nudge,
     .shut = socket_shut,
@@ -204,7 +219,7 @@ struct wire *echo_socket_open(int fd, int *kind)
     wire = errno == 0 ? calloc(1, sizeof *wire) : NULL;
     if (wire == NULL)
         return NULL;
-    wire->wire.operations = &socket_operations;
+    wire->wire = (struct wire){.operations = &socket_operations, .bell = fd};
     wire->fd = fd;
     atomic_init(&wire->nudges, -1);
     return &wire->wire;
