@@ -78,8 +78,11 @@ class Link:
     def take_over(self) -> bool:
         """As `run`, for a link that rests, or in place of a thread whose handler is slow. False: also if
         neither is so, and when it rests again."""
-    def rest(self) -> None:
-        """Has it read by threads that stand by, from here on: by nobody until something comes."""
+    def rest(self, read: Callable[[], object], /) -> None:
+        """Has it read by threads that stand by, from here on: by nobody until something comes.
+
+        Then one of them calls `read`, which calls `take_over`. It is let go of when the link was read to its end.
+        """
     def is_read_here(self) -> bool:
         """Whether the calling thread is the one that reads it now."""
     def call_behind(self, called: Callable[[], object], stream: IncomingStream | None = None, /) -> int:
@@ -551,9 +554,10 @@ class Loan:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-def stand_by() -> Link | None:
-    """Waits for a link on which something comes while it rests, or whose reader is held up by a handler:
-    `take_over` is for it.
+def stand_by() -> Callable[[], object] | None:
+    """Waits for a link on which something comes while it rests, or whose reader is held up by a handler.
+
+    Returns what reads it, which the caller has to call: what `rest` was given, else the link's `take_over`.
 
     Several threads may. Credit for links that rest is taken meanwhile, without the GIL. None: the
     thread was not needed for some seconds, or there is no link.

@@ -451,7 +451,7 @@ class Neighbours:
         """A link that is not wanted: no thread can read it, or its beginning was interrupted."""
         with books.changing():
             peer.say_goodbye(reason)
-        peer.link.rest()  # where it has not come to that
+        peer.link.rest(partial(self._read, peer))  # where it has not come to that
         peer.link.shut()
         self._read(peer)  # which is over at once, unless another thread does; the link lets go of the peer
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from echo_core._c import links
 from echo_core.transports.threads import OwnThread, failures_logged, is_ending, log
 
 _NAME = "echo-standby"
 
-_readers: dict[links.Link, tuple[str, Callable[[], object]]] = {}  # what reads it, and who a thread is then
+_attended: set[links.Link] = set()  # so that none goes before its end was followed
 
 
 def attend(link: links.Link, name: str, read: Callable[[], object]) -> None:
@@ -24,15 +25,15 @@ def attend(link: links.Link, name: str, read: Callable[[], object]) -> None:
 
     Also where the one that does is held up. RuntimeError: there is no such thread, and none can be started.
     """
-    _readers[link] = name, read
-    link.rest()
+    _attended.add(link)
+    link.rest(partial(_read_as, name, read))
     if links.wants_standby():
         _start()
 
 
 def forget(link: links.Link) -> None:
     """The link is over."""
-    _readers.pop(link, None)
+    _attended.discard(link)
 
 
 def stand_by() -> None:
@@ -51,16 +52,19 @@ def _start() -> None:
 
 
 def _stand_by() -> None:
-    while (link := links.stand_by()) is not None:
+    while (read := links.stand_by()) is not None:
         stand_by()  # first: from here on this thread reads
-        reader = _readers.get(link)
-        if reader is not None:
-            threading.current_thread().name, read = reader
-            with failures_logged("a link that a thread stood by for"):
-                read()
-            del read
-            threading.current_thread().name = _NAME
-        del link, reader  # this may stand by for long
+        read()
+        del read  # this may stand by for long
 
 
-os.register_at_fork(after_in_child=_readers.clear)  # links and threads are the parent's
+def _read_as(name: str, read: Callable[[], object]) -> None:
+    """In the thread that was called for it."""
+    thread = threading.current_thread()
+    before, thread.name = thread.name, name
+    with failures_logged("a link that a thread stood by for"):
+        read()
+    thread.name = before
+
+
+os.register_at_fork(after_in_child=_attended.clear)  # links and threads are the parent's

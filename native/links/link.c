@@ -176,6 +176,8 @@ static PyObject *end_run(struct link *link, int status)
 {
     if (link->is_ended && link->runner == 0)
         Py_CLEAR(link->control);
+    if (link->rest == REST_OVER)
+        Py_CLEAR(link->reader);
     return status >= 0 ? PyBool_FromLong(status) : NULL;
 }
 
@@ -328,9 +330,9 @@ static PyObject *link_rouse(PyObject *self, PyObject *Py_UNUSED(ignored))
 }
 DEFINE_ENTRY_THAT_ACTS(link_rouse, link_of(self))
 
-static PyObject *link_rest(PyObject *self, PyObject *Py_UNUSED(ignored))
+static PyObject *link_rest(PyObject *self, PyObject *reader)
 {
-    echo_link_begin_rest(link_of(self));
+    echo_link_begin_rest(link_of(self), reader);
     Py_RETURN_NONE;
 }
 DEFINE_ENTRY_THAT_ACTS(link_rest, link_of(self))
@@ -387,8 +389,8 @@ PyMethodDef echo_link_methods[] = {
      PyDoc_STR(
          "take_over($self, /)\n--\n\nAs run, for a link that rests, or in place of a thread whose handler is slow. "
          "False: also if neither is so, and when it rests again.")},
-    {"rest", link_rest_entry, METH_NOARGS,
-     PyDoc_STR("rest($self, /)\n--\n\nHas it read by threads that stand by, from here on.")},
+    {"rest", link_rest_entry, METH_O,
+     PyDoc_STR("rest($self, read, /)\n--\n\nHas it read by threads that stand by, from here on, each by a call of `read`.")},
     {"is_read_here", link_is_read_here, METH_NOARGS,
      PyDoc_STR("is_read_here($self, /)\n--\n\nWhether the calling thread is the one that reads it now.")},
     {"call_behind", link_call_behind, METH_VARARGS,

@@ -51,6 +51,7 @@ struct link {
     unsigned forks;                /* echo_forks when it was made. Never changes */
     uint32_t max_payload;          /* of a frame that is received. Never changes */
     PyObject *control;             /* owned callable; NULL: cleared */
+    PyObject *reader;              /* owned callable, which reads it after a rest; NULL: none was given, or cleared */
     PyObject *pool, *mapping;      /* owned; NULL: none */
     struct intake intake;          /* of who has the role */
     PyObject **incoming;           /* owned memory; by stream - FIRST_STREAM: owned IncomingStream, NULL: never bound,
@@ -171,8 +172,11 @@ void echo_link_wake_followers(struct link *link);
 
 /* --- resting.c. GIL for all --- */
 
-/* From here on threads that stand by read it. */
-void echo_link_begin_rest(struct link *link);
+/* From here on threads that stand by read it, each by a call of `reader`, which takes it over. */
+void echo_link_begin_rest(struct link *link, PyObject *reader);
+
+/* What such a thread calls: a new reference, or NULL with an exception. */
+PyObject *echo_link_reader(struct link *link);
 
 /* The calling thread is about to read it, after a rest. */
 void echo_link_visit(struct link *link);

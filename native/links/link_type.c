@@ -141,8 +141,9 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)link;
 }
 
-static const Py_ssize_t link_owned[] = {offsetof(struct link, control), offsetof(struct link, pool),
-                                        offsetof(struct link, mapping), offsetof(struct link, failure), 0};
+static const Py_ssize_t link_owned[] = {
+    offsetof(struct link, control), offsetof(struct link, reader),  offsetof(struct link, pool),
+    offsetof(struct link, mapping), offsetof(struct link, failure), 0};
 
 static int link_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -168,6 +169,7 @@ static int link_clear(PyObject *self)
     while (link->followers.count > 0)
         echo_link_unfollow(link, link->followers.queues[link->followers.count - 1]);
     Py_CLEAR(link->control);
+    Py_CLEAR(link->reader);
     Py_CLEAR(link->failure);
     return 0; /* not pool and mapping: the outbox needs the one, and neither refers to a link */
 }

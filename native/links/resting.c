@@ -107,10 +107,16 @@ static int arm_bell(struct link *link, enum rings rings)
     return link->wire->bell >= 0 && echo_watched_arm(&link->watched, link->wire->bell, rings) == 0;
 }
 
-void echo_link_begin_rest(struct link *link)
+PyObject *echo_link_reader(struct link *link)
+{
+    return link->reader != NULL ? Py_NewRef(link->reader) : PyObject_GetAttrString(&link->ob_base, "take_over");
+}
+
+void echo_link_begin_rest(struct link *link, PyObject *reader)
 {
     if (link->rest != REST_NEVER)
         return;
+    link->reader = Py_NewRef(reader);
     link->rest = REST_RESTING;
     if (has_something(link) || !arm_bell(link, RINGS_LATER))
         echo_watched_call(&link->watched);

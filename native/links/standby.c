@@ -247,6 +247,15 @@ static PyObject *next_to_read(int has_errand)
     return NULL;
 }
 
+/* The reference to the link is given back. */
+static PyObject *reader_of(PyObject *link)
+{
+    PyObject *reader = echo_link_reader(link_of(link));
+
+    Py_DECREF(link);
+    return reader;
+}
+
 PyObject *echo_stand_by(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     PyObject *link;
@@ -261,7 +270,7 @@ PyObject *echo_stand_by(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
     standby.threads--;
     if (link == NULL && standby.threads > 0 && echo_watched_glance() == SEES_NO_LINK)
         echo_watched_ring(); /* one wakes the next */
-    return link != NULL ? link : Py_NewRef(Py_None);
+    return link != NULL ? reader_of(link) : Py_NewRef(Py_None);
 }
 
 PyObject *echo_wants_standby(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))

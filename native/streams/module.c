@@ -144,8 +144,8 @@ static PyMethodDef module_methods[] = {
                "Whether this thread is handing over what it has read from a link.")},
     {"stand_by", echo_stand_by, METH_NOARGS,
      PyDoc_STR("stand_by($module, /)\n--\n\n"
-               "Waits for a link on which something comes while it rests, or whose reader is held up by a handler: "
-               "take_over is for it. None: another thread stands by, or there is no link.")},
+               "Waits for a link on which something comes while it rests, or whose reader is held up by a handler: what "
+               "reads it. None: another thread stands by, or there is no link.")},
     {"wants_standby", echo_wants_standby, METH_NOARGS,
      PyDoc_STR("wants_standby($module, /)\n--\n\nWhether there are links, and too few threads stand by.")},
     {"ring_memory", echo_ring_memory, METH_O,

@@ -238,7 +238,7 @@ def test_link_that_was_shut_before_it_rests_is_read_to_its_end_once(readers: Rea
     one, _ = wires("unix")
     link = link_over(one)
     link.shut()
-    link.rest()
+    link.rest(link.take_over)
     assert link.take_over()
     assert not link.take_over()
     readers.attend(link)
