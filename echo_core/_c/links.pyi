@@ -120,6 +120,9 @@ class Link:
     @property
     def received_frames(self) -> int: ...
     @property
+    def overlooked(self) -> int:
+        """How often nobody had come to read it, though there was something, from one `rouse` to the next."""
+    @property
     def queued_bytes(self) -> int: ...
     @property
     def queued_events(self) -> int: ...

@@ -67,6 +67,8 @@ struct link {
     _Atomic int rest;              /* enum rest; written with the GIL, as the next two */
     _Atomic uint64_t roused_reads; /* `reads` when it was last roused */
     _Atomic int is_quiet;          /* 1: nothing had been read since the time before */
+    int is_waited_for;             /* 1: it rested then, and somebody had to come and read it. GIL, as the next */
+    unsigned long long overlooked; /* how often nobody had come by the next time */
     _Atomic int is_brief;          /* 1: its reader leaves when nothing more is there. The reader's, as the next two */
     struct frequency visits;       /* of readers */
     struct frequency grants;       /* of credit that came while it rested. Of who has the role */
@@ -201,5 +203,6 @@ int echo_link_answer(struct link *link);
 /* Where it rests, somebody has to read it all the same. */
 void echo_link_call_reader(struct link *link);
 
-/* To be called some times a second: notes how quiet it is, and has the reader of an idle one look up. */
+/* To be called some times a second: notes how quiet it is, has the reader of an idle one look up, and looks itself
+ * whether one that rests is to be read. */
 void echo_link_rouse(struct link *link);

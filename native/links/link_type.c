@@ -226,6 +226,8 @@ static PyMemberDef link_members[] = {
      PyDoc_STR("Reads of the wire that brought something.")},
     {"received_bytes", T_ULONGLONG, offsetof(struct link, received_bytes), READONLY, PyDoc_STR("Bytes read.")},
     {"received_frames", T_ULONGLONG, offsetof(struct link, received_frames), READONLY, PyDoc_STR("Frames handed out.")},
+    {"overlooked", T_ULONGLONG, offsetof(struct link, overlooked), READONLY,
+     PyDoc_STR("How often nobody had come to read it from one rouse to the next.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot link_slots[] = {

@@ -15,6 +15,58 @@
  * told of it, also while nobody is: 0.3 us of a round trip by Unix sockets, which tell of room as well, 0.2 by TCP.
  *
  * A leader (leading.c) may read a link that rests. What it leaves to run calls a reader.
+ *
+ * All states that a link can be in. "Dozing" is READ, where the reader has given the role back and waits for the GIL.
+ *
+ *            bell             role                   who reads
+ *   NEVER    not waited for   any                    its owner's thread in run
+ *   RESTING  waited for       FREE or a leader's     a leader; who hears the bell, for credit alone (READING)
+ *   CALLED   told, perhaps    as RESTING             as RESTING; the thread that has answered is about to
+ *   READ     the ring's, for  any                    one thread, the runner, in turns with leaders
+ *            its end alone
+ *   dozing   waited for       as RESTING             as RESTING; the runner is about to have it rest
+ *   OVER     not waited for   any                    nobody
+ *
+ * What happens in each. The GIL is held but for hear and doze; so `rest` does not change within what has it.
+ *
+ *            RESTING               CALLED                READ                      dozing
+ *   hear     credit: armed anew,   as RESTING            called                    as RESTING
+ *            still RESTING;
+ *            else called
+ *   answer   CALLED                nothing: a thread     nothing: the runner       nothing: the runner looks
+ *                                  comes                 reads on                  and arms again
+ *   take_    READ                  READ                  where it is slow the      0: not slow
+ *    over                                                runner is another, else 0
+ *   leader   call: a reader comes  a reader comes        the runner, which is      the runner finds
+ *    leaves                                              parked, is woken          is_unfinished
+ *   idle     -                     -                     has_something: READ;      has_something: READ;
+ *                                                        else RESTING, armed       else RESTING, armed
+ *   rouse    looks and arms again: RESTING, and called   has the runner look up,   nothing: the runner comes
+ *            called if there is    again, if nobody has  if the link is idle
+ *            something             come for a beat
+ *   end      call: a thread reads  the reader finds it   the runner finds it:      the runner finds is_ended
+ *            to the end            ended                 its wire is shut
+ *
+ * In NEVER and OVER none of this does anything: their links are not armed, and are not called. What a child inherits is
+ * in whatever state it was, and nothing asks: its entries do nothing.
+ *
+ * Nothing is lost between "nothing is there" and "somebody waits", as whoever is to wait says so first and looks behind
+ * that, and whoever brings something looks behind that who waits; all of it is sequentially consistent.
+ *
+ *   who waits says                      then looks at              who brings            then looks at
+ *   RESTING in the ring's signal        the ring's count           the peer's bytes      the signal: rings
+ *   arms the bell (a system call)       the socket: the kernel     bytes, or a byte on   -: the kernel tells
+ *                                       does, as it arms           a ring's bell
+ *   is_dozing, RESTING, role FREE       arms the bell behind it    who hears it finds them, or calls
+ *   followers.are_waiting               the role, once more        who hears: role FREE  are_waiting: calls
+ *   is_awaiting                         the role                   a leader: LEADING     is_awaiting: nudges
+ *   is_called                           the errand (standby.c)     the errand NOBODYS    is_called: wakes one
+ *
+ * Only one who looks behind it takes bytes from a ring's bell: answer, which is followed by a read or by the runner's
+ * look; rest; and who takes credit.
+ *
+ * A thread that was told of a link may end before it has read it, and a peer before it rings, or it lies. So nothing
+ * here waits for one bell or one thread alone: who rouses links from time to time looks itself (look_again).
  */
 #include "links/link.h"
 
@@ -251,6 +303,30 @@ static void tidy(struct link *link)
     echo_outbox_unlock(&link->outbox);
 }
 
+/* Whether somebody has to come who reads it. A bell that tells of all is armed anew instead: it rings at once then. */
+static int needs_reader(struct link *link)
+{
+    const struct wire_operations *operations = link->wire->operations;
+
+    if (link->rest != REST_RESTING)
+        return link->rest == REST_CALLED;
+    return (operations->rest != NULL && !operations->rest(link->wire)) || !arm_bell(link, RINGS_LATER);
+}
+
+/* Whoever was told may have ended before it read, as may a peer before it has rung. */
+static void look_again(struct link *link)
+{
+    int was_waited_for = link->is_waited_for;
+
+    link->is_waited_for = needs_reader(link);
+    if (was_waited_for && link->is_waited_for && link->is_quiet) {
+        link->overlooked++;
+        link->rest = REST_RESTING;
+    }
+    if (link->is_waited_for)
+        echo_link_call_reader(link);
+}
+
 void echo_link_rouse(struct link *link)
 {
     const struct wire_operations *operations = link->wire->operations;
@@ -263,6 +339,5 @@ void echo_link_rouse(struct link *link)
         operations->rouse(link->wire);
     if (echo_link_is_idle(link))
         release(link);
-    else if (link->rest == REST_RESTING && operations->rest != NULL && !operations->rest(link->wire))
-        echo_link_call_reader(link);
+    look_again(link);
 }

@@ -281,6 +281,27 @@ def test_peer_that_does_not_ring_is_heard_all_the_same(
         eventually(lambda: len(events) == count + 1)  # noqa: B023
 
 
+def test_link_whose_reader_did_not_come_is_read_all_the_same(ends: Ends, readers: Readers) -> None:
+    """A thread was told of it, and ended before it read: who looks from time to time has another one told."""
+    came: list[int] = []
+    events: list[bytes] = []
+    sink(ends.other, events.append)
+
+    def read() -> None:
+        came.append(threading.get_ident())
+        if len(came) > 1:
+            ends.other.take_over()
+
+    ends.other.rest(read)
+    readers.stand_by()
+    source(ends.one)[0].submit(numbered(0))
+    eventually(lambda: len(came) == 1)
+    with Beats(ends.other):
+        eventually(lambda: events == [numbered(0)])
+    assert ends.other.overlooked >= 1
+    ends.close()
+
+
 def test_peer_that_rings_for_nothing_costs_little(
     ring: tuple[Link, RingWire, socket.socket], readers: Readers
 ) -> None:

@@ -12,6 +12,9 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain, plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import Actor
+from tests.native.link_ends import eventually, numbered
+from tests.native.slow_handlers import Readers
+from tests.native.test_resting import Crowd
 
 MORE_THREADS = 8  # of this process, for whatever number of idle links
 
@@ -68,3 +71,28 @@ def test_idle_links_share_a_few_threads(make_node: MakeNode, transport: str, cou
         assert is_done.wait(30.0)
         assert answers == [*range(1000, -1, -1), *range(5, -1, -1)]
         sink.close()
+
+
+def test_links_of_others_are_read_beside_those_of_nodes(make_node: MakeNode) -> None:
+    """Whichever thread stands by calls what the owner of a link has given."""
+    here, there = make_node(transports=["tcp"]), make_node(transports=["tcp"])
+    channel = here.create_channel("test", Plain)
+    received: list[Plain] = []
+    _sink = there.open_channel(channel.id).sink(Plain, received.append)
+    source = channel.source()
+    source.wait_matched(1)
+    handled: list[int] = []
+    readers = Readers()
+    crowd = Crowd("ring", 20, lambda number, _: handled.append(number))
+    readers.attend(*crowd.links)
+    for number, outlet in enumerate(crowd.outlets):
+        outlet.submit(numbered(0))
+        source.submit(plain(number))
+    eventually(lambda: sorted(handled) == list(range(20)))
+    until(lambda: [event.id for event in received] == list(range(20)), "all events")
+    assert readers.ended == [False] * len(readers.ended)
+    crowd.close()
+    eventually(lambda: readers.ended.count(True) == len(crowd.links))
+    here.close()
+    there.close()
+    readers.join()
