@@ -390,7 +390,8 @@ PyMethodDef echo_link_methods[] = {
          "take_over($self, /)\n--\n\nAs run, for a link that rests, or in place of a thread whose handler is slow. "
          "False: also if neither is so, and when it rests again.")},
     {"rest", link_rest_entry, METH_O,
-     PyDoc_STR("rest($self, read, /)\n--\n\nHas it read by threads that stand by, from here on, each by a call of `read`.")},
+     PyDoc_STR(
+         "rest($self, read, /)\n--\n\nHas it read by threads that stand by, from here on, each by a call of `read`.")},
     {"is_read_here", link_is_read_here, METH_NOARGS,
      PyDoc_STR("is_read_here($self, /)\n--\n\nWhether the calling thread is the one that reads it now.")},
     {"call_behind", link_call_behind, METH_VARARGS,

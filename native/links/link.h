@@ -139,12 +139,14 @@ enum step echo_link_read(struct link *link, struct handing *handing, int64_t tim
 /* Goes on with what another thread was at, in its place: its role is the caller's now. Likewise. */
 enum step echo_link_go_on(struct link *link, struct handing *handing);
 
+/* Ends the link with the exception that is set, which run raises: whoever meets it may have no use for it. */
+enum step echo_link_fail(struct link *link);
+
+/* --- controls.c --- */
+
 /* Takes the credit that comes next, as read does, but only that. 1: there was nothing else. 0: something else is next,
  * or the end. The caller has the role. No GIL. Does not block. */
 int echo_link_take_credit(struct link *link);
-
-/* Ends the link with the exception that is set, which run raises: whoever meets it may have no use for it. */
-enum step echo_link_fail(struct link *link);
 
 /* --- leading.c --- */
 

@@ -141,9 +141,9 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)link;
 }
 
-static const Py_ssize_t link_owned[] = {
-    offsetof(struct link, control), offsetof(struct link, reader),  offsetof(struct link, pool),
-    offsetof(struct link, mapping), offsetof(struct link, failure), 0};
+static const Py_ssize_t link_owned[] = {offsetof(struct link, control), offsetof(struct link, reader),
+                                        offsetof(struct link, pool),    offsetof(struct link, mapping),
+                                        offsetof(struct link, failure), 0};
 
 static int link_traverse(PyObject *self, visitproc visit, void *arg)
 {

@@ -1,81 +1,18 @@
 /* From bytes to streams: reads a chunk, and hands out the frames that are complete in it. */
 #include "links/link.h"
 
+#include "links/controls.h"
 #include "links/errors.h"
 #include "links/pool.h"
 
-#include "core/outbox/outgoing.h"
 #include "core/outbox/staging.h"
 
 #include <errno.h>
-
-/* How much credit is peeked at, at a time. */
-#define PEEKED_FRAMES 85
-
-/* Of one thread at a time; others may look. */
-static inline void count_on(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
-}
 
 /* Whether the thread that reads is one that waits for events, and has a deadline. */
 static inline int is_led(const struct link *link)
 {
     return atomic_load(&link->role) == ROLE_LEADING;
-}
-
-/* --- streams --- */
-
-/* The IncomingStream of a stream, borrowed; NULL where it was unbound. -1 with WireError. */
-static int incoming_of(const struct link *link, uint32_t stream, struct incoming_stream **incoming)
-{
-    size_t index = (size_t)stream - FIRST_STREAM;
-
-    if (stream < FIRST_STREAM || index >= link->incoming_count || link->incoming[index] == NULL) {
-        echo_raise("WireError", "Expected a stream that was asked for and is under way, got %lu",
-                   (unsigned long)stream);
-        return -1;
-    }
-    *incoming = link->incoming[index] != Py_None ? (struct incoming_stream *)(void *)link->incoming[index] : NULL;
-    return 0;
-}
-
-/* --- control frames --- */
-
-/* A count that would begin anew is no source's; that of the losses goes on where a stream starts again. */
-static int check_gap(const struct incoming_stream *incoming, uint64_t events)
-{
-    if (incoming->sequence > MAX_NUMBER || events > MAX_NUMBER - incoming->sequence)
-        return echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
-                          (unsigned long long)incoming->sequence, (unsigned long long)events);
-    if (events > UINT64_MAX - incoming->lost)
-        return echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
-                          (unsigned long long)incoming->lost, (unsigned long long)events);
-    return 0;
-}
-
-static int take_gap(const struct link *link, const struct frame *frame)
-{
-    struct incoming_stream *incoming;
-    uint64_t events;
-    int is_loss;
-
-    if (frame->size != GAP_PAYLOAD_BYTES)
-        return echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
-    is_loss = load_little32(frame->payload + 4) == GAP_OF_DROPPED;
-    if (incoming_of(link, load_little32(frame->payload), &incoming) != 0)
-        return -1;
-    if (incoming == NULL)
-        return 0;
-    if (!is_loss && (load_little32(frame->payload + 4) != GAP_OF_NOT_KEPT || !incoming->is_keyed))
-        return echo_raise("WireError", "Expected 0 in front of a gap's events, got %lu",
-                          (unsigned long)load_little32(frame->payload + 4));
-    events = load_little64(frame->payload + 8);
-    if (check_gap(incoming, events) != 0)
-        return -1;
-    incoming->sequence += events;
-    incoming->lost += is_loss ? events : 0;
-    return 0;
 }
 
 #define TIMED_LOAN_BYTES (LOAN_PAYLOAD_BYTES + TIME_BYTES)
@@ -144,7 +81,7 @@ static int hand_loan(struct link *link, struct handing *handing, const struct fr
 {
     struct incoming_stream *incoming;
 
-    if (incoming_of(link, stream, &incoming) != 0)
+    if (link_incoming(link, stream, &incoming) != 0)
         return -1;
     if (incoming == NULL)
         return 0;
@@ -173,64 +110,17 @@ static int take_loan(struct link *link, struct handing *handing, const struct fr
     return status;
 }
 
-/* What is refused changes nothing. `in_host`: with the GIL. */
-static const char *grant(struct link *link, const struct credit *credit, int in_host)
-{
-    const char *refusal;
-
-    outbox_lock(&link->outbox);
-    refusal = echo_outbox_credit(&link->outbox, credit, in_host);
-    echo_outbox_unlock(&link->outbox);
-    return refusal;
-}
-
-static int take_credit(struct link *link, const struct frame *frame)
-{
-    struct credit credit;
-    const char *refusal;
-
-    if (frame->size != CREDIT_PAYLOAD_BYTES)
-        return echo_raise("WireError", "Expected credit of %d bytes, got %lu", CREDIT_PAYLOAD_BYTES,
-                          (unsigned long)frame->size);
-    if (load_little32(frame->payload + 4) != 0)
-        return echo_raise("WireError", "Expected 0 behind the stream of credit, got %lu",
-                          (unsigned long)load_little32(frame->payload + 4));
-    credit = credit_load(frame->payload);
-    refusal = grant(link, &credit, 1);
-    return refusal == NULL
-               ? 0
-               : echo_raise("WireError", "Expected credit for %s, got done %llu, limit %llu events - in stream %lu",
-                            refusal, (unsigned long long)credit.done.events, (unsigned long long)credit.limit.events,
-                            (unsigned long)credit.stream);
-}
-
-static int take_message(struct link *link, const struct frame *frame)
-{
-    PyObject *control, *kind, *payload, *result = NULL;
-
-    control = Py_XNewRef(link->control);
-    kind = PyLong_FromUnsignedLong(frame->stream);
-    payload = PyBytes_FromStringAndSize((const char *)frame->payload, (Py_ssize_t)frame->size);
-    if (control != NULL && kind != NULL && payload != NULL)
-        result = PyObject_CallFunctionObjArgs(control, kind, payload, NULL);
-    Py_XDECREF(control);
-    Py_XDECREF(kind);
-    Py_XDECREF(payload);
-    Py_XDECREF(result);
-    return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
-}
-
 static int take_control(struct link *link, struct handing *handing, const struct frame *frame)
 {
     switch (frame->stream) {
     case KIND_GAP:
-        return take_gap(link, frame);
+        return echo_link_take_gap(link, frame);
     case KIND_LOAN:
         return take_loan(link, handing, frame);
     case KIND_CREDIT:
-        return take_credit(link, frame);
+        return echo_link_take_grant(link, frame);
     default:
-        return take_message(link, frame);
+        return echo_link_take_message(link, frame);
     }
 }
 
@@ -271,9 +161,9 @@ static int hand_out_run(struct link *link, struct handing *handing, struct frame
         link->intake.begin += (size_t)*size;
         *size = next_frame(link, frame);
     } while (*size > 0 && frame->stream == stream && count < MAX_RUN);
-    count_on(&link->received_frames, (uint64_t)count);
+    link_counts(&link->received_frames, (uint64_t)count);
     gathering->is_on = count > 1 || *size > 0;
-    if (incoming_of(link, stream, &incoming) != 0)
+    if (link_incoming(link, stream, &incoming) != 0)
         return -1;
     if (incoming == NULL)
         return 0;
@@ -289,7 +179,7 @@ static int hand_out_control(struct link *link, struct handing *handing, struct f
 
     link->intake.begin += (size_t)*size;
     *size = next_frame(link, frame);
-    count_on(&link->received_frames, 1);
+    link_counts(&link->received_frames, 1);
     gathering->is_on = *size > 0;
     return take_control(link, handing, &control);
 }
@@ -332,7 +222,7 @@ static int check_unfinished(const struct link *link, const struct frame *frame)
 
     if (link->intake.need <= FRAME_HEADER_BYTES || frame->stream < FIRST_STREAM)
         return 0;
-    return incoming_of(link, frame->stream, &incoming);
+    return link_incoming(link, frame->stream, &incoming);
 }
 
 /* A KeyboardInterrupt is the thread's, and no fault of the link. */
@@ -421,60 +311,13 @@ static enum step end_reading(struct link *link, int error)
     return echo_link_fail(link);
 }
 
-#define CREDIT_FRAME_BYTES (FRAME_HEADER_BYTES + CREDIT_PAYLOAD_BYTES)
-
-/* Whether so many bytes begin with credit, which is granted. All else needs the GIL, or is to be refused with it. Looks
- * mostly at the header alone, as each read comes by here. */
-static inline int is_granted(struct link *link, const uint8_t *frame, size_t size)
-{
-    struct credit credit;
-
-    if (size < CREDIT_FRAME_BYTES || load_little32(frame) != CREDIT_PAYLOAD_BYTES ||
-        load_little32(frame + 4) != KIND_CREDIT || load_little32(frame + FRAME_HEADER_BYTES + 4) != 0)
-        return 0;
-    credit = credit_load(frame + FRAME_HEADER_BYTES);
-    if (grant(link, &credit, 0) != NULL)
-        return 0;
-    count_on(&link->received_frames, 1);
-    return 1;
-}
-
 /* Takes the credit that what was read begins with. */
 static void take_credits(struct link *link)
 {
     struct intake *intake = &link->intake;
 
-    while (is_granted(link, current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin))
+    while (link_takes_credit(link, current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin))
         intake->begin += CREDIT_FRAME_BYTES;
-}
-
-/* Moves what was peeked at. Where that fails the next read does, too. */
-static void skip(struct link *link, uint8_t *bytes, size_t size)
-{
-    ssize_t count;
-
-    for (size_t left = size; left > 0; left -= (size_t)count) {
-        count = link->wire->operations->read(link->wire, bytes, left, 0);
-        if (count <= 0)
-            return;
-    }
-    count_on(&link->received_bytes, size);
-    count_on(&link->reads, 1);
-}
-
-int echo_link_take_credit(struct link *link)
-{
-    uint8_t bytes[PEEKED_FRAMES * CREDIT_FRAME_BYTES];
-    ssize_t count = link->wire->operations->peek(link->wire, bytes, sizeof bytes);
-    size_t taken = 0;
-
-    if (count <= 0)
-        return count == -EAGAIN;
-    while (is_granted(link, bytes + taken, (size_t)count - taken))
-        taken += CREDIT_FRAME_BYTES;
-    if (taken > 0)
-        skip(link, bytes, taken);
-    return taken == (size_t)count;
 }
 
 /* Nothing came in time. Whether the reader waits on: not where the link is idle, or the caller looks up. No GIL. */
@@ -500,8 +343,8 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
         if (count <= 0)
             return count;
         intake->end += (size_t)count;
-        count_on(&link->received_bytes, (uint64_t)count);
-        count_on(&link->reads, 1);
+        link_counts(&link->received_bytes, (uint64_t)count);
+        link_counts(&link->reads, 1);
         take_credits(link);
         if (intake->begin < intake->end || is_led(link))
             return count;
