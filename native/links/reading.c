@@ -320,12 +320,18 @@ static void take_credits(struct link *link)
         intake->begin += CREDIT_FRAME_BYTES;
 }
 
-/* Nothing came in time. Whether the reader waits on: not where the link is idle, or the caller looks up. No GIL. */
-static int waits_on(struct link *link, int64_t timeout_ns)
+/* What a read ends with whose role was given back, so that the link can rest. No wire says so. */
+#define DOZES (-ECANCELED)
+
+/* Nothing came in time. 0: the reader waits on; DOZES, where the link is idle; -EAGAIN: the caller looks up. No GIL. Cold:
+ * the way of events has no registers for it. */
+static __attribute__((cold, noinline)) ssize_t after_nothing(struct link *link, int64_t timeout_ns)
 {
     if (is_led(link))
-        return 0;
-    return echo_link_is_idle(link) ? !echo_link_doze(link) : timeout_ns != 0;
+        return -EAGAIN;
+    if (echo_link_is_idle(link))
+        return echo_link_doze(link) ? DOZES : 0;
+    return timeout_ns != 0 ? 0 : -EAGAIN;
 }
 
 /* As the wire's read, with what was read in the intake, and without what is only credit. No GIL: a source that waits for
@@ -338,10 +344,11 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 
     for (;;) {
         count = link->wire->operations->read(link->wire, current_chunk(intake)->bytes + intake->end, size, timeout_ns);
-        if (count == -EAGAIN && waits_on(link, timeout_ns))
+        if (count <= 0) {
+            if (count != -EAGAIN || (count = after_nothing(link, timeout_ns)) != 0)
+                return count;
             continue;
-        if (count <= 0)
-            return count;
+        }
         intake->end += (size_t)count;
         link_counts(&link->received_bytes, (uint64_t)count);
         link_counts(&link->reads, 1);
@@ -356,7 +363,6 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 static enum step read_more(struct link *link, int64_t timeout_ns)
 {
     size_t size = echo_intake_prepare(&link->intake);
-    int has_deadline = is_led(link); /* first: the role may be another's behind this */
     PyThreadState *state;
     ssize_t count;
 
@@ -365,7 +371,7 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     state = PyEval_SaveThread();
     count = read_wire(link, size, timeout_ns);
     PyEval_RestoreThread(state);
-    if (count == -EAGAIN && !has_deadline && link->is_dozing)
+    if (count == DOZES)
         return STEP_IDLE;
     if (link->is_ended)
         return STEP_ENDED;

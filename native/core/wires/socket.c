@@ -128,14 +128,20 @@ static void keep_receive_timeout(struct socket_wire *wire, int64_t timeout_ns)
     wire->receive_timeout_ns = timeout_ns;
 }
 
+/* Of one that brought nothing. */
+static ssize_t end_of_read(const struct socket_wire *socket, ssize_t count)
+{
+    if (socket->peeked_error != 0)
+        return -socket->peeked_error;
+    return count < 0 ? -errno : 0;
+}
+
 static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
 {
     struct socket_wire *socket = socket_of(wire);
     int flags = MSG_DONTWAIT, ready;
     ssize_t count;
 
-    if (socket->peeked_error != 0)
-        return -socket->peeked_error;
     if (timeout_ns < 0 || timeout_ns >= KERNEL_TIMEOUT_NS) {
         keep_receive_timeout(socket, timeout_ns < 0 ? 0 : timeout_ns);
         flags = 0;
@@ -145,18 +151,20 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
             return ready < 0 ? ready : -EAGAIN;
     }
     count = recv(socket->fd, bytes, size, flags);
-    return count < 0 ? -errno : count;
+    return count > 0 ? count : end_of_read(socket, count);
 }
 
+/* Who has peeked at an error has the wire ended, so that the read that is told of it does not wait. */
 static ssize_t socket_peek(struct wire *wire, uint8_t *bytes, size_t size)
 {
     struct socket_wire *socket = socket_of(wire);
     ssize_t count = recv(socket->fd, bytes, size, MSG_PEEK | MSG_DONTWAIT);
 
-    if (count >= 0 || errno == EAGAIN)
+    if (count >= 0 || errno == EAGAIN || errno == EINTR)
         return count >= 0 ? count : -EAGAIN;
     socket->peeked_error = errno;
-    return -errno;
+    shutdown(socket->fd, SHUT_RDWR);
+    return -socket->peeked_error;
 }
 
 /* --- the end --- */
