@@ -81,7 +81,7 @@ class Link:
     def rest(self, read: Callable[[], object], /) -> None:
         """Has it read by threads that stand by, from here on: by nobody until something comes.
 
-        Then one of them calls `read`, which calls `take_over`. It is let go of when the link was read to its end.
+        Then one of them calls `read`, which calls `take_over`. It is let go of at the link's end.
         """
     def is_read_here(self) -> bool:
         """Whether the calling thread is the one that reads it now."""
