@@ -72,7 +72,6 @@ struct link {
     _Atomic int is_brief;          /* 1: its reader leaves when nothing more is there. The reader's, as the next two */
     struct frequency visits;       /* of readers */
     struct frequency grants;       /* of credit that came while it rested. Of who has the role */
-    _Atomic int is_dozing;         /* 1: its reader has given the role back, and takes the GIL to have it rest */
     _Atomic int is_granted_often;  /* 1: so often that its next reader is to stay */
     _Atomic int is_awaiting;       /* 1: it may be in the wire's await_bytes */
     _Atomic int is_unfinished;     /* 1: complete frames are left in the intake. The reader sets it */

@@ -30,9 +30,10 @@
  * What happens in each. The GIL is held but for hear and doze; so `rest` does not change within what has it.
  *
  *            RESTING               CALLED                READ                      dozing
- *   hear     credit: armed anew,   as RESTING            called                    as RESTING
- *            still RESTING;
- *            else called
+ *   hear     credit: armed anew,   as RESTING            as RESTING, where the     as RESTING
+ *            still RESTING;                              role is free: the runner
+ *            else called                                 may wait for the GIL; else
+ *                                                        called
  *   answer   CALLED                nothing: a thread     nothing: the runner       nothing: the runner looks
  *                                  comes                 reads on                  and arms again
  *   take_    READ                  READ                  where it is slow the      0: not slow
@@ -57,7 +58,7 @@
  *   RESTING in the ring's signal        the ring's count           the peer's bytes      the signal: rings
  *   arms the bell (a system call)       the socket: the kernel     bytes, or a byte on   -: the kernel tells
  *                                       does, as it arms           a ring's bell
- *   is_dozing, RESTING, role FREE       arms the bell behind it    who hears it finds them, or calls
+ *   role FREE, RESTING                  arms the bell behind it    who hears the bell    the role: takes it
  *   followers.are_waiting               the role, once more        who hears: role FREE  are_waiting: calls
  *   is_awaiting                         the role                   a leader: LEADING     is_awaiting: nudges
  *   is_called                           the errand (standby.c)     the errand NOBODYS    is_called: wakes one
@@ -195,7 +196,6 @@ int echo_link_rest(struct link *link)
 {
     int is_resting = try_rest(link);
 
-    link->is_dozing = 0;
     if (is_resting) {
         link->handing = NULL;
         link->runner = 0;
@@ -216,11 +216,8 @@ int echo_link_doze(struct link *link)
 {
     struct wire *wire = link->wire;
 
-    link->is_dozing = 1;
-    if (wire->operations->rest != NULL && !wire->operations->rest(wire)) {
-        link->is_dozing = 0;
+    if (wire->operations->rest != NULL && !wire->operations->rest(wire))
         return 0;
-    }
     free_and_arm(link, RINGS_LATER);
     return 1;
 }
@@ -249,9 +246,10 @@ int echo_link_hear(struct link *link)
     int rest = link->rest;
     enum rings rings;
 
-    if (rest != REST_RESTING && rest != REST_CALLED && !link->is_dozing)
+    if (rest == REST_NEVER || rest == REST_OVER)
         return 1;
-    if (!change_role(link, ROLE_FREE, ROLE_READING) && !change_role(link, ROLE_LED, ROLE_READING))
+    if (!change_role(link, ROLE_FREE, ROLE_READING) &&
+        (rest == REST_READ || !change_role(link, ROLE_LED, ROLE_READING))) /* that is the runner's to wait for */
         return 1;
     if (!take_credit(link, &rings)) {
         atomic_store(&link->role, ROLE_FREE);

@@ -218,6 +218,7 @@ def test_link_that_rests_makes_the_same_of_all_as_one_that_is_read(
                 with contextlib.suppress(OSError):  # it has ended
                     each.far.sendall(frame[:cut])
                     each.far.sendall(frame[cut:])
+        eventually(lambda: _is_settled(resting.link, read.link))
         for each in (resting, read):
             with contextlib.suppress(OSError):
                 each.far.shutdown(socket.SHUT_WR)
@@ -225,10 +226,20 @@ def test_link_that_rests_makes_the_same_of_all_as_one_that_is_read(
         eventually(lambda: len(readers.ended) + len(readers.errors) > 0)
         with contextlib.suppress(Exception):
             runner.end()
-    assert told[0] == told[1]
+    shorter, longer = sorted(told, key=len)
+    assert longer.startswith(shorter)
+    assert (
+        shorter == longer or readers.errors
+    )  # a link that breaks a rule ends before all that was granted is written
     assert resting.messages == read.messages
     assert resting.link.received_frames == read.link.received_frames
     assert list(map(str, readers.errors)) == [str(error) for error in [runner.error] if error is not None]
+
+
+def _is_settled(one: Link, other: Link) -> bool:
+    """Both have read and written the same, or one has ended by an error."""
+    done = [(link.received_bytes, link.sent_bytes) for link in (one, other)]
+    return done[0] == done[1] or not (one.is_open and other.is_open)
 
 
 def _all_of(far: socket.socket) -> bytes:
