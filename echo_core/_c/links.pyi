@@ -259,7 +259,7 @@ class Delivery:
 
     def __new__(
         cls,
-        target: Callable[..., object] | Queue,
+        target: Callable[..., object] | Queue | Outlet,
         decode: Callable[..., Any],
         on_error: Callable[[BaseException], object],
         *,
@@ -275,7 +275,10 @@ class Delivery:
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
         it counts what is left to Python code. `sink`: which all deliveries to one sink have in common.
         `describe`: called with an event's number, and its time in ns where that is told, says where it is
-        from; a handler gets this too."""
+        from; a handler gets this too.
+
+        An Outlet gets records as they are; those that vary in size once `decode` has verified them, and
+        `describe` is called with the number of what comes next until it returns True."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:
@@ -325,9 +328,17 @@ class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(
-        cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int, with_info: bool = False
+        cls,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
+        with_info: bool = False,
+        until_next: bool = False,
     ) -> Queue:
-        """`with_info`: who iterates gets what `get_with_info` gives."""
+        """`with_info`: who iterates gets what `get_with_info` gives. `until_next`: and is done with an event
+        when it asks for the next one, not as soon as it has it."""
     def put(self, event: object, size: int = 0, events: int = 1) -> None:
         """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
@@ -419,6 +430,11 @@ class Outlet:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
     def kept_at(self, root: Outlet, /) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
         """What another one keeps, which this one is derived from, and the number of its own next event."""
+    def forget_kept(self) -> None:
+        """Sinks that come later get nothing of what was submitted by now."""
+    @property
+    def kept_bytes(self) -> int:
+        """Of what it keeps."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:

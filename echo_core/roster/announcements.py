@@ -11,7 +11,6 @@ from echo_core.formats.comparing.compare import Report
 from echo_core.formats.comparing.lookalikes import Lookalikes
 from echo_core.roster.attendance import Unlinkable
 from echo_core.roster.bookkeeping import books
-from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
 from echo_core.streams.targets import Target
 from echo_core.transports.fields import shown
@@ -86,7 +85,7 @@ class Announcements:
         """What sinks of this process have dropped since that was last told."""
         newly = origin.local.newly_dropped()
         if newly:
-            self.tell(EventsLost(HERE, origin.name, newly))
+            self.tell(EventsLost(origin.peer, origin.name, newly))
 
     def tell_drops_at(self, channel: str, target: Target, said: str) -> None:
         """What a sink here drops because its queue is full; empty: there is nothing to say."""
@@ -100,12 +99,6 @@ class Announcements:
         said = "channel `%s`: source `%s` to %s: %d events were sent and not confirmed when the link was lost"
         log.warning(said, channel, origin.name, peer, events)
         self.tell(EventsLost(peer, origin.name, events, is_unconfirmed=True))
-
-    def tell_losses_of(self, stream: IncomingStream) -> None:
-        """What a source elsewhere has dropped since that was last told."""
-        newly = stream.newly_lost()
-        if newly:
-            self.tell(EventsLost(stream.peer, stream.name, newly))
 
     def tell_unlinked(self, channel: str, found: Unlinkable) -> None:
         """A member that has to be linked to this node cannot be."""

@@ -27,6 +27,7 @@ from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
 from echo_core.transports.limits import MAX_DERIVED, MAX_DERIVED_DEPTH, MAX_EPOCH
 from echo_core.transports.protocol.messages import Adjust, Derive, Judged
+from echo_core.values.notices import HERE
 
 if TYPE_CHECKING:
     from echo_core.roster.memberships import Membership
@@ -54,6 +55,7 @@ class Descent:
     told_at: float = field(default_factory=time.monotonic)
     branchings: list[Branching] = field(default_factory=list[Branching])
     underivable: dict[Origin, str] = field(default_factory=dict[Origin, str])  # sources that cannot, and why
+    unreceivable: dict[Origin, str] = field(default_factory=dict[Origin, str])  # likewise on receipt
 
     def adjusted(self) -> Adjust | None:
         """What is to be told of its parameters; None: they are those of the derivation."""
@@ -112,6 +114,7 @@ def derive(
     for origin in base.origins:
         branch(child, origin)
     vouching.note_strangers(child, base)
+    child.take_relayed()
     _pass_on(base, told, teller)
     for mate in _mates_to_derive(base, id_.uid):
         derive(mate, told, derivation, budget)
@@ -217,6 +220,7 @@ def _end_descent(child: Membership) -> None:
     if descent is not None:
         for branching in descent.branchings:
             branching.end()
+        child.end_relayed()
         descent.base.derived.pop(child.id.uid, None)
         child.descent = None
 
@@ -246,9 +250,8 @@ def branch(child: Membership, origin: Origin) -> None:
     descent = child.descent
     assert descent is not None
     view = descent.derivation.tree.record
-    if any(each.base is origin for each in descent.branchings) or not is_called_alike(
-        origin.format.record, view
-    ):
+    is_done = any(each.base is origin for each in descent.branchings) or origin in descent.unreceivable
+    if is_done or not is_called_alike(origin.format.record, view):
         return
     payers = Payers()
     payers.add(descent.budget)
@@ -258,7 +261,10 @@ def branch(child: Membership, origin: Origin) -> None:
         vouching.note_underivable(child, origin, error)
         return
     descent.branchings.append(branching)
-    child.add_origin(branching.origin)
+    if origin.peer == HERE:
+        child.add_origin(branching.origin)
+    else:
+        child.add_relayed(branching.origin)
     branching.begin()
 
 

@@ -230,7 +230,9 @@ class Neighbours:
     ) -> Peer:
         attempt, others = object(), list[bytes]()
         shares_memory = self._home.place.shares_memory and "shm" in ways
-        own = self.identity if shares_memory else replace(self.identity, features=Feature.DERIVED_CHANNELS)
+        own = self.identity
+        if not shares_memory:
+            own = replace(own, features=own.features & ~Feature.SHARED_MEMORY)
         if crosses_hosts(address):  # its host is not known yet
             own = own.told_to(UNKNOWN_HOST)
 

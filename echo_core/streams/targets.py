@@ -66,6 +66,16 @@ class Feed:
         return None
 
     @property
+    def is_there(self) -> bool:
+        """Whether its source can be expected to send anything: not while a link is lost."""
+        return True
+
+    @property
+    def is_judged_here(self) -> bool:
+        """Whether it is derived from another process's events as these come."""
+        return False
+
+    @property
     def lost(self) -> int:
         """Events that the stream has dropped before they came here."""
         return 0
@@ -99,6 +109,7 @@ class Target:
                 policy=backlog.policy,
                 timeout_ns=backlog.timeout_ns,
                 with_info=handler.takes_info,
+                until_next=handler.function is not None,
             )
         )
         self.thread: threading.Thread | None = None
@@ -139,10 +150,14 @@ class Target:
         delivery = self._delivery(feed, reception, feed.describe)
         if reception is not None:
             self._reception_by_feed[feed] = reception
+        self._take(feed, delivery)
+        return delivery
+
+    def _take(self, feed: Feed, delivery: links.Delivery) -> None:
+        """Its events come by that delivery from now on."""
         self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
-        return delivery
 
     def _delivery(
         self, feed: Feed, reception: Reception | None, describe: Callable[..., EventInfo]
@@ -189,8 +204,16 @@ class Target:
         return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
 
     def next_behind(self) -> CatchingUp | None:
-        """What it has to be handed yet by whoever has made it."""
-        return self._behind.popleft() if self._behind else None
+        """What it has to be handed yet; by whoever has made it, mostly, but any thread may ask."""
+        try:
+            return self._behind.popleft()
+        except IndexError:
+            return None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is any such."""
+        return len(self._behind) > 0
 
     def note_missed(self, events: int) -> None:
         """It was too slow for them to be handed over before it took part."""
@@ -229,7 +252,7 @@ class Target:
 
     @property
     def feeds(self) -> int:
-        return len(self._feeds)
+        return sum(feed.is_there for feed in self._feeds)
 
     def refuse(self, feed: Feed, report: Report) -> None:
         """Keeps why a feed's events cannot be taken, for whoever waits for them."""
@@ -326,7 +349,8 @@ class Target:
             slow=self._slowness.told,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,
-            sources=len(self._feeds),
+            sources=self.feeds,
+            judged_here=sum(feed.is_judged_here and feed.is_there for feed in self._feeds),
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
             filtered=counted["filtered"],

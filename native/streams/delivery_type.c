@@ -133,7 +133,8 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     delivery->forks = echo_forks;
     if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
-        delivery->is_plain = !delivery->is_array;
+        delivery->is_relay = Py_IS_TYPE(delivery->target, state->outlet_type);
+        delivery->is_plain = !delivery->is_array && !delivery->is_relay;
         if (delivery->sink != NULL && Py_IS_TYPE(delivery->sink, state->sharers_type))
             delivery->sharers = (struct sharers *)(void *)delivery->sink;
     } else
