@@ -1,7 +1,7 @@
 """From records in this machine's byte order to Arrow arrays, without a Python object for each value.
 
-The records have passed a conversion, which checked every slot, so slots are followed without checks. Only what
-a conversion does not check is checked here: the UTF-8 of chars and the numbers of an enumeration.
+The records have passed a conversion, which checked every slot, so slots are followed without checks. Only
+what a conversion does not check is checked here: the UTF-8 of chars and the numbers of an enumeration.
 docs/wire-format.md specifies the layout.
 """
 
