@@ -107,7 +107,7 @@ class Stage:
 
 @final
 class Batch:
-    """Closed chunks, composed for one place in a file. Not written, they are given back or lost."""
+    """Closed chunks on their way to one place in a file. Not written, they are given back or lost."""
 
     def write(self, fd: int, offset: int, /) -> int: ...
     def tobytes(self) -> bytes: ...

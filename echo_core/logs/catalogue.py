@@ -1,7 +1,7 @@
 """Catalogue: what a log's blocks say of its streams, without their records.
 
-Segments may come in any state, and each declares what it uses. So a stream is known by its key and format, whatever
-its number is in a segment, and what does not fit is damage, never an error.
+Segments may come in any state, and each declares what it uses. So a stream is known by its key and format,
+whatever its number is in a segment, and what does not fit is damage, never an error.
 """
 
 from __future__ import annotations
@@ -180,18 +180,18 @@ class Catalogue:
 
     def _stream(self, contents: Contents, row: np.void, payload: bytes) -> None:
         number, of_format = int(row["stream"]), int(row["format"])
-        format = contents.formats.get(of_format)
-        if format is None:
+        found = contents.formats.get(of_format)
+        if found is None:
             msg = f"Expected a format that is declared, got {of_format}"
             raise LogError(msg)
         key = layout.read_stream(payload)
-        identity = key, format.metadata
+        identity = key, found.metadata
         if len(contents.declared) >= limits.MAX_STREAMS and number not in contents.declared:
             msg = f"Expected at most {limits.MAX_STREAMS} streams"
             raise LogError(msg)
         stream = self._by_key.get(identity)
         if stream is None:
-            stream = Counted(len(self.streams), key, format)
+            stream = Counted(len(self.streams), key, found)
             self.streams.append(stream)
             self._by_key[identity] = stream
         if contents.declared.setdefault(number, (stream, of_format)) != (stream, of_format):
@@ -254,8 +254,8 @@ def _kind_name(row: np.void) -> str:
     return f"a block {Kind(kind).name}" if kind in set(Kind) else f"a block of kind {kind}"
 
 
-def _is_sized(row: np.void, format: Format) -> bool:
+def _is_sized(row: np.void, format_: Format) -> bool:
     """Whether records vary as their format says, and have its size."""
     is_varying = bool(int(row["flags"]) & Flag.VARIES)
-    size = format.size_bytes if format.is_fixed else 0
+    size = format_.size_bytes if format_.is_fixed else 0
     return is_varying == (size == 0) and (is_varying or int(row["count"]) * size == int(row["raw"]))

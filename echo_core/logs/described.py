@@ -88,8 +88,8 @@ class Retain:
     Arguments:
         bytes: what the log takes on the disk, at most. None: any number.
         seconds: how old its events may become. None: any age.
-        min_free: the space that the disk keeps free. With `bytes` or `seconds` the oldest segments make room for
-            it; without them nothing is removed, and recording stops until there is room again.
+        min_free: the bytes that the disk keeps free. With `bytes` or `seconds` the oldest segments make room for
+            it; without them nothing is removed, and what comes is lost until there is room again.
     """
 
     bytes: int | None = None

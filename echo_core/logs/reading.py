@@ -1,8 +1,8 @@
 """LogReader: a log as its files are, whoever wrote them, while a writer may be at work.
 
-A segment is read to the size that its file has, and a block counts when its checksums are right. What follows a
-segment's last good block is torn: its writer was stopped while it wrote. Where a good block follows bad bytes, these
-are damage. Neither is an error by itself; both are counted.
+A segment is read to the size that its file has, and a block counts when its checksums are right. What follows the
+last good block of a segment is torn: its writer was stopped while it wrote. Where a good block follows bad bytes,
+these are damage. Neither is an error by itself; both are counted.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from echo_core.logs.layout import (
     SegmentHeader,
 )
 
-# An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than this
-# part of the segment.
+# An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than
+# this part of the segment.
 _INDEX_SHARE = 64
 _END_ROOM = 4096  # for the seal
 _MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES

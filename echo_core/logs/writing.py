@@ -1,10 +1,10 @@
 """LogWriter: a log's folder, open for writing by one process.
 
-Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and whoever
-waits for `sync` does the same in person; two locks order them: `_writing` is held while blocks are written, `_syncing`
-while a file is synced, and who needs both takes them in this order. A failure of the disk is never tried again: the
-kernel may have dropped what it could not write, and would say that all is well the second time. The log has failed
-then, and all that comes is counted as lost.
+Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and
+whoever waits for `sync` does the same in person; two locks order them: `_writing` is held while blocks are written,
+`_syncing` while a file is synced, and who needs both takes them in this order. A failure of the disk is never tried
+again: the kernel may have dropped what it could not write, and would say that all is well the second time. The log
+has failed then, and all that comes is counted as lost.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ FLUSH_S = 5.0  # no event that is buffered waits longer
 SYNC_S = 5.0
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
 _END_ROOM = 64 * 1024  # of a segment: what is added at its end, besides its index
+
+_ROTATE = Rotate()
+_RETAIN = Retain()
 
 
 class StreamWriter(c.Stage):
@@ -107,8 +110,8 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         level: Level | str = Level.BUFFERED,
-        rotate: Rotate = Rotate(),
-        retain: Retain = Retain(),
+        rotate: Rotate = _ROTATE,
+        retain: Retain = _RETAIN,
         max_staged_bytes: int = limits.MAX_STAGED_BYTES,
         disk: Disk | None = None,
         clock: Clock | None = None,
@@ -177,7 +180,7 @@ class LogWriter:
         return self._new_segment(previous)
 
     def _settled(self, number: int) -> Ending:
-        """Where a segment of an earlier writer ends; on the disk, since what is built on it must not vanish."""
+        """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
         path = segment_path(self.path, number)
         self._disk.sync_file(path)
         return ending_of(path)
@@ -193,26 +196,26 @@ class LogWriter:
 
     # --- what is written
 
-    def stream(self, key: StreamKey, format: Format) -> StreamWriter:
+    def stream(self, key: StreamKey, format_: Format) -> StreamWriter:
         """The way of a stream's events into this log. The same again where it is open.
 
         Raises:
             LogError: more formats or streams than a segment may declare.
         """
         self._check()
-        token = bytes(format.token)
+        token = bytes(format_.token)
         with self._declaring:
             known = self._streams.get((key, token))
             if known is not None and known.closed_at is None:
                 return known.writer
-            declared_format = self._declared_format(token, format)
+            declared_format = self._declared_format(token, format_)
             if len(self._streams) >= limits.MAX_STREAMS:
                 msg = f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log"
                 raise LogError(msg)
             number, self._next_stream = self._next_stream, self._next_stream + 1
-            size = format.size_bytes if format.is_fixed else 0
+            size = format_.size_bytes if format_.is_fixed else 0
             writer = StreamWriter(self._staging, number, declared_format.format, size)
-            writer.key, writer.format = key, format
+            writer.key, writer.format = key, format_
             declared = Declared(
                 Kind.STREAM, layout.stream_payload(key), stream=number, format=declared_format.format
             )
@@ -220,13 +223,13 @@ class LogWriter:
             self._declare(declared)
             return writer
 
-    def _declared_format(self, token: bytes, format: Format) -> Declared:
+    def _declared_format(self, token: bytes, format_: Format) -> Declared:
         declared = self._formats.get(token)
         if declared is None:
             if len(self._formats) >= limits.MAX_FORMATS:
                 msg = f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log"
                 raise LogError(msg)
-            declared = Declared(Kind.FORMAT, format.metadata, format=self._next_format)
+            declared = Declared(Kind.FORMAT, format_.metadata, format=self._next_format)
             self._next_format += 1
             self._formats[token] = declared
             self._declare(declared)
@@ -234,7 +237,9 @@ class LogWriter:
 
     def _declare(self, declared: Declared) -> None:
         for _ in range(2):  # as in `_declarations`
-            self._staging.put(declared.kind, declared.payload, stream=declared.stream, format=declared.format)
+            self._staging.put(
+                declared.kind, declared.payload, stream=declared.stream, format_number=declared.format
+            )
 
     def _declarations(self) -> list[Declared]:
         """What each segment begins with. Twice, so that no flip makes its records unreadable."""
@@ -342,7 +347,7 @@ class LogWriter:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        """Ends this segment and begins the next, whose existence ends it for readers: so its end is synced first."""
+        """The next segment. That it exists ends this one for readers, so this one's end is synced first."""
         before = self._segment
         before.seal()
         with self._syncing:
