@@ -111,6 +111,11 @@ class Log:
         return tuple(self.reader.members)
 
     @property
+    def end(self) -> Position:
+        """Of what has been read of it: `follow` from there takes what is added alone."""
+        return self.reader.end
+
+    @property
     def channels(self) -> tuple[LoggedChannel, ...]:
         """Each with its sources, and what their events are called."""
         by_id: dict[bytes, list[StreamInfo]] = {}

@@ -15,7 +15,7 @@ import pytest
 
 import echo_core as echo
 from echo_core.formats.types import Kind, Scalar
-from echo_core.logs.described import Position, Retain, Rotate
+from echo_core.logs.described import Retain, Rotate
 from echo_core.logs.writing import LogWriter, StreamWriter
 from tests.echo_core.logs.written import START_NS, STEP_NS, Run, key_of, write
 
@@ -129,8 +129,7 @@ def test_a_mark_goes_on_behind_its_event_wherever_that_is(tmp_path: Path) -> Non
         for event, info in log.follow(Tick, since=infos[2].mark, timeout_s=0).with_info():
             assert (event.id, info.number) == (3, 3)
             break
-        end = Position(infos[-1].mark.segment, 1 << 40)  # type: ignore[union-attr]
-        assert list(log.follow(Tick, since=end, timeout_s=0)) == []
+        assert list(log.follow(Tick, since=log.end, timeout_s=0)) == []
 
 
 @pytest.mark.parametrize("mark", ["", "1:2", "a:b:c:d", 5])
