@@ -100,7 +100,7 @@ class Run:
 
     def _bounds_of(self, info: StreamInfo) -> Bounds:
         first, last = self._selection.bounds(info.key)
-        if self._since.stream == stream_id(info.key):
+        if self._since.stream == stream_id(info.key.channel, info.key.source, info.key.epoch):
             first = max(first, self._since.number + 1)
         return Bounds(first, last)
 
