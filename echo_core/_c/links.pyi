@@ -266,7 +266,7 @@ class Delivery:
         describe: Callable[..., object] | None = None,
         on_gap: Callable[[int, int], object] | None = None,
         on_held: Callable[[], object] | None = None,
-        waits: bool = False,
+        await_room: Callable[[int], bool] | None = None,
     ) -> Delivery:
         """`on_error` is called with whatever is raised; what is no Exception goes on unless it returns True.
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
@@ -274,7 +274,8 @@ class Delivery:
         `describe`: called with an event's number, and its time in ns where that is told, says where it is
         from; a handler gets this too. A `Taker` copies records as they lie, `decode` is then unused; `on_gap`:
         called with the first and the last number of events that are left out of what it is given; `on_held`:
-        what it has taken is pending until it is `done`, and this is called when there is some again; `waits`: for room, instead of dropping what finds none."""
+        what it has taken is pending until it is `done`, and this is called when there is some again; `await_room`:
+        called where it has no room for so many bytes, whether to look again; None: they are dropped."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:

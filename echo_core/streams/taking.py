@@ -18,6 +18,10 @@ from echo_core.streams.receptions import Receptions, Wanted
 from echo_core.streams.targets import Feed, Target
 
 
+Held = tuple[links.Delivery, tuple[int, int]]
+"""Events, and bytes of them, that one delivery has had taken, and that are not settled."""
+
+
 class Cause(StrEnum):
     """Why events of a source are not among those that were taken."""
 
@@ -51,21 +55,21 @@ class TakingTarget(Target):
         receptions: Receptions,
         *,
         on_held: Callable[[], object] | None,
-        waits: bool,
+        await_room: Callable[[int], bool] | None,
         on_end: Callable[[], None],
     ) -> None:
         """`begin`: what takes a source's records, the same where it comes back; `end`: it has gone.
 
         `on_held`: called when something was taken, for which sources have no credit until it is settled; None:
-        they have it at once. `waits`: for room to take
-        more, which holds sources up; else what finds none is dropped. `on_end`: called, with
-        the books closed, once nothing more comes; perhaps again.
+        they have it at once. `await_room`: called where there is no room for so many bytes, which holds sources
+        up: whether to look again; None: what finds none is dropped. `on_end`: called, with the books closed,
+        once nothing more comes; perhaps again.
         """
         super().__init__(Wanted(None, False, False), handler, receptions, None)
         self._begin = begin
         self._end = end
         self._on_held = on_held
-        self._waits = waits
+        self._await_room = await_room
         self._on_end = on_end
         self._intakes: dict[Feed, Intake] = {}
         self._told_lost: dict[Feed, int] = {}  # of what feeds have lost, as intakes know
@@ -93,7 +97,7 @@ class TakingTarget(Target):
             sink=self._sharers,
             on_gap=partial(self._gap, feed, intake),
             on_held=self._on_held,
-            waits=self._waits,
+            await_room=self._await_room,
         )
         if intake.next_number is not None:
             delivery.next_number = intake.next_number
@@ -167,7 +171,7 @@ class TakingTarget(Target):
     # -----------------------------------------------------------------------
     # What is held
 
-    def held(self) -> list[tuple[links.Delivery, tuple[int, int]]]:
+    def held(self) -> list[Held]:
         """What has been taken, and is not settled: to be passed to `settle` once it is."""
         deliveries = [delivery for delivery, _ in (*self._feeds.values(), *self._late)]
         pending = [(delivery, delivery.held()) for delivery in deliveries]
@@ -186,7 +190,7 @@ def _dropped_by(delivery: links.Delivery) -> int:
     return delivery.dropped - delivery.skipped
 
 
-def settle(held: list[tuple[links.Delivery, tuple[int, int]]]) -> None:
+def settle(held: list[Held]) -> None:
     """What was taken is done with: sources have credit for more. Not with the books open."""
     for delivery, pending in held:
         delivery.done(*pending)

@@ -80,7 +80,8 @@ struct delivery {
     PyObject *on_gap;                         /* owned; called with the first and the last number of events that are
                                                * left out of what is taken. NULL: nobody is */
     uint64_t next_number;                     /* of what is taken; what is below was had, ANY_NUMBER: nothing was */
-    int waits;                                /* 1: for room to take more; else what finds none is dropped */
+    PyObject *await_room;                     /* owned; called with the bytes for which a taker has no room: whether to
+                                               * look again. NULL: what finds none is dropped */
     PyObject *on_held;                        /* owned; what is taken is pending until it is said to be done with, and
                                                * this called when there is some again. NULL: nothing is pending */
     int has_held;                             /* 1: it was called, and nobody has looked since */

@@ -119,14 +119,14 @@ static int take_counts(struct delivery *delivery, PyObject *convert)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target",     "decode", "on_error", "record_size", "is_array", "dtype", "convert",
-                            "on_refusal", "sink",   "describe", "on_gap",      "on_held",  "waits", NULL};
+    static char *names[] = {"target",     "decode", "on_error", "record_size", "is_array", "dtype",      "convert",
+                            "on_refusal", "sink",   "describe", "on_gap",      "on_held",  "await_room", NULL};
     PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL, *sink = NULL;
-    PyObject *describe = Py_None, *on_gap = Py_None, *on_held = Py_None;
+    PyObject *describe = Py_None, *on_gap = Py_None, *on_held = Py_None, *await_room = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOOOOOOp:Delivery", names, &target, &decode, &on_error,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOOOOOOO:Delivery", names, &target, &decode, &on_error,
                                      &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal, &sink,
-                                     &describe, &on_gap, &on_held, &delivery->waits))
+                                     &describe, &on_gap, &on_held, &await_room))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -141,6 +141,7 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     delivery->describe = describe != Py_None ? Py_NewRef(describe) : NULL;
     delivery->on_gap = on_gap != Py_None ? Py_NewRef(on_gap) : NULL;
     delivery->on_held = on_held != Py_None ? Py_NewRef(on_held) : NULL;
+    delivery->await_room = await_room != Py_None ? Py_NewRef(await_room) : NULL;
     delivery->next_number = ANY_NUMBER;
     if (echo_raw_call_of(decode, &delivery->raw) != 0)
         return -1;
@@ -167,13 +168,19 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)delivery;
 }
 
-static const Py_ssize_t delivery_owned[] = {
-    offsetof(struct delivery, target),      offsetof(struct delivery, decode),
-    offsetof(struct delivery, dtype),       offsetof(struct delivery, on_error),
-    offsetof(struct delivery, on_refusal),  offsetof(struct delivery, counting[0]),
-    offsetof(struct delivery, counting[1]), offsetof(struct delivery, sink),
-    offsetof(struct delivery, describe),    offsetof(struct delivery, on_gap),
-    offsetof(struct delivery, on_held),     0};
+static const Py_ssize_t delivery_owned[] = {offsetof(struct delivery, target),
+                                            offsetof(struct delivery, decode),
+                                            offsetof(struct delivery, dtype),
+                                            offsetof(struct delivery, on_error),
+                                            offsetof(struct delivery, on_refusal),
+                                            offsetof(struct delivery, counting[0]),
+                                            offsetof(struct delivery, counting[1]),
+                                            offsetof(struct delivery, sink),
+                                            offsetof(struct delivery, describe),
+                                            offsetof(struct delivery, on_gap),
+                                            offsetof(struct delivery, on_held),
+                                            offsetof(struct delivery, await_room),
+                                            0};
 _Static_assert(COUNTS == 2, "each has its place above");
 
 static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
@@ -273,7 +280,7 @@ static PyMemberDef delivery_members[] = {
 static PyType_Slot delivery_slots[] = {
     {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
                           "convert=None, on_refusal=on_error, sink=None, describe=None, on_gap=None, "
-                          "on_held=None, waits=False)\n--\n\n"
+                          "on_held=None, await_room=None)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},

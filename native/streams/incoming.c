@@ -228,7 +228,7 @@ static int has_handlers(PyObject *deliveries)
 
     for (i = 0; i < count; i++) {
         delivery = (struct delivery *)PyTuple_GetItem(deliveries, i);
-        if (!delivery->is_queue && (delivery->taker == NULL || delivery->waits))
+        if (!delivery->is_queue && (delivery->taker == NULL || delivery->await_room != NULL))
             return 1;
     }
     return 0;

@@ -7,13 +7,9 @@
 
 #include "links/errors.h"
 
-#include "core/clock.h"
 #include "core/forks.h"
 
-#include <time.h>
-
-/* How long to wait before another look for room, and of how many bytes at once. */
-#define WAIT_NS 500000
+/* Room is waited for, for so much at once. */
 #define PART_BYTES (1024 * 1024)
 
 int echo_delivery_find_taker(struct delivery *delivery)
@@ -53,20 +49,18 @@ static uint64_t count_had(const struct delivery *delivery, uint64_t events, uint
 
 /* --- room --- */
 
-/* Until there is room, or nobody wants it any more. Those who write have no way to wake anybody, and what they write
- * at once takes longer than that. -1 with what a signal handler has raised. */
+/* Until there is room, or it is not worth while to wait any longer. -1 with an exception. May run any code. */
 static int await_room(const struct delivery *delivery, uint64_t bytes)
 {
-    const struct timespec pause = {.tv_nsec = WAIT_NS};
-    int status = 0;
+    PyObject *result;
+    int goes_on = 1;
 
-    while (status == 0 && !delivery->is_closed && !delivery->taker->has_room(delivery->target, bytes)) {
-        Py_BEGIN_ALLOW_THREADS
-        nanosleep(&pause, NULL);
-        Py_END_ALLOW_THREADS
-        status = PyErr_CheckSignals();
+    while (goes_on > 0 && !delivery->is_closed && !delivery->taker->has_room(delivery->target, bytes)) {
+        result = PyObject_CallFunction(delivery->await_room, "K", (unsigned long long)bytes);
+        goes_on = result != NULL ? PyObject_IsTrue(result) : -1;
+        Py_XDECREF(result);
     }
-    return status;
+    return goes_on < 0 ? -1 : 0;
 }
 
 /* --- records --- */
@@ -100,7 +94,7 @@ static int count_taken(struct delivery *delivery, uint64_t events, Py_ssize_t by
 static int take(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
                 int64_t time_ns)
 {
-    int status = delivery->waits ? await_room(delivery, (uint64_t)size) : 0;
+    int status = delivery->await_room != NULL ? await_room(delivery, (uint64_t)size) : 0;
 
     if (delivery->is_closed) /* meanwhile */
         return status;
@@ -133,13 +127,13 @@ static int take_new(struct delivery *delivery, const struct record *record, uint
         return -1;
     if (delivery->is_closed) /* whoever was told may have done anything */
         return 0;
-    if (delivery->waits && delivery->record_size != 0 && record->size > PART_BYTES)
+    if (delivery->await_room != NULL && delivery->record_size != 0 && record->size > PART_BYTES)
         return take_parts(delivery, record, number);
     delivery->next_number = number + events;
     return take(delivery, record->bytes, record->size, events, number, record->submitted_ns);
 }
 
-static int take_record(struct delivery *delivery, const struct record *record, uint64_t number, int64_t now_ns)
+static int take_record(struct delivery *delivery, const struct record *record, uint64_t number)
 {
     uint64_t events = delivery->record_size != 0 ? (uint64_t)(record->size / delivery->record_size) : 1;
     uint64_t had = count_had(delivery, events, number);
@@ -151,14 +145,11 @@ static int take_record(struct delivery *delivery, const struct record *record, u
         rest.bytes += (Py_ssize_t)had * delivery->record_size;
         rest.size -= (Py_ssize_t)had * delivery->record_size;
     }
-    if (rest.submitted_ns == 0)
-        rest.submitted_ns = now_ns;
     return take_new(delivery, &rest, events - had, number + had);
 }
 
 int echo_delivery_take(struct delivery *delivery, const struct record *records, Py_ssize_t count, uint64_t number)
 {
-    int64_t now_ns = realtime_ns(); /* of all that have come at once */
     unsigned forks = echo_forks;
     PyObject *interrupt = NULL;
     int status = 0;
@@ -166,7 +157,7 @@ int echo_delivery_take(struct delivery *delivery, const struct record *records, 
     for (Py_ssize_t i = 0; status == 0 && i < count && !delivery->is_closed && !has_forked_since(forks); i++) {
         if (!echo_delivery_is_whole(delivery, &records[i]))
             return interrupt == NULL ? -1 : echo_raise_interrupt(interrupt);
-        if (take_record(delivery, &records[i], number, now_ns) != 0)
+        if (take_record(delivery, &records[i], number) != 0)
             status = echo_keep_interrupt(&interrupt);
         number += delivery->record_size != 0 ? (uint64_t)(records[i].size / delivery->record_size) : 1;
     }
