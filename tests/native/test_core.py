@@ -31,6 +31,7 @@ INCLUDED_BY_ROOM = {
     "events": {"", "code"},
     "expressions": {"", "code", "events/leaves.h"},
     "locks": {""},
+    "logs": {""},
     "code": {""},
 }
 
