@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from echo_core._c import links
@@ -18,6 +18,7 @@ from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, TimedOutError, unexpected
 from echo_core.logs.committing import Committer
 from echo_core.logs.described import Level, StreamKey
+from echo_core.logs.known import Known
 from echo_core.logs.writing import LogWriter, StreamWriter
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -31,8 +32,6 @@ _MAX_IDLE = 4096  # sources that are known again; a peer may offer any number
 _ROOM_S = 1.0  # after which who waits for room looks whether it is still wanted
 _HAND_ON_BYTES = 1024 * 1024  # of room, before more of what was kept is handed on
 
-Known = Mapping[tuple[bytes, bytes], int]
-"""By the ids of channel and source, the number behind the last event that the log has of it."""
 
 _WORDS = {
     Cause.DROPPED: "they were dropped on the way",

@@ -87,16 +87,16 @@ static struct span *add_span(struct lookback *lookback, size_t size)
     return span;
 }
 
-static size_t entry_size(size_t length)
+static size_t entry_size(size_t size)
 {
-    return sizeof(struct entry) + ((length + 7) & ~(size_t)7);
+    return sizeof(struct entry) + ((size + 7) & ~(size_t)7);
 }
 
 /* Behind all others; 0: there is no memory. */
-static int append(struct lookback *lookback, struct entry entry, const void *bytes, uint64_t events)
+static int append(struct lookback *lookback, struct entry entry, const void *bytes)
 {
     struct span *span = lookback->newest;
-    size_t size = entry_size(entry.length);
+    size_t size = entry_size(entry.size);
 
     if (span == NULL || size > span->room - span->used)
         span = add_span(lookback, size);
@@ -104,41 +104,40 @@ static int append(struct lookback *lookback, struct entry entry, const void *byt
         return 0;
     entry.came_ns = time_by(CLOCK_MONOTONIC_COARSE);
     memcpy(span->bytes + span->used, &entry, sizeof entry);
-    memcpy(span->bytes + span->used + sizeof entry, bytes, entry.length);
+    memcpy(span->bytes + span->used + sizeof entry, bytes, entry.size);
     span->used += size;
     span->newest_ns = entry.came_ns;
-    span->events += events;
-    lookback->events += events;
+    span->events += entry.events;
+    lookback->events += entry.events;
     return 1;
 }
 
 /* --- what comes --- */
 
-int echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes, Py_ssize_t length, Py_ssize_t size,
-                       uint64_t number, int64_t time_ns)
+int64_t echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events,
+                           uint64_t number, int64_t time_ns)
 {
     struct lookback *lookback = stream->lookback;
-    uint64_t events = size != 0 ? (uint64_t)(length / size) : 1;
     struct entry entry = {.stream = stream,
-                          .length = (size_t)length,
-                          .size = size,
+                          .size = (size_t)size,
+                          .events = events,
                           .number = number,
                           .last = number + events - 1,
                           .time_ns = time_ns != 0 ? time_ns : time_by(CLOCK_REALTIME_COARSE)};
 
-    if (append(lookback, entry, bytes, events))
-        return 1;
+    if (append(lookback, entry, bytes))
+        return 0;
     if (lookback->state == HANDING_ON) /* nothing goes for it that is wanted */
-        return stream->taker->miss(stream->target, number, entry.last, "no memory") == 0 ? 0 : -1;
+        return stream->taker->miss(stream->target, number, entry.last, "no memory") == 0 ? (int64_t)events : -1;
     lookback->forgotten += events;
-    return 1;
+    return 0;
 }
 
 int echo_lookback_miss(struct lookback_stream *stream, uint64_t first, uint64_t last, const char *cause)
 {
-    struct entry entry = {.stream = stream, .length = strlen(cause) + 1, .size = MISSED, .number = first, .last = last};
+    struct entry entry = {.stream = stream, .size = strlen(cause) + 1, .number = first, .last = last};
 
-    append(stream->lookback, entry, cause, 0); /* without memory what comes before goes, too */
+    append(stream->lookback, entry, cause); /* without memory what comes before goes, too */
     return 0;
 }
 
@@ -146,7 +145,7 @@ int echo_lookback_miss(struct lookback_stream *stream, uint64_t first, uint64_t 
 
 static int has_room(const struct entry *entry)
 {
-    return entry->size == MISSED || entry->stream->taker->has_room(entry->stream->target, entry->length);
+    return entry->events == 0 || entry->stream->taker->has_room(entry->stream->target, entry->size);
 }
 
 /* 0, or -1 with an exception. What finds no room all the same is a gap by now. */
@@ -155,9 +154,9 @@ static int hand_on(const struct entry *entry, const uint8_t *bytes)
     const struct record_taker *taker = entry->stream->taker;
     PyObject *target = entry->stream->target;
 
-    if (entry->size == MISSED)
+    if (entry->events == 0)
         return taker->miss(target, entry->number, entry->last, (const char *)bytes);
-    return taker->take(target, bytes, (Py_ssize_t)entry->length, entry->size, entry->number, entry->time_ns) < 0 ? -1
+    return taker->take(target, bytes, (Py_ssize_t)entry->size, entry->events, entry->number, entry->time_ns) < 0 ? -1
                                                                                                                  : 0;
 }
 
@@ -175,7 +174,7 @@ int echo_lookback_hand_on(struct lookback *lookback)
         memcpy(&entry, bytes, sizeof entry);
         if (entry.came_ns >= lookback->since_ns && !has_room(&entry))
             return 0;
-        lookback->handed += entry_size(entry.length);
+        lookback->handed += entry_size(entry.size);
         if (entry.came_ns >= lookback->since_ns && hand_on(&entry, bytes + sizeof entry) != 0)
             return -1;
     }

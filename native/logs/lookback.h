@@ -17,13 +17,12 @@ struct span {
 /* What came, in front of its bytes. */
 struct entry {
     struct lookback_stream *stream; /* its reference is the lookback's */
-    size_t length;                  /* of the records, or of the cause with its zero */
-    Py_ssize_t size;                /* of each record; 0: of any size; MISSED: none came */
+    size_t size;                    /* of the records, or of the cause with its zero */
+    uint64_t events;                /* in the records; 0: these never came, and there is a cause */
     uint64_t number, last;          /* of the first event, and of the last */
     int64_t time_ns;                /* since 1970 */
     int64_t came_ns;                /* monotonic */
 };
-#define MISSED (-1)
 
 enum lookback_state { LOOKING_BACK, HANDING_ON, PASSING };
 
@@ -50,8 +49,8 @@ struct lookback_stream {
 };
 
 /* As struct record_taker has it. */
-int echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes, Py_ssize_t length, Py_ssize_t size,
-                       uint64_t number, int64_t time_ns);
+int64_t echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events,
+                           uint64_t number, int64_t time_ns);
 int echo_lookback_miss(struct lookback_stream *stream, uint64_t first, uint64_t last, const char *cause);
 
 /* What is kept, and not too old by now, is wanted, and so is all that comes. */

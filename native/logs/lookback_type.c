@@ -6,14 +6,14 @@
 
 /* --- LookbackStream --- */
 
-static int stream_take(PyObject *self, const uint8_t *bytes, Py_ssize_t length, Py_ssize_t size, uint64_t number,
-                       int64_t submitted_ns)
+static int64_t stream_take(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
+                           int64_t submitted_ns)
 {
     struct lookback_stream *stream = (struct lookback_stream *)self;
 
     if (stream->lookback->state == PASSING)
-        return stream->taker->take(stream->target, bytes, length, size, number, submitted_ns);
-    return echo_lookback_take(stream, bytes, length, size, number, submitted_ns);
+        return stream->taker->take(stream->target, bytes, size, events, number, submitted_ns);
+    return echo_lookback_take(stream, bytes, size, events, number, submitted_ns);
 }
 
 static int stream_miss(PyObject *self, uint64_t first, uint64_t last, const char *cause)

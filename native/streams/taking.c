@@ -79,29 +79,28 @@ static int hold(struct delivery *delivery, uint64_t events, Py_ssize_t bytes)
     return result != NULL ? 0 : -1;
 }
 
-static int count_taken(struct delivery *delivery, uint64_t events, Py_ssize_t bytes, int status)
+/* `lost`: how many of them found no room; -1 with an exception: none was taken. */
+static int count_taken(struct delivery *delivery, uint64_t events, Py_ssize_t bytes, int64_t lost)
 {
     delivery->handed += events;
     delivery->bytes += (uint64_t)bytes;
-    if (status <= 0)
-        delivery->dropped += events;
-    else if (delivery->on_held != NULL)
-        status = hold(delivery, events, bytes);
-    return status;
+    delivery->dropped += lost < 0 ? events : (uint64_t)lost;
+    if (lost < 0)
+        return -1;
+    return delivery->on_held != NULL ? hold(delivery, events, bytes) : 0;
 }
 
-/* As many as there is room for, if that is to be waited for: of an array, one part after another. */
+/* Once there is room, if that is to be waited for. */
 static int take(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
                 int64_t time_ns)
 {
-    int status = delivery->await_room != NULL ? await_room(delivery, (uint64_t)size) : 0;
+    int64_t lost = delivery->await_room != NULL ? await_room(delivery, (uint64_t)size) : 0;
 
     if (delivery->is_closed) /* meanwhile */
-        return status;
-    if (status == 0)
-        status = delivery->taker->take(delivery->target, bytes, size, delivery->record_size, number, time_ns);
-    status = count_taken(delivery, events, size, status);
-    return status >= 0 ? 0 : echo_delivery_report(delivery);
+        return (int)lost;
+    if (lost == 0)
+        lost = delivery->taker->take(delivery->target, bytes, size, events, number, time_ns);
+    return count_taken(delivery, events, size, lost) == 0 ? 0 : echo_delivery_report(delivery);
 }
 
 /* What is larger than a taker may ever have room for comes in parts. */

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 _NAME = b"__echo_record_taker_1__"
 _TAKE = ctypes.PYFUNCTYPE(
-    ctypes.c_int,
+    ctypes.c_int64,
     ctypes.py_object,
     ctypes.c_void_p,
     ctypes.c_ssize_t,
-    ctypes.c_ssize_t,
+    ctypes.c_uint64,
     ctypes.c_uint64,
     ctypes.c_int64,
 )
@@ -43,15 +43,15 @@ class Taker:
     def __echo_record_taker_1__(self) -> object:
         return _capsule
 
-    def _take(self, data: bytes, size: int, number: int, time_ns: int) -> int:
+    def _take(self, data: bytes, events: int, number: int, time_ns: int) -> int:
         self.calls += 1
         if len(data) > self.room:
-            return 0
+            return events
         self.room -= len(data)
-        size = size or len(data)
-        for i in range(len(data) // size):
+        size = len(data) // events
+        for i in range(events):
             self.taken.append(Taken(number + i, data[i * size : (i + 1) * size], time_ns))
-        return 1
+        return 0
 
     @property
     def numbers(self) -> list[int]:
@@ -59,8 +59,8 @@ class Taker:
 
 
 @_TAKE
-def _take(taker: Taker, data: int, length: int, size: int, number: int, time_ns: int) -> int:
-    return taker._take(ctypes.string_at(data, length), size, number, time_ns)  # pyright: ignore[reportPrivateUsage]
+def _take(taker: Taker, data: int, size: int, events: int, number: int, time_ns: int) -> int:
+    return taker._take(ctypes.string_at(data, size), events, number, time_ns)  # pyright: ignore[reportPrivateUsage]
 
 
 @_MISS
