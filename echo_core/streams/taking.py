@@ -158,10 +158,10 @@ class TakingTarget(Target):
 
     def _tell_rest(self, feed: Feed, intake: Intake) -> None:
         """What was lost behind the last event that came."""
-        rest = feed.lost - self._told_lost.pop(feed)
-        if rest > 0 and intake.next_number is not None:
-            intake.gap(feed.next_number - rest, feed.next_number - 1, Cause.DROPPED)
-            intake.next_number = feed.next_number
+        rest, number = feed.lost - self._told_lost.pop(feed), feed.next_number
+        if rest > 0 and intake.next_number is not None and number is not None:
+            intake.gap(number - rest, number - 1, Cause.DROPPED)
+            intake.next_number = number
 
     @property
     def _dropped(self) -> int:
