@@ -1,5 +1,6 @@
 # What the compiled module offers, for type checkers. The truth is native/logs/module.c.
 
+from collections.abc import Callable
 from typing import Final, Self, final
 
 from _typeshed import ReadableBuffer
@@ -39,9 +40,13 @@ def scan(
 # The state of the block at an offset, looked at anew (0: there is none), and how many slices are bad.
 def verify(data: ReadableBuffer, offset: int, end: int, salt: int, /) -> tuple[int, int]: ...
 
+# Records as columns of these sizes, and back.
+def to_columns(data: ReadableBuffer, columns: tuple[int, ...], /) -> bytes: ...
+def from_columns(data: ReadableBuffer, columns: tuple[int, ...], /) -> bytes: ...
+
 @final
 class Staging:
-    """What a log holds in memory until it is written: chunks that streams fill, and a queue of closed ones."""
+    """What a log holds in memory until it is written: chunks, and a queue of closed ones."""
 
     def __new__(cls, max_staged: int, flush_bytes: int) -> Staging: ...
     # A block of another kind than records, behind what is closed. Returns its serial.
@@ -60,6 +65,8 @@ class Staging:
     def flush(self) -> int: ...
     # Closed chunks that fit between offset and end; the first in any case where is_forced.
     def take(self, salt: int, offset: int, end: int, is_forced: bool, /) -> Batch | None: ...
+    # Once for each closed chunk of records: stream and payload give codec, flags and fewer bytes, or None.
+    def compress(self, function: Callable[[int, memoryview], tuple[int, int, bytes] | None], /) -> None: ...
     # Until something happened since `turns`, or the time is up; returns the new turns.
     def wait(self, turns: int, seconds: float, /) -> int: ...
     def tell(self) -> None: ...

@@ -41,7 +41,10 @@ class Disk(Protocol):
 
     def remove(self, path: Path) -> None: ...
     def close(self, fd: int) -> None: ...
-    def size(self, path: Path) -> int: ...
+    def status(self, path: Path) -> tuple[int, int]:
+        """The size of a file, and when it was last written, in ns of wall time."""
+        ...
+
     def free_bytes(self, path: Path) -> int: ...
 
 
@@ -108,8 +111,9 @@ class RealDisk:
     def close(self, fd: int) -> None:
         os.close(fd)
 
-    def size(self, path: Path) -> int:
-        return path.stat().st_size
+    def status(self, path: Path) -> tuple[int, int]:
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
 
     def free_bytes(self, path: Path) -> int:
         found = os.statvfs(path)
