@@ -76,6 +76,10 @@ from echo_core.handles.default_node import open_channel_async as open_channel_as
 from echo_core.handles.derived import DerivedChannel as DerivedChannel
 from echo_core.handles.nodes import Node as Node
 from echo_core.handles.parameters import Parameter as Parameter
+from echo_core.handles.players import Player as Player
+from echo_core.handles.players import play as play
+from echo_core.handles.recorders import Recorder as Recorder
+from echo_core.handles.recorders import record as record
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.logs.described import Gap as Gap
@@ -90,6 +94,8 @@ from echo_core.logs.views.marks import LoggedInfo as LoggedInfo
 from echo_core.logs.views.marks import Mark as Mark
 from echo_core.logs.views.verifying import Verification as Verification
 from echo_core.logs.views.views import View as View
+from echo_core.logs.described import Retain as Retain
+from echo_core.logs.described import Rotate as Rotate
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
 from echo_core.values.backlog import Backlog as Backlog

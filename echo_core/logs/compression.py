@@ -1,7 +1,7 @@
 """Compression of blocks: by lz4 or zstd, of columns where records have a fixed size.
 
-Values of one field resemble each other more than the fields of a record do, so they are brought together first:
-zstd makes 38 bytes of a 96 byte record then, and 41 without, in half of the time.
+Values of one field resemble each other more than the fields of a record do, so they are brought together
+first: zstd makes 38 bytes of a 96 byte record then, and 41 without, in half of the time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compressor(codec: Codec) -> Compress:
 
 
 def compressed(compress: Compress, payload: memoryview, columns: tuple[int, ...]) -> tuple[int, bytes]:
-    """A block's flags and its payload. Columns: the bytes of each; none: records vary, and are as they are."""
+    """A block's flags and its payload. Columns: the bytes of each; none: records are left as they are."""
     if not columns:
         return 0, compress(payload)
     head = struct.pack(f"<{1 + len(columns)}I", len(columns), *columns)
@@ -109,7 +109,7 @@ def _columns_in(stored: memoryview, raw: int) -> tuple[tuple[int, ...], memoryvi
 
 
 def columns_of(format_: Format) -> tuple[int, ...]:
-    """The bytes of each column of a record of a fixed size: fields, elements of small arrays, and what is between.
+    """The bytes of each column of records: fields, elements of small arrays, what is between.
 
     None where that cannot be said: then records are compressed as they are.
     """

@@ -116,7 +116,6 @@ static PyObject *from_columns(PyObject *module, PyObject *args)
     return turned(args, 1);
 }
 
-PyMethodDef echo_columns_functions[] = {
-    {"to_columns", to_columns, METH_VARARGS, NULL},
-    {"from_columns", from_columns, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL}};
+PyMethodDef echo_columns_functions[] = {{"to_columns", to_columns, METH_VARARGS, NULL},
+                                        {"from_columns", from_columns, METH_VARARGS, NULL},
+                                        {NULL, NULL, 0, NULL}};

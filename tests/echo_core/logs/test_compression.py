@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_columns_become_records_again(columns: tuple[int, ...]) -> None:
     assert c.from_columns(turned, columns) == data
     rows = np.frombuffer(data, np.uint8).reshape(-1, size)
     starts = np.cumsum((0, *columns))
-    parts = [rows[:, start:stop].tobytes() for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+    parts = [rows[:, start:stop].tobytes() for start, stop in pairwise(starts)]
     assert turned == b"".join(parts)
 
 
