@@ -84,6 +84,8 @@ from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.logs.described import Gap as Gap
 from echo_core.logs.described import Position as Position
+from echo_core.logs.described import Retain as Retain
+from echo_core.logs.described import Rotate as Rotate
 from echo_core.logs.views.batches import Batch as Batch
 from echo_core.logs.views.following import Follow as Follow
 from echo_core.logs.views.log import Log as Log
@@ -94,8 +96,6 @@ from echo_core.logs.views.marks import LoggedInfo as LoggedInfo
 from echo_core.logs.views.marks import Mark as Mark
 from echo_core.logs.views.verifying import Verification as Verification
 from echo_core.logs.views.views import View as View
-from echo_core.logs.described import Retain as Retain
-from echo_core.logs.described import Rotate as Rotate
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
 from echo_core.values.backlog import Backlog as Backlog
