@@ -59,9 +59,9 @@ def stream_id(channel: bytes, source: bytes, epoch: int) -> str:
 class LoggedInfo(EventInfo):
     """Where an event of a log is from: what `EventInfo` says, and more.
 
-    `peer` says which process the source was in, and `submitted_ns` is the time of the record. `channel` is the
-    channel's name, `channel_id` 32 hexadecimal digits that tell channels of one name apart. `epoch` differs
-    where a source's numbers began anew. `behind` is the end of the block before the one that the event is in.
+    `peer` says which process the source was in, and `submitted_ns` is the time of the record. `channel` is
+    the channel's name, `channel_id` 32 hexadecimal digits that tell channels of one name apart. `epoch`
+    differs where a source's numbers began anew. `behind` is the end of the block before the event's.
     """
 
     channel: str

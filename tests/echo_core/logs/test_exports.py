@@ -69,7 +69,17 @@ def note(i: int) -> Note:
     took = dt.timedelta(seconds=-i, microseconds=1)
     number = (float("nan"), float("inf"), -0.5)[i % 3]
     return Note(
-        f"ü{i}", bytes([i]), ["a", "b"] * i, i or None, TIME, took, key, Kind(1 + i % 2), [number], 1j, bool(i)
+        f"ü{i}",
+        bytes([i]),
+        ["a", "b"] * i,
+        i or None,
+        TIME,
+        took,
+        key,
+        Kind(1 + i % 2),
+        [number],
+        1j,
+        bool(i),
     )
 
 

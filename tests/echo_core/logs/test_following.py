@@ -15,8 +15,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.formats.types import Kind, Scalar
+from echo_core.logs.declarations import StreamWriter
 from echo_core.logs.described import Retain, Rotate
-from echo_core.logs.writing import LogWriter, StreamWriter
+from echo_core.logs.writing import LogWriter
 from tests.echo_core.logs.written import START_NS, STEP_NS, Run, key_of, write
 
 WAIT_S = 30.0
