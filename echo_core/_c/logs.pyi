@@ -1,9 +1,11 @@
 # What the compiled module offers, for type checkers. The truth is native/logs/module.c.
 
 from collections.abc import Callable
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 from _typeshed import ReadableBuffer
+
+# What stands as Any is a buffer: numpy arrays are none to type checkers before Python 3.12.
 
 BLOCK_BYTES: Final[int]
 MAX_BLOCK_BYTES: Final[int]
@@ -97,8 +99,8 @@ class Stage:
     """The way of one stream's events into a log."""
 
     def __new__(cls, staging: Staging, stream: int, format_number: int, record_size: int) -> Self: ...
-    def append(self, record: ReadableBuffer, *, sequence: int, time_ns: int = 0) -> bool: ...
-    def append_batch(self, records: ReadableBuffer, *, sequence: int, time_ns: int = 0) -> bool: ...
+    def append(self, record: Any, *, sequence: int, time_ns: int = 0) -> bool: ...
+    def append_batch(self, records: Any, *, sequence: int, time_ns: int = 0) -> bool: ...
     def gap(self, first: int, last: int, cause: str, /) -> None: ...
     def close(self) -> None: ...
     @property

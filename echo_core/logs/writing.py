@@ -12,6 +12,7 @@ no failure: nothing of what was written is lost, so it is tried until there is r
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import secrets
 import threading
@@ -142,7 +143,12 @@ class LogWriter:
         """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
         path = segment_path(self.path, number)
         self._disk.sync_file(path)
-        return ending_of(path)
+        data = self._disk.content(path)
+        try:
+            return ending_of(data)
+        finally:
+            if isinstance(data, mmap.mmap):
+                data.close()
 
     def _ended_before(self, number: int) -> Ended:
         size, changed_ns = self._disk.status(segment_path(self.path, number))
@@ -349,6 +355,8 @@ class LogWriter:
         return self._sync_up_to(serial, timeout_s)
 
     def _write_up_to(self, serial: int) -> None:
+        if self._is_full:
+            self._looked_ns = 0  # who asks for it may have made room
         self._write_closed()
         while self._written < serial:
             self._check_disk()

@@ -59,7 +59,7 @@ class Block:
         self.end = self.payload + up(self.stored, 64)
 
     def is_body_right(self) -> bool:
-        return crc32c(self.data[self.offset + 64 : self.payload]) == self.body_crc
+        return crc32c(self.data[self.offset + 64 : self.payload]) == int(self.body_crc)
 
     def bad_slices(self) -> list[int]:
         """Where in the payload they begin."""

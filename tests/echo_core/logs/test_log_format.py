@@ -147,7 +147,7 @@ def test_a_log_of_another_version_is_refused(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     for at in (0, 2048):
         data[at + 8] = 2
-        data[at + 2044 : at + 2048] = plain_reader.crc32c(data[at : at + 2044]).to_bytes(4, "little")
+        data[at + 2044 : at + 2048] = plain_reader.crc32c(bytes(data[at : at + 2044])).to_bytes(4, "little")
     file.write_bytes(data)
     with pytest.raises(LogError, match="Expected a log of version 1, got 2"):
         LogReader(path)
