@@ -189,7 +189,8 @@ class Recording:
     def _note_missing(self, stream: StreamWriter, events: int, cause: Cause) -> None:
         self._missing += events
         words = self._writer.path, events, stream.key.source_name, _WORDS[cause]
-        self._saying.say(logging.WARNING, "log `%s`: %d events of source `%s` are missing: %s", *words)
+        level = logging.INFO if cause is Cause.ABSENT else logging.WARNING  # who begins anew knows
+        self._saying.say(level, "log `%s`: %d events of source `%s` are missing: %s", *words)
 
     # -----------------------------------------------------------------------
     # What components call
