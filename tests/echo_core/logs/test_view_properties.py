@@ -1,4 +1,4 @@
-"""Any events of any machine, written to a log and read by views: against the plain codec, record by record."""
+"""Any events of any machine, written to a log and read by views: against the plain codec, one by one."""
 
 from __future__ import annotations
 
