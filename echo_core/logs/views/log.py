@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,6 @@ from echo_core.codegen.plain.counting import MostObjects
 from echo_core.errors import ClosedError, EchoError, FormatError, IncompatibleError, unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.tables import as_lines
-from echo_core.logs.blocks import Block
 from echo_core.logs.described import Damage, Gap, Member, Position, StreamInfo
 from echo_core.logs.reading import LogReader
 from echo_core.logs.views.batches import Batch
@@ -227,10 +226,6 @@ class Log:
     def missing(self) -> Missing:
         """What is known to be missing."""
         return self._missing()
-
-    def blocks(self, streams: Sequence[int]) -> Iterator[Block]:
-        """What the log holds of these streams."""
-        return self.reader.blocks(streams=streams)
 
     def run(
         self, wanted: Wanted, selection: Selection, reader: LogReader | None = None, since: Mark = START

@@ -255,8 +255,8 @@ class View(Generic[T]):
         run = self._run()
         self._demand_known(run)
         log = self.log
-        streams = [stream.number for stream in log.streams if run.wants(stream)]
-        for piece in itertools.chain(run.pieces(log.blocks(streams)), run.rest(log.streams)):
+        blocks = log.reader.blocks(chosen=run.chooses)
+        for piece in itertools.chain(run.pieces(blocks), run.rest(log.streams)):
             if isinstance(piece, Gap):
                 log.tell_missing(piece, log.streams)
             yield piece

@@ -127,6 +127,18 @@ def test_damage_can_be_an_error(path: Path) -> None:
         list(log[Shot])
 
 
+def test_what_is_not_asked_for_is_not_read(path: Path) -> None:
+    """By times and numbers in the headers: so damage there is not met, and a large log is not waited for."""
+    damaged(path)
+    with echo.open_log(path) as log:
+        late, high = log[Shot].between(START_NS + 3005 * STEP_NS, None), log[Shot].sequences("one", 3010)
+        assert (len(list(late)), len(list(high))) == (510, 10)
+        assert [type(piece).__name__ for piece in late.with_gaps()].count("Gap") == 1
+        assert not log.damage
+        assert len(list(log[Shot])) < 3510
+        assert log.damage
+
+
 def test_logs_are_merged_by_their_times(tmp_path: Path) -> None:
     """What two of them have is taken once, and each source's numbers stay in order."""
     first = write(tmp_path / "a.echolog", Run(shots(range(10))), Run(notes(range(20, 25)), "notes", 20))

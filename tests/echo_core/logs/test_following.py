@@ -159,6 +159,8 @@ def test_what_retention_removes_under_a_follower_is_a_gap(
         append(stream, range(5000, 5010))
         writer.sync()
         found = list(follow)
+        with pytest.raises(echo.LogError, match="retention"):
+            log.follow(Tick, since="1:4096::0", timeout_s=0)
     writer.close()
     assert isinstance(found[0], echo.Gap)
     expected = 10
