@@ -74,6 +74,7 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], on_damage: OnDamage, max_objects: int | None) -> None:
         self.path = Path(path)
         self.on_damage: OnDamage = on_damage
+        self.max_objects = max_objects
         self._most = None if max_objects is None else MostObjects(max_objects, "max_objects")
         self._reader = LogReader(path, on_damage=on_damage)
         self._missing = MissingIn(self._reader)
