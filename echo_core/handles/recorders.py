@@ -103,6 +103,7 @@ class Recorder(Closing):
 
             recorder.close(timeout_s=2)
         """
+        self._recording.is_ending = True
         try:
             for membership, target in self._recording.targets:
                 target.is_leaving = True

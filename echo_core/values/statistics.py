@@ -147,8 +147,9 @@ class RecorderStatistics:
     of their records. Of these `written_events`, and `written_bytes` of all, are in files up to `written`, and
     on the disk up to `synced`; `staged_bytes` of memory hold the rest. `dropped` found no room there.
     `missing` never came: they were dropped on the way, or a link was lost. `kept_events` are those of the last
-    seconds, while the recorder `is_waiting` for its trigger. `failure` is what the disk has said, where nothing
-    is recorded any more."""
+    seconds, while the recorder `is_waiting` for its trigger. `is_full`: the disk has no room, and what comes is
+    dropped once memory is used up, until there is some; `failure` is what the disk has said where it has
+    failed, and nothing is recorded any more."""
 
     events: int
     size_bytes: int
@@ -162,6 +163,7 @@ class RecorderStatistics:
     synced: Place
     kept_events: int
     is_waiting: bool
+    is_full: bool
     failure: str | None
 
 

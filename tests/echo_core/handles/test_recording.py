@@ -355,26 +355,50 @@ def test_sources_wait_for_a_slow_disk_where_that_is_asked_for(pair: Pair, tmp_pa
     assert recorder.statistics().dropped == 0
 
 
-def test_a_full_disk_is_a_loss_that_is_told(
+def test_a_full_disk_is_a_gap_that_ends_when_there_is_room(make_node: MakeNode, tmp_path: Path) -> None:
+    """Components go on, and so does the log."""
+    channel, disk = make_node().create_channel("test", Reading1), FullDisk()
+    source = channel.source()
+    array = np.zeros(1 << 18, source.format.dtype)  # 4 MiB
+    with record(channel, tmp_path / "a.echolog", disk=disk) as recorder:
+        source.submit(reading(0))
+        recorder.sync(LIMIT_S)
+        disk.is_full = True
+        for _ in range(10):
+            source.submit_array(array)
+        with pytest.raises(LogError, match="room"):
+            recorder.sync(LIMIT_S)
+        assert recorder.statistics().is_full
+        dropped = recorder.statistics().dropped
+        assert dropped > 0
+        disk.is_full = False
+        recorder.sync(LIMIT_S)
+        source.submit(reading(1))
+    assert sum(last + 1 - first for first, last, _ in gaps(tmp_path / "a.echolog")) == dropped
+    assert sum(end - first for first, end in ranges(tmp_path / "a.echolog")) == (10 << 18) + 2 - dropped
+    assert recorder.statistics().dropped == dropped
+
+
+def test_a_channel_closes_on_a_disk_that_is_full(
     make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Components go on; the recorder says what is wrong, and what was written before stays readable."""
-    channel, disk = make_node().create_channel("test", Plain), FullDisk()
-    source = channel.source()
-    recorder = record(channel, tmp_path / "a.echolog", disk=disk)
-    source.submit(plain(0))
-    recorder.sync(LIMIT_S)
-    disk.is_full = True
-    source.submit(plain(1))
-    with pytest.raises(LogError, match="space"):
-        recorder.sync(LIMIT_S)
-    for i in range(2, 100):
-        source.submit(plain(i))
-    assert recorder.statistics().failure is not None
-    with pytest.raises(LogError, match="space"):
+    """What is lost is told; who closes the recorder itself is told by an error."""
+    disk = FullDisk()
+    for is_own in (False, True):
+        disk.is_full = False
+        channel = make_node().create_channel("test", Plain)
+        recorder = record(channel, tmp_path / f"{is_own}.echolog", disk=disk)
+        with channel.source() as source:
+            source.submit(plain(0))
+            disk.is_full = True
+        if is_own:
+            with pytest.raises(LogError, match="room"):
+                recorder.close()
+        else:
+            channel.close()
+            assert "not all that came is written" in caplog.text
         recorder.close()
-    with LogReader(recorder.path) as reader:
-        assert [block.count for block in reader.blocks()] == [1]
+        assert recorder.is_closed
 
 
 # ---------------------------------------------------------------------------
