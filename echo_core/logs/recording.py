@@ -17,9 +17,10 @@ from echo_core._c.logs import Lookback, LookbackStream
 from echo_core.dispatch.handlers import Handler
 from echo_core.errors import ChannelError, EchoError, TimedOutError, unexpected
 from echo_core.logs.committing import Committer
+from echo_core.logs.declarations import StreamWriter
 from echo_core.logs.described import Level, StreamKey
 from echo_core.logs.known import Known
-from echo_core.logs.writing import LogWriter, StreamWriter
+from echo_core.logs.writing import LogWriter
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.taking import Cause, Held, TakingTarget
@@ -109,7 +110,7 @@ class Recording:
         self._holds_up = holds_up
         self._lookback = lookback
         self._intakes: dict[tuple[bytes, bytes], SourceIntake] = {}
-        self._parting: list[StreamWriter] = []  # whose sources are gone, while something of them is looked back at
+        self._parting: list[StreamWriter] = []  # their sources are gone, but they are looked back at
         self._saying = Repeats()
         self._missing = 0  # events that never came
         self._targets: list[tuple[Membership, TakingTarget]] = []

@@ -1,4 +1,4 @@
-"""What flows on a channel is in its log: records, numbers, gaps and members; over every transport, and in process."""
+"""What flows on a channel is in its log: records, numbers, gaps, members; whatever the transport."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_what_a_source_keeps_is_recorded_once(pair: Pair, tmp_path: Path) -> Non
         with there.record(path) as recorder:
             source.wait_matched()
             source.flush(LIMIT_S)
-            until(lambda: recorder.statistics().streams == 1)  # noqa: B023 - at once
+            until(lambda: recorder.statistics().streams == 1)
     source.submit(plain(5))
     with there.record(path):
         source.wait_matched()
@@ -189,7 +189,7 @@ def test_what_nobody_was_there_to_record_is_a_gap(pair: Pair, tmp_path: Path) ->
                 for i in range(2):
                     source.submit(plain(i))
                 source.flush(LIMIT_S)
-            until(lambda: source.sinks == 0)  # noqa: B023 - at once
+            until(lambda: source.sinks == 0)
             for i in range(round_ + 1):
                 source.submit(plain(i))
     assert numbers(path) == [0, 1, 3, 4, 7, 8]
@@ -280,7 +280,10 @@ def test_without_a_trigger_nothing_is_recorded(make_node: MakeNode, tmp_path: Pa
     with channel.record(tmp_path / "a.echolog", before_s=3600.0), channel.source() as source:
         source.submit(plain(1))
     assert numbers(tmp_path / "a.echolog") == []
-    with channel.record(tmp_path / "b.echolog") as recorder, pytest.raises(echo.ChannelError, match="before_s"):
+    with (
+        channel.record(tmp_path / "b.echolog") as recorder,
+        pytest.raises(echo.ChannelError, match="before_s"),
+    ):
         recorder.trigger()
 
 
@@ -434,12 +437,14 @@ def test_a_channel_that_closes_has_all_written(make_node: MakeNode, tmp_path: Pa
 
 def test_a_log_has_one_recorder(make_node: MakeNode, tmp_path: Path) -> None:
     channel = make_node().create_channel("test", Plain)
-    with channel.record(tmp_path / "a.echolog"), pytest.raises(LogError, match="lock|writes"):
+    with channel.record(tmp_path / "a.echolog"), pytest.raises(LogError, match="writes"):
         channel.record(tmp_path / "a.echolog")
-    with channel.record(tmp_path / "a.echolog"), channel.record(tmp_path / "b.echolog"):
-        with channel.source() as source:
-            source.submit(plain(1))
-    assert numbers(tmp_path / "a.echolog") == numbers(tmp_path / "b.echolog") == [0]
+    first, second = channel.record(tmp_path / "a.echolog"), channel.record(tmp_path / "b.echolog")
+    with first, second, channel.source() as source:
+        source.submit(plain(1))
+
+
+assert numbers(tmp_path / "a.echolog") == numbers(tmp_path / "b.echolog") == [0]
 
 
 @pytest.mark.parametrize("options", [{"level": "safe"}, {"on_full": "wait"}, {"before_s": -1.0}])
