@@ -449,9 +449,8 @@ class Channel(Closing, Generic[T]):
     ) -> Recorder:
         """Keeps what flows here in a log, of whatever types, until the recorder is closed, or this handle.
 
-        Arguments:
-            path, level, compress, where, on_full, rotate, retain, before_s: as for `echo.record`, whose log may be of
-                several channels.
+        Arguments: path, level, compress, where, on_full, rotate, retain, before_s: as for `echo.record`,
+        whose log may be of several channels.
 
         Raises what that does.
 

@@ -12,7 +12,7 @@ from echo_core.errors import ChannelError, ExpressionError, unexpected
 from echo_core.handles.channels import Channel, take_all
 from echo_core.handles.closing import Closing
 from echo_core.handles.default_node import open_channel
-from echo_core.logs.described import Level, Retain, Rotate
+from echo_core.logs.described import Retain, Rotate
 from echo_core.logs.disk import Disk
 from echo_core.logs.known import known_of
 from echo_core.logs.recording import Recording
@@ -103,6 +103,7 @@ class Recorder(Closing):
 
             recorder.close(timeout_s=2)
         """
+        self._recording.is_ending = True
         try:
             for membership, target in self._recording.targets:
                 target.is_leaving = True
@@ -225,6 +226,6 @@ def _derived(channel: Channel[Any], where: Expression) -> list[Channel[Any]]:
             refused.append((type_.name, error))
     if not found:
         raise refused[0][1]
-    for name, error in refused:
-        log.warning("channel `%s`: nothing of `%s` is recorded: %s", channel.name, name, error)
+    for name, why in refused:
+        log.warning("channel `%s`: nothing of `%s` is recorded: %s", channel.name, name, why)
     return found

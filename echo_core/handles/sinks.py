@@ -154,7 +154,7 @@ class Sink(Closing, Generic[T]):
         timeout_s: float = DEFAULT_WAIT_S,
         with_info: bool = False,
     ) -> Iterator[Any]:
-        """Every event that a log has of this channel, and then every one that comes, until the sink is closed.
+        """Every event that a log has of this channel, and then each that comes, until the sink is closed.
 
         Nothing is missing between the two, and nothing comes twice: the log is read up to where the sink
         began, while what comes waits in its queue. Where the recorder has not written that far yet, it is

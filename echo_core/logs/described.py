@@ -64,7 +64,7 @@ class Rotate:
     """Where a segment ends and the next one begins: whichever of both comes first.
 
     Arguments:
-        bytes: the size that a segment does not exceed, except by one large event.
+        bytes: the size that a segment does not exceed, except by one large event, or by what it declares.
         seconds: how long a segment is written to.
     """
 
@@ -72,7 +72,7 @@ class Rotate:
     seconds: float = 3600.0
 
     def __post_init__(self) -> None:
-        least, most = limits.MIN_SEGMENT_BYTES, limits.MAX_SEGMENT_BYTES - 2 * limits.MAX_EVENT_BYTES
+        least, most = limits.MIN_SEGMENT_BYTES, limits.MAX_ROTATE_BYTES
         if not least <= self.bytes <= most:
             msg = f"Expected {least} to {most} bytes, got {self.bytes}"
             raise LogError(msg, path="Rotate.bytes")

@@ -1,8 +1,8 @@
-"""The seam: a log is read up to where a sink has the events live, and then these, none missing and none twice.
+"""The seam: a log is read up to where a sink has events live, and then these; none is missing, none twice.
 
-The sink is there first, so what comes is queued meanwhile. Each source's events have numbers: those below the one
-that came next when the sink began are the log's, and what both have is given once. Where the log is behind, as
-its recorder writes now and then, it is waited for.
+The sink is there first, so what comes is queued meanwhile. Each source's events have numbers: those below the
+one that came next when the sink began are the log's, and what both have is given once. Where the log is
+behind, as its recorder writes now and then, it is waited for.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from echo_core.errors import EchoError
 from echo_core.formats.format import Format
+from echo_core.logs.blocks import Block
 from echo_core.logs.described import Position, StreamInfo
-from echo_core.logs.reading import Block, LogReader
+from echo_core.logs.reading import LogReader
 from echo_core.transports.threads import log
 from echo_core.values.event_info import EventInfo
 
@@ -151,6 +152,4 @@ class Seam:
 
 def _info_of(stream: StreamInfo, number: int, time_ns: int) -> EventInfo:
     key = stream.key
-    return EventInfo(
-        key.source_name, key.source.hex(), key.node, number, is_kept=True, submitted_ns=time_ns
-    )
+    return EventInfo(key.source_name, key.source.hex(), key.node, number, is_kept=True, submitted_ns=time_ns)

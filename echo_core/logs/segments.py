@@ -28,6 +28,7 @@ from echo_core.logs.layout import (
 # An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than
 # this part of the segment.
 _INDEX_SHARE = 64
+_END_ROOM = 8192  # for the seal
 _MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES
 
 
@@ -87,6 +88,7 @@ class Segment:
         start += [self._composed(each) for each in declared]
         self.has_records = False
         self.is_sealed = False
+        self._start = self.offset
         self.fd = self._created(segment_path(folder, header.number), b"".join(start))
 
     def _created(self, path: Path, start: bytes) -> int:
@@ -118,8 +120,13 @@ class Segment:
         """Whether a batch, an index and a seal stay within the number of blocks that readers take."""
         return self.blocks + 1024 < limits.MAX_BLOCKS
 
-    def batch(self, staging: c.Staging, end: int) -> c.Batch | None:
-        """What is staged and fits before an offset; in an empty segment the first in any case."""
+    def batch(self, staging: c.Staging, size: int) -> c.Batch | None:
+        """What is staged and fits into a segment of some size; into an empty one the first in any case.
+
+        Where declarations alone take most of that, so much again follows them, or each segment would hold nothing
+        but the declarations of the next.
+        """
+        end = max(size - self.index_bytes, self._start + size // 2) - _END_ROOM
         if self.is_sealed:
             return None
         return staging.take(self.header.salt, self.offset, end, not self.has_records)

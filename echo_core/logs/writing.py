@@ -40,7 +40,6 @@ FLUSH_S = 5.0  # no event that is buffered waits longer
 SYNC_S = 5.0
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
 _LOOK_NS = 1_000_000_000  # how often it looks how much room the disk has
-_END_ROOM = 8192  # of a segment: for its seal. Its index has a part of its own
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _ROTATE = Rotate()
@@ -77,6 +76,9 @@ class LogWriter:
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if max_staged_bytes < limits.MIN_STAGED_BYTES:
+            msg = f"Expected at least {limits.MIN_STAGED_BYTES} bytes, got {max_staged_bytes}"
+            raise LogError(msg, path="max_staged_bytes")
         self.path = Path(path)
         self.level = _level_of(level)
         self._codec = codec_of(compress)
@@ -220,7 +222,7 @@ class LogWriter:
                 self._rotate_if_due()
                 if self._compress is not None:
                     self._staging.compress(self._compressed)
-                batch = self._segment.batch(self._staging, self._rotate.bytes - self._end_room())
+                batch = self._segment.batch(self._staging, self._rotate.bytes)
                 if batch is not None:
                     self._write_batch(batch)
                 elif self._staging.has_closed:
@@ -229,9 +231,6 @@ class LogWriter:
                     break
         except OSError as error:
             self._take_error(error)
-
-    def _end_room(self) -> int:
-        return _END_ROOM + self._segment.index_bytes
 
     def _compressed(self, stream: int, payload: memoryview) -> tuple[int, int, bytes] | None:
         assert self._compress is not None

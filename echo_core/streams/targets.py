@@ -63,7 +63,7 @@ class Feed:
 
     @property
     def is_by_key(self) -> bool:
-        """Whether what its source keeps is the last of each value of a key, so that others before are not lost."""
+        """Whether its source keeps the last of each value of a key, so that those before are not lost."""
         return False
 
     @property

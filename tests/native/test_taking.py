@@ -1,4 +1,4 @@
-"""Deliveries that end in a taker: which records it is given, by which numbers, and who hears of the others."""
+"""Deliveries that end in a taker: which records it is given, by which numbers, and who hears of others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Taken:
         self.gaps: list[tuple[int, int]] = []
         self.errors: list[BaseException] = []
         self.delivery = Delivery(
-            self.taker,  # type: ignore[arg-type] # pyright: ignore
+            self.taker,
             None,
             self.errors.append,
             record_size=record_size,
@@ -88,12 +88,17 @@ def test_records_that_are_not_whole_are_the_sender_s_fault() -> None:
 
 def test_what_is_told_of_may_close_it() -> None:
     taken = Taken()
+
+    def close(first: int, last: int) -> None:
+        assert (first, last) == (1, 1)
+        delivery.close()
+
     delivery = Delivery(
-        taken.taker,  # type: ignore[arg-type] # pyright: ignore
+        taken.taker,
         None,
         taken.errors.append,
         record_size=SIZE,
-        on_gap=lambda *_: delivery.close(),
+        on_gap=close,
     )
     delivery.hand(bytes(SIZE), 0)
     delivery.hand(bytes(SIZE), 2)
@@ -105,11 +110,13 @@ def test_what_is_raised_is_reported() -> None:
     """And no more than that: the link goes on."""
     taken = Taken(room=0)
 
+    reasons = ("no",)
+
     def fail(*_: int) -> bool:
-        raise ValueError("no")
+        raise ValueError(*reasons)
 
     delivery = Delivery(
-        taken.taker,  # type: ignore[arg-type] # pyright: ignore
+        taken.taker,
         None,
         taken.errors.append,
         record_size=SIZE,

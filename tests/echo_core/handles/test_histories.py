@@ -100,7 +100,11 @@ def test_a_source_that_has_gone_is_in_the_log_alone(pair: Pair, tmp_path: Path) 
 def test_a_sink_of_another_version_reads_what_was_recorded(make_node: MakeNode, tmp_path: Path) -> None:
     """As it would have got it live; other types are left out."""
     channel = make_node().create_channel("test")
-    with channel.record(tmp_path) as recorder, channel.source(Reading2) as source, channel.source(Plain) as other:
+    with (
+        channel.record(tmp_path) as recorder,
+        channel.source(Reading2) as source,
+        channel.source(Plain) as other,
+    ):
         source.submit(Reading2("a", 0.5, 1))
         other.submit(plain(1))
         recorder.sync()

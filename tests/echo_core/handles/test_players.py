@@ -73,7 +73,9 @@ def test_what_is_played_can_be_recorded(pair: Pair, log: Path, tmp_path: Path) -
     assert records(tmp_path / "b.echolog") == records(log)
 
 
-@pytest.mark.parametrize("types", [[Plain], ["Plain"], [echo.format_of(Plain)]], ids=["class", "name", "format"])
+@pytest.mark.parametrize(
+    "types", [[Plain], ["Plain"], [echo.format_of(Plain)]], ids=["class", "name", "format"]
+)
 def test_types_can_be_chosen(make_node: MakeNode, log: Path, types: Any) -> None:
     channel = make_node().create_channel("test", Plain)
     collector = Collector()
@@ -156,7 +158,9 @@ def test_sinks_that_are_slow_hold_it_up(pair: Pair, tmp_path: Path) -> None:
         assert (player.statistics().events, player.statistics().lost) == (count, 0)
 
 
-def test_what_a_log_lacks_is_told(make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_log_lacks_is_told(
+    make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Gaps, and records that are not what their type allows, which nobody gets."""
     path = tmp_path / "a.echolog"
     encode = echo.encoder(Story)

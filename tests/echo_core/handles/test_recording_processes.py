@@ -1,5 +1,4 @@
-"""Recorders and sources that are killed, stopped and begun again, in processes of their own: nothing is missing
-without a word, and nothing is there twice."""
+"""Recorders and sources are killed and begun again: nothing is missing without a word, or there twice."""
 
 from __future__ import annotations
 
@@ -128,7 +127,7 @@ def _end(recorder: Actor) -> None:
 def test_recorders_that_are_killed_leave_a_log_that_says_what_is_missing(
     make_node: MakeNode, tmp_path: Path, transport: str, level: str
 ) -> None:
-    """Each goes on with the log of the one before it; what was confirmed to a source of a synced log is there."""
+    """Each goes on with the log of the one before it, which has what was confirmed, if it is synced."""
     channel = make_node(transports=[transport]).create_channel("test", Plain)
     path = tmp_path / "a.echolog"
     with channel.source() as source, Submitting(source) as submitting:

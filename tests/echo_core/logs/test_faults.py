@@ -14,7 +14,7 @@ from echo_core.logs.writing import LogWriter
 from tests.echo_core.logs.disks import FailingDisk
 from tests.echo_core.logs.logs import PARTICLE, key_of, numbered, particles, segments_of
 
-TURNS = 12
+TURNS = 7
 COUNT = 800
 RETAIN = Retain(min_free=0)
 

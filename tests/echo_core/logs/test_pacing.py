@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from echo_core.errors import LogError
+from echo_core.logs.blocks import Block
 from echo_core.logs.described import Position, StreamInfo
 from echo_core.logs.layout import MARK
 from echo_core.logs.pacing import LATE_NS, End, Pace, Playback, Wait
-from echo_core.logs.reading import Block
 from echo_core.logs.running_order import Run, RunningOrder
 from tests.echo_core.logs.logs import PARTICLE, key_of, particles
 
@@ -38,7 +38,9 @@ def block(stream: int, times: list[int], first: int = 0) -> Block:
     )
 
 
-def order_of(*streams: list[list[int]], since_ns: int | None = None, until_ns: int | None = None) -> RunningOrder:
+def order_of(
+    *streams: list[list[int]], since_ns: int | None = None, until_ns: int | None = None
+) -> RunningOrder:
     """Of streams, each of them blocks, each of them times."""
     return RunningOrder(
         [iter([block(number, times) for times in blocks]) for number, blocks in enumerate(streams)],
@@ -55,7 +57,7 @@ def all_of(order: RunningOrder) -> list[Run]:
 
 
 def times_of(run: Run) -> list[int]:
-    return np.maximum.accumulate(run.block.times_ns())[run.first : run.last].tolist()
+    return [int(time) for time in np.maximum.accumulate(run.block.times_ns())[run.first : run.last]]
 
 
 def test_runs_of_streams_follow_their_times() -> None:
@@ -90,7 +92,7 @@ def test_each_event_between_two_times_is_played_once(
 
 def played(playback: Playback, *, limit: int = 1000) -> list[tuple[int, list[int]]]:
     """When which events leave, by a clock that stands still but for waiting."""
-    now, found = 0, []
+    now, found = 0, list[tuple[int, list[int]]]()
     for _ in range(limit):
         step = playback.step(now)
         if isinstance(step, End):

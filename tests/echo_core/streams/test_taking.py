@@ -1,4 +1,4 @@
-"""Records that are taken as they lie: all of every type, with their source's numbers, and what is told of the rest."""
+"""Records that are taken as they lie, with their numbers; and what is told of those that are not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Taking:
         self.intakes: dict[bytes, Intake] = {}
         self.room = 1 << 30
         self.wakes = self.ended = 0
-        self.membership = channel._membership
+        self.membership = channel._membership  # pyright: ignore[reportPrivateUsage]
         handler = Handler(None, channel=lambda: "test", expected="a record", on_failure=None)
         self.target = TakingTarget(
             self.begin,
@@ -232,7 +232,9 @@ def test_what_is_held_is_confirmed_when_it_is_settled(pair: Pair) -> None:
 def test_what_is_dropped_on_the_way_is_a_gap(make_node: MakeNode, transport: str) -> None:
     """Told once, before what follows it; and where nothing does, when the source ends."""
     limits = echo.Limits(window_events=64)
-    here, there = opened((make_node(transports=[transport]), make_node(transports=[transport], limits=limits)), Reading1)
+    here, there = opened(
+        (make_node(transports=[transport]), make_node(transports=[transport], limits=limits)), Reading1
+    )
     taking = Taking(there, waits=True)
     source = here.source(backlog=echo.Backlog(events=3, when_full="drop_oldest"))
     source.wait_matched()
