@@ -40,6 +40,7 @@ class LocalStream(Feed):
         "branch",
         "describe",
         "format",
+        "has_closed",
         "relay",
         "replay",
         "stages",
@@ -51,6 +52,7 @@ class LocalStream(Feed):
         self.format = format_
         self.describe = describe
         self.stages: Stages = ()
+        self.has_closed = False
         self._outlet = outlet
         self._keep = keep
         self.branch: links.Branch | None = None  # by which events come to the outlet, where it is derived
@@ -93,6 +95,7 @@ class LocalStream(Feed):
 
     def end(self) -> None:
         """No more is submitted; sinks get all that was."""
+        self.has_closed = True
         for target in list(self._deliveries):
             self._release(target)
 
@@ -119,6 +122,14 @@ class LocalStream(Feed):
     @property
     def is_judged_here(self) -> bool:
         return self.relay is not None
+
+    @property
+    def source_id(self) -> bytes:
+        return self.describe.source_id
+
+    @property
+    def next_number(self) -> int:
+        return self._outlet.sequence
 
     @property
     def filtered(self) -> int:

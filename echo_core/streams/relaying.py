@@ -99,9 +99,7 @@ class Relay(Target):
 
     def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery:
         """All that comes, as it is."""
-        delivery = self._to_outlet(self._look_at_kept)
-        self._take(feed, delivery)
-        return delivery
+        return self._enter(feed, self._to_outlet(self._look_at_kept))
 
     def catch_up(
         self, feed: Feed, keeper: Keeper, join: Callable[[int | None], int | None], *, is_by_key: bool

@@ -54,6 +54,22 @@ class Feed:
 
     format: Format
     describe: Describing  # where its event of a number is from
+    has_closed: bool  # its source is closed: it will not come back
+
+    @property
+    def source_id(self) -> bytes:
+        """By which its source is known again, on whichever link."""
+        raise NotImplementedError
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether its source keeps the last of each value of a key, so that those before are not lost."""
+        return False
+
+    @property
+    def next_number(self) -> int | None:
+        """Of the event that comes next; None: that is not known yet."""
+        raise NotImplementedError
 
     @property
     def link(self) -> links.Link | None:
@@ -93,6 +109,8 @@ class Feed:
 
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
+
+    decodes = True  # whether records become events here, by what takes long to make ready
 
     def __init__(
         self, wanted: Wanted, handler: Handler, receptions: Receptions, backlog: Backlog | None
@@ -150,14 +168,14 @@ class Target:
         delivery = self._delivery(feed, reception, feed.describe)
         if reception is not None:
             self._reception_by_feed[feed] = reception
-        self._take(feed, delivery)
-        return delivery
+        return self._enter(feed, delivery)
 
-    def _take(self, feed: Feed, delivery: links.Delivery) -> None:
+    def _enter(self, feed: Feed, delivery: links.Delivery) -> links.Delivery:
         """Its events come by that delivery from now on."""
         self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
+        return delivery
 
     def _delivery(
         self, feed: Feed, reception: Reception | None, describe: Callable[..., EventInfo]
@@ -184,14 +202,23 @@ class Target:
         is_by_key: bool,
     ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
-        reception, delivery = self._reception_by_feed.get(feed), None
-        if reception is not None:
-            delivery = self._delivery(feed, reception, feed.describe.kept)
-            self._late.append((delivery, _Missed(0, 0)))
-        most = self._most
+        delivery, most = self._delivery_of_kept(feed), self._most
         behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
         self._behind.append(behind)
         return behind
+
+    def _delivery_of_kept(self, feed: Feed) -> links.Delivery | None:
+        reception = self._reception_by_feed.get(feed)
+        if reception is None:
+            return None
+        delivery = self._delivery(feed, reception, feed.describe.kept)
+        self._late.append((delivery, _Missed(0, 0)))
+        return delivery
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether it may have no room for what comes, of which sources are told."""
+        return self.queue is not None
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference.
@@ -253,6 +280,15 @@ class Target:
     @property
     def feeds(self) -> int:
         return sum(feed.is_there for feed in self._feeds)
+
+    @property
+    def next_numbers(self) -> dict[bytes, int | None]:
+        """Of the event that comes next from each source, by its id; None: that is not known yet."""
+        return {feed.source_id: feed.next_number for feed in self._feeds}
+
+    def reception(self, sender: Format) -> Reception | Report | None:
+        """What becomes of records of a format, by whichever way they come; None: they are not wanted."""
+        return self._receptions.of(self.wanted, sender) if self.wanted.knows(sender) else None
 
     def refuse(self, feed: Feed, report: Report) -> None:
         """Keeps why a feed's events cannot be taken, for whoever waits for them."""

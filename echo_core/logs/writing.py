@@ -1,0 +1,498 @@
+"""LogWriter: a log's folder, open for writing by one process.
+
+Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and
+whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are written,
+`_syncing` while a file is synced, and who needs both takes them in this order.
+
+A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that all
+is well the second time. The log has failed then, and all that comes is counted as lost. A disk that is full is
+no failure: nothing of what was written is lost, so it is tried until there is room.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from echo_core._c import logs as c
+from echo_core.errors import ClosedError, LogError, TimedOutError
+from echo_core.formats.format import Format
+from echo_core.logs import layout, limits
+from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
+from echo_core.logs.declarations import Declarations, StreamWriter
+from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
+from echo_core.logs.disk import Disk, RealDisk
+from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.layout import Flag, Kind, Previous
+from echo_core.logs.retention import Ended, removable
+from echo_core.logs.scanning import Ending, ending_of
+from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
+
+FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
+FLUSH_S = 5.0  # no event that is buffered waits longer
+SYNC_S = 5.0
+_TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
+_LOOK_NS = 1_000_000_000  # how often it looks how much room the disk has
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+_ROTATE = Rotate()
+_RETAIN = Retain()
+
+
+class LogWriter:
+    """Writes a log. Threads may share it.
+
+    Arguments:
+        path: the folder, by convention named `*.echolog`. It is made where there is none, and continued where
+            there is one: what is there stays as it is.
+        level: what is promised of events that are taken.
+        compress: `"lz4"` or `"zstd"`, of the extra `logs`.
+        rotate: where a segment ends.
+        retain: what is kept.
+        max_staged_bytes: of memory for events that are not written yet.
+        disk: what does all to files.
+        clock: what time it is.
+
+    Raises:
+        LogError: somebody else writes to it, or the disk failed.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        level: Level | str = Level.BUFFERED,
+        compress: str | None = None,
+        rotate: Rotate = _ROTATE,
+        retain: Retain = _RETAIN,
+        max_staged_bytes: int = limits.MAX_STAGED_BYTES,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if max_staged_bytes < limits.MIN_STAGED_BYTES:
+            msg = f"Expected at least {limits.MIN_STAGED_BYTES} bytes, got {max_staged_bytes}"
+            raise LogError(msg, path="max_staged_bytes")
+        self.path = Path(path)
+        self.level = _level_of(level)
+        self._codec = codec_of(compress)
+        self._compress = compressor(self._codec) if self._codec else None
+        self._rotate = rotate
+        self._retain = retain
+        self._disk = disk or RealDisk()
+        self._clock = clock or SystemClock()
+        flush = 0 if self.level is Level.VOLATILE else int(max_staged_bytes * FLUSH_SHARE)
+        self._staging = c.Staging(max_staged_bytes, flush)
+        self._declarations = Declarations(self._staging, self._clock, lambda serial: serial <= self._written)
+        self._columns: dict[int, tuple[int, ...]] = {}
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        self._written = self._synced = 0  # serials
+        self._written_events = self._written_bytes = self._removed = 0
+        self._failure: str | None = None
+        self._is_full = self._is_closing = self._is_closed = False
+        self._looked_ns = 0
+        self._begin()
+        self._ended = threading.Event()
+        self._threads = [self._thread(self._write_on, "log")]
+        if self.level is not Level.VOLATILE:
+            self._threads.append(self._thread(self._sync_on, "log sync"))
+
+    def _thread(self, target: Callable[[], None], what: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=f"{what} {self.path.name}", daemon=True)
+        thread.start()
+        return thread
+
+    # --- beginning
+
+    def _begin(self) -> None:
+        try:
+            self._disk.make_folder(self.path)
+            self._lock = self._disk.lock(self.path / "lock")
+        except OSError as error:
+            raise _disk_error(error, self.path) from error
+        try:
+            self._segment = self._first_segment()
+        except BaseException as error:
+            self._disk.close(self._lock)
+            if isinstance(error, OSError):
+                raise _disk_error(error, self.path) from error
+            raise
+        self._synced_to = self._segment.position
+
+    def _first_segment(self) -> Segment:
+        """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
+        numbers = segment_numbers(self._disk.names(self.path))
+        previous, self._log_id = Previous(), secrets.token_bytes(16)
+        for number in reversed(numbers):
+            found = self._settled(number)
+            if found.header is not None:
+                self._log_id = found.header.log_id
+                previous = Previous(number, found.header.salt, found.length, found.crc)
+                break
+        self._ends = [self._ended_before(number) for number in numbers]
+        self._next_number = numbers[-1] + 1 if numbers else 1
+        self._epoch = secrets.randbits(64)
+        return self._new_segment(previous)
+
+    def _settled(self, number: int) -> Ending:
+        """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
+        path = segment_path(self.path, number)
+        self._disk.sync_file(path)
+        data = self._disk.content(path)
+        try:
+            return ending_of(data)
+        finally:
+            if isinstance(data, mmap.mmap):
+                data.close()
+
+    def _ended_before(self, number: int) -> Ended:
+        size, changed_ns = self._disk.status(segment_path(self.path, number))
+        return Ended(number, size, changed_ns)
+
+    def _new_segment(self, previous: Previous) -> Segment:
+        header = new_header(
+            self._clock, log_id=self._log_id, number=self._next_number, epoch=self._epoch, previous=previous
+        )
+        segment = Segment(self._disk, self.path, header, self._declarations.all())
+        if self.level is not Level.VOLATILE:
+            segment.settle()
+        self._next_number += 1
+        return segment
+
+    # --- what is written
+
+    def stream(self, key: StreamKey, format_: Format) -> StreamWriter:
+        """The way of a stream's events into this log. The same again where it is open.
+
+        Raises:
+            LogError: more formats or streams than a segment may declare.
+        """
+        self._check()
+        return self._declarations.stream(key, format_)
+
+    def close_stream(self, writer: StreamWriter) -> None:
+        """Nothing more comes of it. What it had is written, and later segments do not declare it."""
+        self._declarations.close(writer)
+
+    def member(self, channel: bytes, member: bytes, activity: str, name: str, *, time_ns: int = 0) -> None:
+        """Tells what a member of a channel did: "joined", "left". Written at once."""
+        self._check()
+        payload = layout.member_payload(channel, member, activity, name)
+        time_ns = time_ns or self._clock.wall_ns()
+        self._staging.put(Kind.MEMBER, payload, flags=Flag.SKIPPABLE, time=time_ns)
+
+    def acknowledge(self, consumer: str, watermarks: Mapping[StreamKey, int]) -> None:
+        """A consumer has done with the events of these streams up to these numbers.
+
+        Raises:
+            LogError: one of them is no stream of this writer.
+        """
+        self._check()
+        self._declarations.acknowledge(consumer, watermarks)
+
+    # --- writing
+
+    def _write_on(self) -> None:
+        """The thread that writes."""
+        while not self._is_closing:
+            turns = self._staging.turns
+            self._flush_old()
+            with self._writing:
+                self._write_closed()
+            self._staging.wait(turns, _TURN_S)
+
+    def _flush_old(self) -> None:
+        oldest = self._staging.oldest_tick
+        if self.level is Level.VOLATILE or oldest == 0:
+            return
+        if self._clock.monotonic_ns() - oldest >= (FLUSH_S - _TURN_S) * 1e9:
+            self._staging.flush()
+
+    def _write_closed(self) -> None:
+        """All that is closed, or up to where the disk fails or is full. `_writing` is held."""
+        try:
+            while self._failure is None and not self._is_closed and self._has_space():
+                self._rotate_if_due()
+                if self._compress is not None:
+                    self._staging.compress(self._compressed)
+                batch = self._segment.batch(self._staging, self._rotate.bytes)
+                if batch is not None:
+                    self._write_batch(batch)
+                elif self._staging.has_closed:
+                    self._begin_next()
+                else:
+                    break
+        except OSError as error:
+            self._take_error(error)
+
+    def _compressed(self, stream: int, payload: memoryview) -> tuple[int, int, bytes] | None:
+        assert self._compress is not None
+        columns = self._columns.get(stream)
+        if columns is None:
+            columns = self._columns[stream] = columns_of(self._declarations.format_of(stream))
+        flags, made = compressed(self._compress, payload, columns)
+        return self._codec, flags, made
+
+    def _write_batch(self, batch: c.Batch) -> None:
+        try:
+            self._segment.write(batch)
+        except OSError:
+            batch.give_back()
+            raise
+        self._written = batch.last
+        self._written_events += batch.events
+        self._written_bytes += batch.size
+        batch.done()
+
+    def _rotate_if_due(self) -> None:
+        segment = self._segment
+        age_ns = self._clock.monotonic_ns() - segment.header.monotonic_ns
+        is_old = age_ns >= self._rotate.seconds * 1e9 and segment.has_records
+        if is_old or not segment.has_room_for_blocks():
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        """That the next segment exists ends this one for readers, so this one's end is synced first."""
+        before = self._segment
+        self._seal(before)
+        with self._syncing:
+            if self.level is not Level.VOLATILE:
+                self._sync_file(before)
+            self._segment = self._new_segment(before.as_previous())
+            before.close()
+            self._synced, self._synced_to = self._written, self._segment.position
+        self._ends.append(Ended(before.header.number, before.offset, self._clock.wall_ns()))
+        self._remove_old()
+
+    def _seal(self, segment: Segment) -> None:
+        try:
+            segment.seal()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise  # without a seal it is as good
+
+    def _sync_file(self, segment: Segment) -> None:
+        """Where that fails for whatever reason, some of what was written may be lost."""
+        try:
+            self._disk.sync(segment.fd)
+        except OSError as error:
+            self._fail(error)
+            self._check_disk()
+
+    # --- room on the disk
+
+    def _has_space(self) -> bool:
+        """Whether as much is free as is to be kept free; looked at once a second."""
+        now = self._clock.monotonic_ns()
+        if now - self._looked_ns >= _LOOK_NS or self._looked_ns == 0:
+            self._looked_ns = now
+            self._remove_old()
+            self._is_full = self._disk.free_bytes(self.path) < self._retain.min_free
+        return not self._is_full
+
+    def _remove_old(self) -> None:
+        gone = removable(
+            self._ends,
+            self._retain,
+            current_size=self._segment.offset,
+            now_ns=self._clock.wall_ns(),
+            free_bytes=self._disk.free_bytes(self.path),
+        )
+        for each in gone:
+            self._remove_oldest(each)
+
+    def _remove_oldest(self, oldest: Ended) -> None:
+        with suppress(FileNotFoundError):  # somebody else has removed it
+            self._disk.remove(segment_path(self.path, oldest.number))
+        self._ends.remove(oldest)
+        self._removed += 1
+
+    def _take_error(self, error: OSError) -> None:
+        if error.errno not in _FULL:
+            self._fail(error)
+        elif self._retain.may_remove and self._ends:
+            self._remove_oldest(self._ends[0])
+            self._staging.tell()  # and the thread tries again
+        else:
+            self._is_full = True
+            self._looked_ns = self._clock.monotonic_ns()
+
+    def _fail(self, error: OSError) -> None:
+        if self._failure is None:
+            self._failure = str(_disk_error(error, self.path))
+        self._staging.fail()
+
+    # --- syncing
+
+    def sync(self, timeout_s: float = 30.0) -> Position:
+        """Waits until all that was taken is on the disk; one sync serves all who wait. Returns the end of it.
+
+        Raises:
+            LogError: the disk failed, and what was taken since the last sync may be lost; or it is full.
+            TimedOutError: it took longer.
+        """
+        self._check()
+        serial = self._staging.flush()
+        if not self._writing.acquire(timeout=timeout_s):
+            raise self._late(timeout_s)
+        try:
+            self._write_up_to(serial)
+            if self.level is Level.SYNCED and self._synced < serial:
+                self._segment.pad()
+        except OSError as error:
+            self._take_error(error)
+            self._check_disk()
+        finally:
+            self._writing.release()
+        return self._sync_up_to(serial, timeout_s)
+
+    def _write_up_to(self, serial: int) -> None:
+        if self._is_full:
+            self._looked_ns = 0  # who asks for it may have made room
+        self._write_closed()
+        while self._written < serial:
+            self._check_disk()
+            self._write_closed()
+
+    def _sync_up_to(self, serial: int, timeout_s: float) -> Position:
+        if not self._syncing.acquire(timeout=timeout_s):
+            raise self._late(timeout_s)
+        try:
+            self._check_disk()
+            if self._synced < serial:
+                written, position = self._written, self._segment.position
+                self._sync_file(self._segment)
+                self._synced, self._synced_to = written, position
+            return self._synced_to
+        finally:
+            self._syncing.release()
+
+    def _late(self, timeout_s: float) -> TimedOutError:
+        msg = f"Expected a log on the disk within {timeout_s} s, got none"
+        return TimedOutError(msg, path=str(self.path))
+
+    def _sync_on(self) -> None:
+        """The thread that syncs every few seconds what was written since."""
+        while not self._ended.wait(SYNC_S):
+            if self._failure is None and self._synced < self._written:
+                try:
+                    self._sync_up_to(self._written, SYNC_S)
+                except (LogError, TimedOutError):
+                    continue  # who waits for a sync is told
+
+    # --- what others see
+
+    @property
+    def position(self) -> Position:
+        """The end of what is written."""
+        return self._segment.position
+
+    def wait_room(self, size_bytes: int, timeout_s: float) -> bool:
+        """Waits until so many bytes could be taken; False: the time was up, or the log failed."""
+        until = self._clock.monotonic_ns() + int(timeout_s * 1e9)
+        while self._failure is None and not self._is_closing:
+            turns = self._staging.turns
+            if self._staging.has_room(size_bytes + c.BLOCK_BYTES):
+                return True
+            self._staging.flush()
+            left = until - self._clock.monotonic_ns()
+            if left <= 0:
+                break
+            self._staging.wait(turns, left / 1e9)
+        return False
+
+    def statistics(self) -> LogStatistics:
+        """What it has taken and written so far."""
+        staging = self._staging
+        return LogStatistics(
+            events=staging.events,
+            bytes=staging.bytes,
+            staged_bytes=staging.staged,
+            lost=staging.lost,
+            written_events=self._written_events,
+            written_bytes=self._written_bytes,
+            position=self._segment.position,
+            synced=self._synced_to,
+            segments=len(self._ends) + 1,
+            removed=self._removed,
+            is_full=self._is_full,
+            failure=self._failure,
+        )
+
+    def _check(self) -> None:
+        if self._is_closing:
+            msg = "Expected an open log, got a closed one"
+            raise ClosedError(msg, path=str(self.path))
+        if self._failure is not None:
+            self._check_disk()
+
+    def _check_disk(self) -> None:
+        if self._failure is not None:
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
+        if self._is_full:
+            msg = "Expected room on the disk, got none"
+            raise LogError(msg, path=str(self.path), hint="free some, or let Retain remove the oldest")
+
+    # --- the end
+
+    def close(self, timeout_s: float = 30.0) -> None:
+        """Writes all that was taken, and ends the log. A second time it does nothing.
+
+        Raises:
+            LogError: the disk failed, now or before, or is full.
+            TimedOutError: it took longer.
+        """
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._declarations.close_all()
+        self._staging.tell()
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(timeout_s)
+        if not self._writing.acquire(timeout=timeout_s):
+            raise self._late(timeout_s)
+        try:
+            self._end()
+        finally:
+            self._is_closed = True
+            self._segment.close()
+            self._disk.close(self._lock)
+            self._writing.release()
+
+    def _end(self) -> None:
+        try:
+            self._write_up_to(self._staging.closed)
+            self._check_disk()
+            self._seal(self._segment)
+            if self.level is not Level.VOLATILE:
+                self._sync_file(self._segment)
+                self._synced, self._synced_to = self._written, self._segment.position
+        except OSError as error:
+            self._take_error(error)
+            self._check_disk()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _level_of(level: Level | str) -> Level:
+    if level not in set(Level):
+        msg = f"Expected {', '.join(Level)}, got {level!r}"
+        raise LogError(msg, path="level")
+    return Level(level)
+
+
+def _disk_error(error: OSError, path: Path) -> LogError:
+    return LogError(f"The disk failed: {error.strerror or error}", path=str(path))
