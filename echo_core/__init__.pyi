@@ -62,6 +62,8 @@ from echo_core.formats.comparing.compare import Verdict as Verdict
 from echo_core.formats.comparing.compare import compare as compare
 from echo_core.formats.declare import format_of as format_of
 from echo_core.formats.format import Format as Format
+from echo_core.formats.jsonable import from_jsonable as from_jsonable
+from echo_core.formats.jsonable import jsonable as jsonable
 from echo_core.formats.token import Token as Token
 from echo_core.formats.types import Field as Field
 from echo_core.handles.channels import Channel as Channel
