@@ -60,6 +60,7 @@ class Membership:
         "is_closing",
         "is_proven",
         "name",
+        "onlookers",
         "origins",
         "peers",
         "requesters",
@@ -93,6 +94,7 @@ class Membership:
         self.announcements = Announcements()
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
+        self.onlookers: list[object] = []  # watchers of all sources, wherever these are
         self.requesters: list[Requester] = []  # handles that request something of sources
         self.attendance = presence.attend(self)
         self.peers: list[Peer] = []
