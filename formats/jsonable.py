@@ -179,7 +179,7 @@ def from_jsonable(cls: type[Any] | Format, values: Mapping[str, Any]) -> Any:
 
 def _event(record: Record, values: Any, path: str, cls: type[Any] | None = None) -> Any:
     if not isinstance(values, Mapping):
-        raise _mismatch(f"an object with the fields of `{record.name}`", values, path)
+        raise _mismatch(values, path, f"an object with the fields of `{record.name}`")
     given = cast("Mapping[str, Any]", values)
     fields = {name: field for field in record.fields for name in (*field.aliases, field.name)}
     unknown = next((name for name in given if name not in fields), None)
@@ -222,8 +222,8 @@ def _read(type_: Type, value: Any, path: str) -> Any:
 def _read_elements(leaf: Type, dimensions: int, element: Type, value: Any, path: str) -> Any:
     """A list whose elements are read; where JSON has these as they are, the encoder looks at them."""
     if not isinstance(value, list):
-        raise _mismatch("an array", value, path)
-    items = cast("list[Any]", value)
+        raise _mismatch(value, path, "an array")
+    items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
     if element is leaf and isinstance(leaf, Scalar) and leaf.kind not in _READERS:
         return items
     if dimensions > 1:
@@ -247,7 +247,7 @@ def _member(type_: Enumeration, value: Any, path: str) -> Any:
 def _read_float(value: Any, path: str) -> Any:
     if isinstance(value, str):
         if value not in _NUMBERS_BY_NAME:
-            raise _mismatch("a number", value, path)
+            raise _mismatch(value, path, "a number")
         return _NUMBERS_BY_NAME[value]
     return value
 
@@ -255,27 +255,28 @@ def _read_float(value: Any, path: str) -> Any:
 def _read_complex(value: Any, path: str) -> Any:
     if isinstance(value, int | float):
         return value
-    if not isinstance(value, list) or len(cast("list[Any]", value)) != 2:
-        raise _mismatch("[real, imaginary]", value, path)
-    real, imaginary = (_read_float(part, path) for part in cast("list[Any]", value))
+    parts: list[Any] = value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+    if len(parts) != 2:
+        raise _mismatch(value, path, "[real, imaginary]")
+    real, imaginary = (_read_float(part, path) for part in parts)
     try:
         return complex(real, imaginary)
     except TypeError:
-        raise _mismatch("[real, imaginary]", cast("Any", value), path) from None
+        raise _mismatch(cast("Any", value), path, "[real, imaginary]") from None
 
 
 def _read_bytes(value: Any, path: str) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise _mismatch("bytes in base64", value, path) from None
+        raise _mismatch(value, path, "bytes in base64") from None
 
 
 def _read_time(value: Any, path: str) -> dt.datetime:
     try:
         taken = dt.datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise _mismatch("a time in ISO 8601", value, path) from None
+        raise _mismatch(value, path, "a time in ISO 8601") from None
     return taken
 
 
@@ -283,14 +284,14 @@ def _read_duration(value: Any, path: str) -> dt.timedelta:
     try:
         return dt.timedelta(seconds=value)
     except (TypeError, ValueError, OverflowError):
-        raise _mismatch("a number of seconds", value, path) from None
+        raise _mismatch(value, path, "a number of seconds") from None
 
 
 def _read_uuid(value: Any, path: str) -> uuid.UUID:
     try:
         return uuid.UUID(value)
     except (AttributeError, TypeError, ValueError):
-        raise _mismatch("a UUID", value, path) from None
+        raise _mismatch(value, path, "a UUID") from None
 
 
 _READERS: dict[Kind, Callable[[Any, str], Any]] = {
@@ -303,6 +304,6 @@ _READERS: dict[Kind, Callable[[Any, str], Any]] = {
 }
 
 
-def _mismatch(expected: str, value: object, path: str) -> EncodeTypeError:
+def _mismatch(value: object, path: str, expected: str) -> EncodeTypeError:
     shown = repr(value)
     return unexpected(EncodeTypeError, expected, shown if len(shown) <= 60 else f"{shown[:57]}...", path=path)

@@ -2,8 +2,9 @@
 
     $XDG_RUNTIME_DIR/echo_core/listed      a name on each line, as JSON writes text
 
-Whether a name's channel is there is seen at its seats, so a line means nothing by itself, and nobody who leaves
-takes one away. A list that grows too long is cut: names go whose channels are not there, the oldest first.
+Whether a name's channel is there is seen at its seats, so a line means nothing by itself, and nobody who
+leaves takes one away. A list that grows too long is cut: names go whose channels are not there, the oldest
+first.
 Whoever calls has the directory of names locked.
 """
 

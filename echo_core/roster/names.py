@@ -2,7 +2,7 @@
 
 A name's identity follows, by a keyed hash, from a secret that the first of these processes leaves in the
 user's run-time directory: `$XDG_RUNTIME_DIR/echo_core`, or else `/tmp/echo_core-<user>`. Who holds a name's
-channel is decided at the channel's seat. A list of names is kept beside the secret, for who looks for channels.
+channel is decided at the channel's seat. A list of names is kept beside the secret, for who looks for them.
 
 Seats belong to a network namespace, and so does the secret: a container that shares the directory but not the
 network is refused, as its processes would hold channels of the same names by themselves. A secret of before
@@ -50,12 +50,10 @@ def identity_of(name: str, timeout_s: float = DEFAULT_WAIT_S) -> ChannelId:
 
 
 def listed(timeout_s: float = DEFAULT_WAIT_S) -> list[tuple[str, ChannelId]]:
-    """The names whose channels are on this host now, with their identities. ChannelError: as `identity_of`."""
+    """The names whose channels are there now, with their identities. ChannelError: as `identity_of`."""
     with _opened(timeout_s) as (directory, secret):
         is_there = _is_there(secret)
-        return [
-            (name, _identity(secret, name)) for name in listed_names.names(directory) if is_there(name)
-        ]
+        return [(name, _identity(secret, name)) for name in listed_names.names(directory) if is_there(name)]
 
 
 @contextlib.contextmanager

@@ -31,7 +31,9 @@ def test_each_name_is_listed_once(directory: int) -> None:
     assert names(directory) == given[:-1]
 
 
-def test_list_that_grows_too_long_loses_old_names_whose_channels_are_gone(directory: int, tmp_path: Path) -> None:
+def test_list_that_grows_too_long_loses_old_names_whose_channels_are_gone(
+    directory: int, tmp_path: Path
+) -> None:
     """And no other."""
     padding = "x" * 200
     count = MAX_LISTED_BYTES // 200 + 10
