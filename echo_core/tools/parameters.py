@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -33,32 +32,27 @@ class Way:
         return words.get(self.kind, f"env:{self.text}")
 
 
-class ChannelType(click.ParamType[Way]):
+def channel_way(value: str) -> Way:
     """NAME, name:NAME, @FILE, - or env:VARIABLE. An id itself is refused: others read command lines."""
+    if _ID.match(value):
+        told = "Expected a name, @FILE, - or env:VARIABLE, got an id itself, which others can read here"
+        msg = f"{told}: put it into a file that only you can read, or a variable."
+        raise click.BadParameter(msg)
+    way = _way(value)
+    if way.kind in ("name", "file", "variable") and not way.text:
+        msg = f"Expected a name, @FILE, - or env:VARIABLE, got {value!r}."
+        raise click.BadParameter(msg)
+    return way
 
-    name = "channel"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Way:
-        if isinstance(value, Way):
-            return value
-        if _ID.match(value):
-            told = "Expected a name, @FILE, - or env:VARIABLE, got an id itself, which others can read here"
-            self.fail(f"{told}: put it into a file that only you can read, or a variable.", param, ctx)
-        way = _way(value)
-        if way.kind in ("name", "file", "variable") and not way.text:
-            self.fail(f"Expected a name, @FILE, - or env:VARIABLE, got {value!r}.", param, ctx)
-        return way
+def names_there(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell to complete: it shows nothing where names cannot be had."""
+    import echo_core as echo
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        import echo_core as echo
-
-        try:
-            found = echo.channels()
-        except echo.EchoError:
-            return []
-        return [CompletionItem(each.name) for each in found if each.name.startswith(incomplete)]
+    try:
+        return [each.name for each in echo.channels() if each.name.startswith(incomplete)]
+    except echo.EchoError:
+        return []
 
 
 def _way(value: str) -> Way:
@@ -85,48 +79,41 @@ def _channel_or_default(_ctx: click.Context, _param: click.Parameter, value: Way
     return value or channel_of_environment()
 
 
-CHANNEL = ChannelType()
-
-
 def channel_argument(command: _F) -> _F:
     """One channel, by default that of the environment."""
-    return click.argument("channel", type=CHANNEL, required=False, callback=_channel_or_default)(command)
+    return click.argument(
+        "channel",
+        type=channel_way,
+        required=False,
+        callback=_channel_or_default,
+        shell_complete=names_there,
+        metavar="[CHANNEL]",
+    )(command)
 
 
-class DurationType(click.ParamType[float]):
+def duration(value: str | float) -> float:
     """Seconds, or a number with a unit: 500ms, 5s, 2m, 1h, 1d."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = _TIME.fullmatch(str(value))
-        if found is None:
-            self.fail(f"Expected a time such as 5s, 500ms, 2m or 1h, got {value!r}.", param, ctx)
-        return float(found[1]) * _SECONDS_BY_UNIT[found[2]]
+    found = _TIME.fullmatch(str(value))
+    if found is None:
+        msg = f"Expected a time such as 5s, 500ms, 2m or 1h, got {value!r}."
+        raise click.BadParameter(msg)
+    return float(found[1]) * _SECONDS_BY_UNIT[found[2]]
 
 
-class SizeType(click.ParamType[int]):
+def size(value: str | int) -> int:
     """Bytes, or a number with a unit: 64k, 256M, 1G."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = _SIZE.fullmatch(str(value))
-        if found is None:
-            self.fail(f"Expected a size such as 64k, 256M or 1G, got {value!r}.", param, ctx)
-        return int(float(found[1]) * _BYTES_BY_UNIT[found[2].lower()])
-
-
-DURATION, SIZE = DurationType(), SizeType()
+    found = _SIZE.fullmatch(str(value))
+    if found is None:
+        msg = f"Expected a size such as 64k, 256M or 1G, got {value!r}."
+        raise click.BadParameter(msg)
+    return int(float(found[1]) * _BYTES_BY_UNIT[found[2].lower()])
 
 
 def timeout_option(summary: str, default: float | None = None) -> Callable[[_F], _F]:
     """`-t`: how long a command waits or goes on."""
-    return click.option("-t", "--timeout", "timeout_s", type=DURATION, default=default, help=summary)
+    return click.option(
+        "-t", "--timeout", "timeout_s", type=duration, default=default, metavar="TIME", help=summary
+    )
 
 
 def form_options(command: _F) -> _F:

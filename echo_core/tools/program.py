@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import select
 import signal
 import sys
 from collections.abc import Generator
@@ -53,7 +54,8 @@ class Program(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            return _end(ctx, error)
+            with logs.shown():
+                return _end(ctx, error)
 
     def invoke(self, ctx: click.Context) -> Any:
         with logs.shown() as shown, _terminated_in_words():
@@ -83,9 +85,21 @@ def _end(ctx: click.Context, error: BaseException) -> NoReturn:
         logs.say(f"{error.format_message()} See `{path} --help`.")
     elif ending is Ending.PIPE_CLOSED:
         _let_go_of_output()
-    elif ending not in (Ending.INTERRUPTED, Ending.TERMINATED):
+    elif ending in (Ending.INTERRUPTED, Ending.TERMINATED):
+        if not _takes_output():
+            _let_go_of_output()
+    else:
         logs.say(str(error))
     raise click.exceptions.Exit(int(ending)) from None
+
+
+def _takes_output() -> bool:
+    """Whether a write would not wait for who reads it."""
+    output = select.poll()
+    with contextlib.suppress(OSError):  # it has no descriptor
+        output.register(sys.stdout.fileno(), select.POLLOUT)
+        return bool(output.poll(0))
+    return True
 
 
 def _let_go_of_output() -> None:

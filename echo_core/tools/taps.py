@@ -5,7 +5,7 @@ With a condition or a selection the sources do the work: each type's events come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import echo_core as echo
@@ -26,12 +26,12 @@ class Tap:
         handle: _Handler,
         *,
         where: str | None = None,
-        select: Sequence[str] | None = None,
+        select: Mapping[str, str] | None = None,
         wake: Callable[[], object] = lambda: None,
     ) -> None:
         """`wake`: called by another thread when `attend` has something to do."""
         self._channel, self._handle = channel, handle
-        self._where, self._select = where, list(select) if select else None
+        self._where, self._select = where, dict(select) if select else None
         self._sinks: list[echo.Sink[Any]] = []
         self._known: set[object] = set()  # types that are tapped, or cannot be
         self._problem: echo.EchoError | None = None

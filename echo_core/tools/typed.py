@@ -11,12 +11,10 @@ import sys
 from collections.abc import Generator
 from typing import Any
 
-import click
-
 import echo_core as echo
 from echo_core.tools.endings import Ending, ToolError
 from echo_core.tools.opening import opened
-from echo_core.tools.parameters import CHANNEL
+from echo_core.tools.parameters import channel_way
 from echo_core.tools.surveys import survey
 
 _CLASS = re.compile(r"(?P<place>[\w./-]+):(?P<name>[A-Za-z_][\w.]*)")
@@ -101,7 +99,7 @@ def _read(path: str) -> bytes:
 
 
 def _of_channel(text: str) -> list[echo.Format]:
-    with opened(CHANNEL.convert(text, None, click.get_current_context())) as channel:
+    with opened(channel_way(text)) as channel:
         found = survey(channel).formats(channel)
     if not found:
         msg = f"Expected a channel whose types are known, `{text}` was declared with none, and nobody sends"

@@ -13,7 +13,7 @@ import echo_core as echo
 from echo_core.tools import logs
 from echo_core.tools.opening import opened
 from echo_core.tools.output import is_json, json_line, show_facts, show_table
-from echo_core.tools.parameters import DURATION, Way, channel_argument, form_options
+from echo_core.tools.parameters import Way, channel_argument, duration, form_options
 from echo_core.tools.surveys import Survey, survey
 
 
@@ -22,8 +22,9 @@ from echo_core.tools.surveys import Survey, survey
 @click.option(
     "--for",
     "seconds",
-    type=DURATION,
+    type=duration,
     default=0.0,
+    metavar="TIME",
     help="Take events for so long, and say how many come. Else none is taken.",
 )
 @form_options

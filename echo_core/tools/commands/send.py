@@ -14,14 +14,14 @@ import echo_core as echo
 from echo_core.tools import logs
 from echo_core.tools.endings import Ending, ToolError
 from echo_core.tools.opening import opened
-from echo_core.tools.parameters import CHANNEL, Way, timeout_option
+from echo_core.tools.parameters import Way, channel_way, names_there, timeout_option
 from echo_core.tools.surveys import survey
 
 _WAIT_S = 5.0
 
 
 @click.command()
-@click.argument("channel", type=CHANNEL)
+@click.argument("channel", type=channel_way, shell_complete=names_there)
 @click.argument("events", nargs=-1)
 @click.option("--type", "type_name", help="The type, where the channel has several.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="So many events a second.")
