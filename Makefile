@@ -16,7 +16,7 @@ FUZZ        ?= frames ring intake trees
 FUZZ_SECONDS ?= 60
 
 BIN    := $(VENV)/bin
-NATIVE := $(patsubst %,echo_core/_c/%.abi3.so,native code events expressions links locks)
+NATIVE := $(patsubst %,echo_core/_c/%.abi3.so,native code events expressions links locks logs)
 
 # The package, and the groups that are named: $(call needs,test lint). VENV/.has-X says that X is installed.
 needs = $(NATIVE) $(1:%=$(VENV)/.has-%)

@@ -31,6 +31,7 @@ SOURCES = {
         "native/raw_codec.c",
     ],
     "locks": ["native/locks/locks.c"],
+    "logs": sorted(glob("native/logs/*.c")),
 }
 
 # What else causes a rebuild when it is edited.

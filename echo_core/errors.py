@@ -97,6 +97,10 @@ class RefusedError(LinkError):
         self.code = code
 
 
+class LogError(EchoError):
+    """An event log that cannot be written or read, or that somebody else writes to."""
+
+
 class PlaintextWarning(UserWarning):
     """Events will leave this host unencrypted."""
 

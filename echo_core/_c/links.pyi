@@ -1,6 +1,6 @@
 import builtins
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, Protocol, Self, final
 
 from echo_core._c.expressions import Index, Judge, Table
 
@@ -241,14 +241,20 @@ class IncomingStream:
     @property
     def lost(self) -> int: ...
 
+class Taker(Protocol):
+    """What copies records as they lie, from C: native/logs/taking.h."""
+
+    @property
+    def __echo_record_taker_1__(self) -> object: ...
+
 @final
 class Delivery:
     """From the records of one stream to one sink."""
 
     def __new__(
         cls,
-        target: Callable[..., object] | Queue,
-        decode: Callable[..., Any],
+        target: Callable[..., object] | Queue | Taker,
+        decode: Callable[..., Any] | None,
         on_error: Callable[[BaseException], object],
         *,
         record_size: int = 0,
@@ -258,20 +264,36 @@ class Delivery:
         on_refusal: Callable[[BaseException], object] = ...,
         sink: object = ...,
         describe: Callable[..., object] | None = None,
+        on_gap: Callable[[int, int], object] | None = None,
+        on_held: Callable[[], object] | None = None,
+        await_room: Callable[[int], bool] | None = None,
     ) -> Delivery:
         """`on_error` is called with whatever is raised; what is no Exception goes on unless it returns True.
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
         it counts what is left to Python code. `sink`: which all deliveries to one sink have in common.
         `describe`: called with an event's number, and its time in ns where that is told, says where it is
-        from; a handler gets this too."""
+        from; a handler gets this too. A `Taker` copies records as they lie, `decode` is then unused; `on_gap`:
+        called with the first and the last number of events that are left out of what it is given; `on_held`:
+        what it has taken is pending until it is `done`, and this is called when there is some again; `await_room`:
+        called where it has no room for so many bytes, whether to look again; None: they are dropped."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:
         """Of the records that come it has had the events below that number, by another link."""
     def hand_event(self, event: object, /) -> None:
         """An event of the sink's own type, by reference."""
+    def held(self) -> tuple[int, int] | None:
+        """Events of another process, and bytes of them, that are pending; None: nothing was taken since the
+        last look."""
+    def done(self, events: int, size_bytes: int, /) -> None:
+        """Of what is pending so much is done with."""
     def close(self) -> None:
         """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
+    @property
+    def next_number(self) -> int | None:
+        """Of a taker's: what it is given has numbers from this on, what is below was had; None: nothing was."""
+    @next_number.setter
+    def next_number(self, number: int) -> None: ...
     def look(self) -> int:
         """How many ns ago the call of the handler that is longest at work was first seen; -1: none is,
         -2: nor has one been since the last look."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import starmap
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from echo_core._c import locks
@@ -54,6 +55,8 @@ from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 if TYPE_CHECKING:
     from echo_core.handles.derived import DerivedChannel
+    from echo_core.handles.recorders import LevelName, OnFull, Recorder
+    from echo_core.logs.described import Retain, Rotate
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -207,9 +210,8 @@ class Channel(Closing, Generic[T]):
         key = None if kept is None or kept.per is None else place_of_key(format_, kept.per)
         demand_flag("timestamps", timestamps)
         encode = FormatEncoder(format_) if event_class is None else encoder(event_class, abi=abi)
-        with books.changing():
-            self._demand_open()
-            origin = Origin(
+        return self._begun(
+            Origin(
                 event_class,
                 format_,
                 encode,
@@ -221,6 +223,11 @@ class Channel(Closing, Generic[T]):
                 key=key,
                 has_times=timestamps,
             )
+        )
+
+    def _begun(self, origin: Origin) -> Source[Any]:
+        with books.changing():
+            self._demand_open()
             self._origins = [*(held for held in self._origins if not held.is_closed), origin]
             self._membership.add_origin(origin)
         return Source(self._membership, origin)
@@ -446,6 +453,41 @@ class Channel(Closing, Generic[T]):
                 tell(partial(watch._call, notice))  # pyright: ignore[reportPrivateUsage] - this module
         return watch
 
+    def record(
+        self,
+        path: str | PathLike[str],
+        *,
+        level: LevelName = "buffered",
+        where: Expression | None = None,
+        on_full: OnFull = "drop",
+        rotate: Rotate | None = None,
+        retain: Retain | None = None,
+        before_s: float | None = None,
+    ) -> Recorder:
+        """Keeps what flows here in a log, of whatever types, until the recorder is closed, or this handle.
+
+        Arguments:
+            path, level, where, on_full, rotate, retain, before_s: as for `echo.record`, whose log may be of
+                several channels.
+
+        Raises what that does.
+
+            with channel.record("run.echolog") as recorder:
+                source.submit(Particle(id=1, temperature=300.0))
+        """
+        from echo_core.handles.recorders import record
+
+        return record(
+            self,
+            path,
+            level=level,
+            where=where,
+            on_full=on_full,
+            rotate=rotate,
+            retain=retain,
+            before_s=before_s,
+        )
+
     # -----------------------------------------------------------------------
     # Its life
 
@@ -569,6 +611,31 @@ def _described(member: messages.Member, is_linked: bool) -> Member:
         has_sinks=bool(standing & Standing.TAKES),
         is_linked=is_linked,
     )
+
+
+def record_source(channel: Channel[Any], format_: Format, *, name: str, backlog: Backlog) -> Source[Any]:
+    """A source of records as they lie, for what has been recorded: `submit` takes the bytes of one.
+
+    They are not verified: who receives what breaks the rules takes it for this process's fault.
+    """
+    membership = channel._membership  # pyright: ignore[reportPrivateUsage] - this module
+    channel._demand_open()  # pyright: ignore[reportPrivateUsage] - this module
+    channel._demand_underived()  # pyright: ignore[reportPrivateUsage] - this module
+    demand_source_type(channel.name, channel.types, format_)
+    pool = membership.home.pool()
+    named = name or format_.name
+    origin = Origin(None, format_, bytes, name=named, backlog=backlog, delay_ns=0, pool=pool)
+    return channel._begun(origin)  # pyright: ignore[reportPrivateUsage] - this module
+
+
+def take_all(channel: Channel[Any], put_on: Callable[[Membership], Target]) -> None:
+    """Has a target take what comes on the channel until this handle is closed."""
+    with books.changing():
+        channel._demand_open()  # pyright: ignore[reportPrivateUsage] - this module
+        target = put_on(channel._membership)  # pyright: ignore[reportPrivateUsage] - this module
+        held = [each for each in channel._targets if not each.is_closed]  # pyright: ignore[reportPrivateUsage] - this module
+        channel._targets = [*held, target]  # pyright: ignore[reportPrivateUsage] - this module
+    matching.catch_up(target)
 
 
 class Watch(Closing):

@@ -68,7 +68,7 @@ def feed(membership: Membership, stream: IncomingStream, targets: Sequence[Targe
 
 def make_ready_for(membership: Membership, sender: Format, budget: Budget) -> list[object]:
     """What its sinks make of a format that a source is about to have; not with the books open."""
-    wanted = {target.wanted for target in tuple(membership.targets)}
+    wanted = {target.wanted for target in tuple(membership.targets) if target.decodes}
     return [made_ready(membership.home.receptions, membership.types, each, sender, budget) for each in wanted]
 
 

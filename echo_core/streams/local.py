@@ -28,6 +28,7 @@ class LocalStream(Feed):
         "branch",
         "describe",
         "format",
+        "has_closed",
         "replay",
         "stages",
     )
@@ -38,6 +39,7 @@ class LocalStream(Feed):
         self.format = format_
         self.describe = describe
         self.stages: Stages = ()
+        self.has_closed = False
         self._outlet = outlet
         self._keep = keep
         self.branch: links.Branch | None = None  # by which events come to the outlet, where it is derived
@@ -73,6 +75,7 @@ class LocalStream(Feed):
 
     def end(self) -> None:
         """No more is submitted; sinks get all that was."""
+        self.has_closed = True
         for target in list(self._deliveries):
             self._release(target)
 
@@ -83,6 +86,14 @@ class LocalStream(Feed):
             self._outlet.converting = without(self._outlet.converting, delivery)
         self._past_dropped += delivery.dropped
         target.release(self)
+
+    @property
+    def source_id(self) -> bytes:
+        return self.describe.source_id
+
+    @property
+    def next_number(self) -> int:
+        return self._outlet.sequence
 
     @property
     def filtered(self) -> int:

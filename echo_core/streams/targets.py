@@ -54,6 +54,22 @@ class Feed:
 
     format: Format
     describe: Describing  # where its event of a number is from
+    has_closed: bool  # its source is closed: it will not come back
+
+    @property
+    def source_id(self) -> bytes:
+        """By which its source is known again, on whichever link."""
+        raise NotImplementedError
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether what its source keeps is the last of each value of a key, so that others before are not lost."""
+        return False
+
+    @property
+    def next_number(self) -> int:
+        """Of the event that comes next."""
+        raise NotImplementedError
 
     @property
     def link(self) -> links.Link | None:
@@ -83,6 +99,8 @@ class Feed:
 
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
+
+    decodes = True  # whether records become events here, by what takes long to make ready
 
     def __init__(
         self, wanted: Wanted, handler: Handler, receptions: Receptions, backlog: Backlog | None
@@ -139,6 +157,9 @@ class Target:
         delivery = self._delivery(feed, reception, feed.describe)
         if reception is not None:
             self._reception_by_feed[feed] = reception
+        return self._enter(feed, delivery)
+
+    def _enter(self, feed: Feed, delivery: links.Delivery) -> links.Delivery:
         self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
@@ -169,14 +190,23 @@ class Target:
         is_by_key: bool,
     ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
-        reception, delivery = self._reception_by_feed.get(feed), None
-        if reception is not None:
-            delivery = self._delivery(feed, reception, feed.describe.kept)
-            self._late.append((delivery, _Missed(0, 0)))
-        most = self._most
+        delivery, most = self._delivery_of_kept(feed), self._most
         behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
         self._behind.append(behind)
         return behind
+
+    def _delivery_of_kept(self, feed: Feed) -> links.Delivery | None:
+        reception = self._reception_by_feed.get(feed)
+        if reception is None:
+            return None
+        delivery = self._delivery(feed, reception, feed.describe.kept)
+        self._late.append((delivery, _Missed(0, 0)))
+        return delivery
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether it may have no room for what comes, of which sources are told."""
+        return self.queue is not None
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference.

@@ -81,6 +81,11 @@ static int refuse(struct delivery *delivery)
     return -1;
 }
 
+int echo_delivery_report(struct delivery *delivery)
+{
+    return report(delivery, delivery->on_error);
+}
+
 /* --- who decodes --- */
 
 /* What has changed it was decoded by Python code: while native code decodes no other thread does, unless that
@@ -246,6 +251,11 @@ static int is_whole(const struct delivery *delivery, const struct record *record
         return 1;
     echo_raise("WireError", "Expected records of %zd bytes each, got %zd bytes", delivery->record_size, record->size);
     return 0;
+}
+
+int echo_delivery_is_whole(const struct delivery *delivery, const struct record *record)
+{
+    return is_whole(delivery, record);
 }
 
 static void begin_batch(struct delivery *delivery, struct batch *batch)
@@ -548,9 +558,11 @@ static __attribute__((noinline)) int hand_otherwise(struct delivery *delivery, c
     if (had == count)
         return 0;
     delivery->had = 0;
-    delivery->is_plain = !delivery->is_array;
+    delivery->is_plain = !delivery->is_array && delivery->taker == NULL;
     if (delivery->is_array)
         return hand_array(delivery, records + had, count - had, owner, number);
+    if (delivery->taker != NULL)
+        return echo_delivery_take(delivery, records + had, count - had, number);
     return hand_records(delivery, records + had, count - had, number);
 }
 

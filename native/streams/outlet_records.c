@@ -9,13 +9,24 @@
 
 /* --- submit_records --- */
 
-/* They share one copy: the caller may write to the buffer again. */
+static int are_takers(const struct sinks *sinks)
+{
+    Py_ssize_t i = 0;
+
+    while (i < sinks->converting_count && ((struct delivery *)PyTuple_GetItem(sinks->converting, i))->taker != NULL)
+        i++;
+    return sinks->direct_count == 0 && i == sinks->converting_count;
+}
+
+/* They share one copy: the caller may write to the buffer again. Who takes what lies there needs none. */
 static int hand_buffer(const struct sinks *sinks, PyObject *records, struct submission *submission)
 {
     struct record *record = &submission->record;
 
     if (sinks->direct == NULL)
         return 0;
+    if (are_takers(sinks))
+        return hand_to_all(sinks->converting, sinks->converting_count, NULL, submission);
     submission->owner = PyBytes_CheckExact(records)
                             ? Py_NewRef(records)
                             : PyBytes_FromStringAndSize((const char *)record->bytes, record->size);

@@ -19,6 +19,7 @@ from echo_core.errors import (
     IncompatibleError,
     LimitError,
     LinkError,
+    LogError,
     PlaintextWarning,
     RefusedError,
     TimedOutError,
@@ -39,6 +40,7 @@ KINDS = [
     TimedOutError,
     LinkError,
     RefusedError,
+    LogError,
 ]
 _WARNINGS: set[type[Exception]] = {PlaintextWarning}
 

@@ -1,0 +1,398 @@
+"""LogReader: a log as its files are, whoever wrote them, while a writer may be at work.
+
+A segment is read to the size that its file has, and a block counts when its checksums are right. What follows a
+segment's last good block is torn: its writer was stopped while it wrote. Where a good block follows bad bytes, these
+are damage. Neither is an error by itself; both are counted.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from echo_core._c import logs as c
+from echo_core.errors import LogError
+from echo_core.formats.format import Format
+from echo_core.logs import limits
+from echo_core.logs.blocks import Block, starts_of
+from echo_core.logs.catalogue import Catalogue, Contents, Counted
+from echo_core.logs.described import (
+    Acknowledgement,
+    Damage,
+    Gap,
+    Member,
+    Position,
+    StreamInfo,
+)
+from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.layout import FOUND, HEADER_BYTES, MARK, SegmentHeader, State
+from echo_core.logs.salvage import good_records, parts_of, runs_of
+from echo_core.logs.scanning import map_file, read_header, scan, without_torn_tail
+
+_IS_BAD = State.BAD_BODY | State.BAD_SLICES
+
+
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """One file, as far as it was read."""
+
+    path: Path
+    header: SegmentHeader | None
+    contents: Contents
+    fd: int | None
+    """Open while more may come."""
+    end: int = HEADER_BYTES
+    """Of what is verified, or at least has right headers."""
+    size: int = 0
+    """Of the file, when it was looked at."""
+    is_ended: bool = False
+
+
+class LogReader:
+    """Reads a log.
+
+    Arguments:
+        path: its folder.
+        on_damage: "report" delivers all else and tells in `damage` and `gaps`; "raise" raises LogError.
+
+    Raises:
+        LogError: there is no log, or one of a version that is not known.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
+    ) -> None:
+        if on_damage not in ("report", "raise"):
+            raise LogError(f'Expected "report" or "raise", got {on_damage!r}', path="on_damage")
+        self.path = Path(path)
+        self._raises = on_damage == "raise"
+        self._catalogue = Catalogue()
+        self._segments: list[_Segment] = []
+        self._torn = 0
+        self.refresh()
+        if not self._segments:
+            raise LogError("Expected a log, got a folder without a segment", path=str(self.path))
+
+    # --- what there is
+
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """All that its streams have."""
+        return self._catalogue.formats
+
+    @property
+    def streams(self) -> tuple[StreamInfo, ...]:
+        """Each with what was found of it so far."""
+        return tuple(stream.info() for stream in self._catalogue.streams)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Events that are not there."""
+        return tuple(self._catalogue.gaps)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """Bytes that are not what was written, as far as they were looked at: `verify` looks at all."""
+        return tuple(self._catalogue.damage)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(self._catalogue.members)
+
+    @property
+    def acknowledgements(self) -> tuple[Acknowledgement, ...]:
+        """The last of each consumer."""
+        return tuple(self._catalogue.acknowledgements.values())
+
+    @property
+    def torn_bytes(self) -> int:
+        """Behind the last good blocks of segments that were broken off."""
+        return self._torn + sum(each.size - each.end for each in self._segments[-1:])
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a writer was stopped while it wrote, or is writing right now."""
+        return self.torn_bytes > 0
+
+    @property
+    def end(self) -> Position:
+        """Of what was read so far."""
+        last = self._segments[-1]
+        return Position(last.contents.number, last.end)
+
+    @property
+    def first_segment(self) -> int:
+        """The number of the oldest segment that is there."""
+        return self._segments[0].contents.number
+
+    # --- what is new
+
+    def refresh(self) -> bool:
+        """Reads what was added since; whether that was anything."""
+        before = self.end if self._segments else None
+        known = {each.contents.number for each in self._segments}
+        try:
+            numbers = segment_numbers(os.listdir(self.path))
+        except OSError as error:
+            raise LogError(f"Expected a log, got {error.strerror}", path=str(self.path)) from error
+        last = self._segments[-1].contents.number if self._segments else 0
+        for number in numbers:
+            if number not in known and number > last:
+                self._add_segment(number, is_last=number == numbers[-1])
+        if self._segments and not self._segments[-1].is_ended:
+            self._read_on(self._segments[-1], None)
+        self._segments = [
+            each for each in self._segments if each.contents.number in numbers or not each.is_ended
+        ]
+        return bool(self._segments) and self.end != before
+
+    def _add_segment(self, number: int, *, is_last: bool) -> None:
+        path = segment_path(self.path, number)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # retention was faster
+        header, is_damaged = read_header(fd)
+        if header is None and is_last:
+            os.close(fd)  # it is being made, or its maker was stopped: the log ends before it
+            return
+        if self._segments:
+            self._end_last(header)
+        size = os.fstat(fd).st_size
+        salt = header.salt if header is not None else 0
+        contents = Contents(number, salt, np.empty(0, FOUND))
+        segment = _Segment(path, header, contents, fd, size=size)
+        self._segments.append(segment)
+        if header is None or header.number != number:
+            self._damaged(Damage(number, 0, size, "a segment without a header"))
+            os.close(fd)
+            segment.fd, segment.is_ended, segment.end = None, True, size
+        elif is_damaged:
+            self._damaged(Damage(number, 0, HEADER_BYTES, "half of a segment's header"))
+
+    def _end_last(self, following: SegmentHeader | None) -> None:
+        """The next segment is there, and says where the last one ended."""
+        segment = self._segments[-1]
+        if segment.is_ended or segment.header is None:
+            return
+        before = following.previous if following is not None else None
+        is_of_it = before is not None and before.number == segment.contents.number
+        end = before.length if before is not None and is_of_it else None
+        self._read_on(segment, end)
+        if end is not None and segment.end < end:
+            what = f"{end - segment.end} bytes that were there when the next segment was begun"
+            self._damaged(Damage(segment.contents.number, segment.end, end, what))
+        self._torn += max(0, segment.size - max(segment.end, end or 0))
+        segment.is_ended = True
+        if segment.fd is not None:
+            os.close(segment.fd)
+            segment.fd = None
+
+    def _read_on(self, segment: _Segment, end: int | None) -> None:
+        """Takes what a file has behind what was read, up to where it ends, if that is known."""
+        if segment.fd is None or segment.header is None:
+            return
+        size = os.fstat(segment.fd).st_size
+        segment.size = size
+        until = min(size if end is None else min(size, end), limits.MAX_SEGMENT_BYTES)
+        if until <= segment.end:
+            return
+        data = map_file(segment.fd, until)
+        contents = segment.contents
+        found = scan(
+            data, contents.salt, start=segment.end, end=until, verify=end is None, had=len(contents.rows)
+        )
+        if end is None or found.end < until:
+            found = without_torn_tail(found) if end is None else found
+        if found.is_too_many:
+            what = f"more than {limits.MAX_BLOCKS} blocks"
+            self._damaged(Damage(contents.number, found.end, until, what))
+        contents.part(found.rows)
+        segment.end = found.end
+        known = len(self._catalogue.damage)
+        self._catalogue.add(contents, data, found.end)
+        self._raise_new(known)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until something is added; False: the time was up. What is added is read."""
+        with c.Watch(os.fspath(self.path)) as watch:
+            if self.refresh():
+                return True
+            return watch.wait(timeout_s) and self.refresh()
+
+    # --- records
+
+    def blocks(
+        self,
+        *,
+        streams: Collection[int] | None = None,
+        since: Position | None = None,
+        until: Position | None = None,
+        verify: bool = True,
+    ) -> Iterator[Block]:
+        """The records that were read so far, in the order in which they were written.
+
+        Arguments:
+            streams: numbers of those that are wanted. None: all.
+            since, until: ends of blocks. Those behind the first come, up to the second.
+            verify: look at the checksums of records, too. Without it nothing is read but what is used.
+
+        Raises:
+            LogError: what followed `since` has been removed; or damage, where it raises.
+        """
+        if since is not None:
+            self._check_since(since)
+        for segment in list(self._segments):
+            number = segment.contents.number
+            if since is not None and number < since.segment:
+                continue
+            if until is not None and number > until.segment:
+                break
+            yield from self._blocks_of(segment, streams, since, until, verify)
+
+    def _check_since(self, since: Position) -> None:
+        first = self._segments[0]
+        if since.segment >= first.contents.number:
+            return
+        before = first.header.previous if first.header is not None else None
+        if before is None or (before.number, before.length) != (since.segment, since.offset):
+            raise LogError(
+                f"Expected a position from segment {first.contents.number} on, got {since.segment}",
+                path=str(self.path),
+                hint="retention has removed what follows it",
+            )
+
+    def _blocks_of(
+        self,
+        segment: _Segment,
+        streams: Collection[int] | None,
+        since: Position | None,
+        until: Position | None,
+        verify: bool,
+    ) -> Iterator[Block]:
+        contents = segment.contents
+        rows = contents.rows
+        ends = rows["end"]
+        here = contents.number
+        start = 0 if since is None or since.segment != here else np.searchsorted(ends, since.offset, "right")
+        stop = (
+            len(rows)
+            if until is None or until.segment != here
+            else np.searchsorted(ends, until.offset, "right")
+        )
+        data: mmap.mmap | None = None
+        for index in range(int(start), int(stop)):
+            stream = contents.streams[index]
+            if stream is None or (streams is not None and stream.number not in streams):
+                continue
+            if data is None:
+                data = self._mapped(segment)
+                if data is None:
+                    return
+            yield from self._parts(segment, index, stream, data, verify)
+
+    def _mapped(self, segment: _Segment) -> mmap.mmap | None:
+        """The file up to what is verified; None: it has been removed."""
+        fd = segment.fd
+        try:
+            if fd is None:
+                fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            if os.fstat(fd).st_size < segment.end:
+                what = "bytes that were there when the log was opened"
+                self._damaged(Damage(segment.contents.number, 0, segment.end, what))
+                return None
+            return map_file(fd, segment.end)
+        finally:
+            if fd != segment.fd:
+                os.close(fd)
+
+    def _parts(
+        self, segment: _Segment, index: int, stream: Counted, data: mmap.mmap, verify: bool
+    ) -> Iterator[Block]:
+        row = segment.contents.rows[index]
+        if verify and not int(row["state"]) & State.IS_VERIFIED:
+            self._verify(segment, row, stream, data)
+        if int(row["state"]) & State.BAD_BODY:
+            return
+        block = _block(segment.contents.number, row, stream, data)
+        if not int(row["state"]) & _IS_BAD:
+            yield block
+            return
+        for start, stop in runs_of(good_records(row, data, stream.format)):
+            yield block.part(start, stop)
+
+    def _verify(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+        contents = segment.contents
+        state, bad = c.verify(data, int(row["offset"]), segment.end, contents.salt)
+        # What had a header when it was found and has none now was changed since.
+        row["state"] = state or int(State.IS_BLOCK | State.IS_VERIFIED | State.BAD_BODY)
+        row["bad_slices"] = bad
+        if int(row["state"]) & _IS_BAD:
+            known = len(self._catalogue.damage)
+            self._catalogue.lost(stream, contents.number, row, data)
+            self._raise_new(known)
+
+    # --- damage
+
+    def verify(self) -> tuple[Damage, ...]:
+        """Looks at all checksums that were not looked at yet; all damage that is known then."""
+        for _ in self.blocks(verify=True):
+            pass
+        return self.damage
+
+    def _damaged(self, damage: Damage) -> None:
+        known = len(self._catalogue.damage)
+        self._catalogue.damage.append(damage)
+        self._raise_new(known)
+
+    def _raise_new(self, known: int) -> None:
+        if self._raises and len(self._catalogue.damage) > known:
+            first = self._catalogue.damage[known]
+            raise LogError(
+                f"Expected what was written, got {first.what}",
+                path=f"{self.path}, segment {first.segment}, bytes {first.start} to {first.end}",
+                hint='on_damage="report" delivers all else',
+            )
+
+    # --- the end
+
+    def close(self) -> None:
+        """Lets go of files. Blocks that somebody still has stay readable."""
+        for segment in self._segments:
+            if segment.fd is not None:
+                os.close(segment.fd)
+                segment.fd = None
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:
+    parts = parts_of(row)
+    count = int(row["count"])
+    ends = np.frombuffer(data, "<u4", count, parts.ends) if parts.is_varying else None
+    return Block(
+        stream.info(),
+        Position(segment, int(row["end"])),
+        first_sequence=int(row["first"]),
+        count=count,
+        marks=np.frombuffer(data, MARK, int(row["marks"]), parts.marks),
+        records=memoryview(data)[parts.payload : parts.payload + int(row["raw"])],
+        ends=ends,
+        starts=None if ends is None else starts_of(ends),
+    )

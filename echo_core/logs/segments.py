@@ -1,0 +1,205 @@
+"""One segment as it is written: where the next block goes, what it has so far, and its end."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from echo_core._c import logs as c
+from echo_core.logs import limits
+from echo_core.logs.described import Position
+from echo_core.logs.disk import Disk
+from echo_core.logs.folders import segment_path
+from echo_core.logs.layout import (
+    BLOCK_HEADER_BYTES,
+    HEADER_BYTES,
+    SECTOR_BYTES,
+    Flag,
+    Kind,
+    Previous,
+    Seal,
+    SegmentHeader,
+)
+
+# An index repeats 64 bytes of each block. Where blocks are so small that it would be more than this part of the
+# segment, a reader is as fast without it.
+_INDEX_SHARE = 64
+_END_ROOM = 4096  # for the seal
+_MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES
+
+
+class Clock(Protocol):
+    """What time it is."""
+
+    def wall_ns(self) -> int: ...
+    def monotonic_ns(self) -> int: ...
+
+
+class SystemClock:
+    """That of this machine."""
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+
+def boot_id() -> bytes:
+    """Which run of the system this is: monotonic times compare within one."""
+    try:
+        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        return bytes(16)
+    return bytes.fromhex(text.strip().replace("-", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A block that a segment has to have, so that it can be read alone."""
+
+    kind: Kind
+    payload: bytes
+    stream: int = 0
+    format: int = 0
+    first: int = 0
+    time: int = 0
+
+
+class Segment:
+    """A file that is written to, from one place to the next. Used by one thread at a time."""
+
+    def __init__(self, disk: Disk, folder: Path, header: SegmentHeader, declared: Iterable[Declared]) -> None:
+        """Creates it. Its header and what it declares are written, and synced by `settle`."""
+        self._disk = disk
+        self._folder = folder
+        self._headers: list[bytes] = []
+        self._chain = 0
+        self._crc = 0
+        self.header = header
+        self.events = 0
+        self.blocks = 0
+        self.offset = HEADER_BYTES
+        start = [header.to_bytes()]
+        for each in declared:
+            start.append(self._composed(each.kind, each.payload, each))
+        self.fd = disk.create(segment_path(folder, header.number))
+        self.has_records = False
+        disk.write(self.fd, b"".join(start), 0)
+
+    @property
+    def position(self) -> Position:
+        """The end of what is written."""
+        return Position(self.header.number, self.offset)
+
+    def settle(self) -> None:
+        """The file, and that it is there, are on the disk."""
+        self._disk.sync(self.fd)
+        self._disk.sync_folder(self._folder)
+
+    def has_room_for_blocks(self) -> bool:
+        """Whether a batch, an index and a seal stay within the number of blocks that readers take."""
+        return self.blocks + 1024 < limits.MAX_BLOCKS
+
+    def batch(self, staging: c.Staging, end: int) -> c.Batch | None:
+        """What is staged and fits before an offset; in an empty segment the first in any case."""
+        return staging.take(self.header.salt, self.offset, end, not self.has_records)
+
+    def write(self, batch: c.Batch) -> None:
+        """Appends a batch that was composed for this place. OSError: nothing has changed."""
+        self._disk.write(self.fd, batch, self.offset)
+        self._count(batch.headers(), batch.size)
+        self.events += batch.events
+        self.has_records = True
+
+    def pad(self) -> None:
+        """To the end of a sector, so that none which is synced is written again."""
+        rest = -self.offset % SECTOR_BYTES
+        while rest > 0:
+            # A block without a payload has 64 bytes; one with a payload has 128, and the payload.
+            size = rest - 2 * BLOCK_HEADER_BYTES if rest > 2 * BLOCK_HEADER_BYTES else 0
+            block = c.compose_block(
+                self.header.salt, self.offset, Kind.PAD, bytes(size), flags=Flag.SKIPPABLE
+            )
+            self._disk.write(self.fd, block, self.offset)
+            self._count(block[:BLOCK_HEADER_BYTES], len(block))
+            rest -= len(block)
+
+    def seal(self) -> None:
+        """Its last blocks. OSError: it has none, which readers take as well."""
+        blocks, chain, index = self.blocks, self._chain, 0
+        headers = b"".join(self._headers)
+        end = []
+        offset = self.offset
+        if len(headers) * _INDEX_SHARE <= self.offset:
+            index = offset
+            for at in range(0, len(headers), _MAX_INDEX_BYTES):
+                part = headers[at : at + _MAX_INDEX_BYTES]
+                end.append(
+                    c.compose_block(
+                        self.header.salt,
+                        offset,
+                        Kind.INDEX,
+                        part,
+                        flags=Flag.SKIPPABLE,
+                        first=at // BLOCK_HEADER_BYTES,
+                        count=len(part) // BLOCK_HEADER_BYTES,
+                    )
+                )
+                offset += len(end[-1])
+        seal = Seal(self.events, blocks, index, chain)
+        end.append(
+            c.compose_block(self.header.salt, offset, Kind.SEAL, seal.to_bytes(), flags=Flag.SKIPPABLE)
+        )
+        self._disk.write(self.fd, b"".join(end), self.offset)
+        for block in end:
+            self._count(block[:BLOCK_HEADER_BYTES], len(block))
+
+    def close(self) -> None:
+        self._disk.close(self.fd)
+
+    def as_previous(self) -> Previous:
+        """What the next segment says of this one."""
+        return Previous(self.header.number, self.header.salt, self.offset, self._crc)
+
+    def _composed(self, kind: Kind, payload: bytes, each: Declared) -> bytes:
+        block = c.compose_block(
+            self.header.salt,
+            self.offset,
+            kind,
+            payload,
+            stream=each.stream,
+            format=each.format,
+            first=each.first,
+            time=each.time,
+            greatest_time=each.time,
+        )
+        self._count(block[:BLOCK_HEADER_BYTES], len(block))
+        return block
+
+    def _count(self, headers: bytes, size: int) -> None:
+        self._headers.append(headers)
+        self._chain = c.crc32c(headers, self._chain)
+        self._crc = int.from_bytes(headers[-4:], "little")
+        self.blocks += len(headers) // BLOCK_HEADER_BYTES
+        self.offset += size
+
+
+def new_header(
+    clock: Clock, *, log_id: bytes, number: int, epoch: int, previous: Previous = Previous()
+) -> SegmentHeader:
+    """Of a segment that begins now."""
+    return SegmentHeader(
+        log_id=log_id,
+        number=number,
+        salt=secrets.randbits(64),
+        epoch=epoch,
+        wall_ns=clock.wall_ns(),
+        monotonic_ns=clock.monotonic_ns(),
+        boot_id=boot_id(),
+        previous=previous,
+    )

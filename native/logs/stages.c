@@ -1,0 +1,510 @@
+/* Records are copied, never looked at. A chunk is a run of numbers: where these skip, another one begins. */
+#define _GNU_SOURCE 1 /* clocks */
+#include "logs/stages.h"
+#include "logs/module.h"
+#include "logs/taking.h"
+#include "types.h"
+
+#include <string.h>
+#include <structmember.h>
+#include <time.h>
+
+static uint64_t tick(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Coarse: 5 ns in place of 20, and a mark every few milliseconds, not for each event. */
+static int64_t wall_time(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- among the open ones --- */
+
+static void enter(struct stage *stage)
+{
+    struct stage **head = &stage->staging->open;
+
+    stage->next = *head;
+    stage->place = head;
+    if (stage->next != NULL)
+        stage->next->place = &stage->next;
+    *head = stage;
+}
+
+static void leave(struct stage *stage)
+{
+    if (stage->place == NULL)
+        return;
+    *stage->place = stage->next;
+    if (stage->next != NULL)
+        stage->next->place = stage->place;
+    stage->place = NULL;
+}
+
+/* --- gaps --- */
+
+/* 0, or -1 without an exception: no memory. */
+static int put_gap(struct stage *stage, uint64_t first, uint64_t last, const char *cause)
+{
+    struct chunk *chunk = echo_new_chunk(GAP);
+    uint64_t number = little64(last), size = strlen(cause);
+
+    if (chunk == NULL || !echo_make_room(&chunk->payload, sizeof number + size)) {
+        if (chunk != NULL)
+            echo_free_chunk(chunk);
+        return -1;
+    }
+    echo_put(&chunk->payload, &number, sizeof number);
+    echo_put(&chunk->payload, cause, size);
+    chunk->header.stream = stage->stream;
+    chunk->header.format = stage->format;
+    chunk->header.first = first;
+    chunk->header.least_time = chunk->header.greatest_time = wall_time();
+    stage->staging->staged += echo_chunk_room(chunk);
+    echo_staging_put(stage->staging, chunk);
+    return 0;
+}
+
+/* Where there is no memory for it they stay to be told later. */
+static int tell_lost(struct stage *stage)
+{
+    if (stage->lost_count > 0 &&
+        put_gap(stage, stage->lost_first, stage->lost_first + stage->lost_count - 1, "log full") != 0)
+        return -1;
+    stage->lost_count = 0;
+    return 0;
+}
+
+/* What is skipped between two that found no room is not in the log either, so one run tells of all. Only a number from
+ * before that run begins another, where there is room to tell of the first; what is lost is counted in any case. */
+static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
+{
+    if (stage->lost_count > 0 && number < stage->lost_first && has_room(stage->staging, BLOCK_BYTES))
+        tell_lost(stage);
+    if (stage->lost_count == 0)
+        stage->lost_first = number;
+    if (number >= stage->lost_first)
+        stage->lost_count = number + events - stage->lost_first;
+    stage->lost += events;
+    stage->staging->lost += events;
+    stage->next_number = number + events;
+}
+
+/* --- chunks --- */
+
+void echo_stage_flush(struct stage *stage)
+{
+    struct chunk *chunk = stage->chunk;
+
+    stage->chunk = NULL;
+    if (chunk != NULL && chunk->header.count == 0) {
+        echo_staging_drop(stage->staging, chunk); /* there was no room for its first record */
+    } else if (chunk != NULL) {
+        stage->staging->open_bytes -= chunk->payload.size;
+        stage->room_wanted = chunk->payload.room <= BLOCK_BYTES ? chunk->payload.room : 0;
+        echo_staging_put(stage->staging, chunk);
+    }
+    if (tell_lost(stage) == 0)
+        leave(stage);
+}
+
+void echo_flush_all(struct staging *staging)
+{
+    struct stage *stage, *next;
+
+    for (stage = staging->open; stage != NULL; stage = next) {
+        next = stage->next;
+        echo_stage_flush(stage);
+    }
+}
+
+/* A chunk for records from this number on: the one that is there, where they fit and follow. NULL: no room. */
+static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t size)
+{
+    struct staging *staging = stage->staging;
+    struct chunk *chunk = stage->chunk;
+    uint64_t first;
+
+    if (chunk != NULL && number == stage->next_number && chunk->payload.size + size <= BLOCK_BYTES &&
+        chunk->marks.size + chunk->ends.size < BLOCK_BYTES)
+        return chunk;
+    echo_stage_flush(stage);
+    first = size > stage->room_wanted ? size : stage->room_wanted;
+    if (!has_room(staging, sizeof *chunk + first) && !has_room(staging, sizeof *chunk + (first = size)))
+        return NULL;
+    chunk = echo_new_chunk(RECORDS);
+    if (chunk == NULL)
+        return NULL;
+    staging->staged += sizeof *chunk;
+    chunk->header.stream = stage->stream;
+    chunk->header.format = stage->format;
+    chunk->header.flags = stage->record_size == 0 ? VARIES : 0;
+    chunk->header.first = number;
+    chunk->oldest_tick = tick();
+    if (has_room(staging, first) && echo_make_room(&chunk->payload, first))
+        staging->staged += chunk->payload.room;
+    stage->chunk = chunk;
+    if (stage->place == NULL)
+        enter(stage);
+    return chunk;
+}
+
+/* Room in one of a chunk's parts, within what the staging may take; false: none. */
+static bool extend(struct staging *staging, struct bytes *bytes, uint64_t more)
+{
+    uint64_t before = bytes->room, wanted = echo_room_wanted(bytes, more);
+
+    if (wanted == 0)
+        return true;
+    if (staging->staged + wanted > staging->max_staged && staging->staged > BLOCK_BYTES)
+        return false;
+    if (!echo_make_room(bytes, more))
+        return false;
+    staging->staged += bytes->room - before;
+    return true;
+}
+
+static void put_mark(struct chunk *chunk, int64_t time)
+{
+    struct mark mark = {little32(chunk->header.count), 0, (int64_t)little64((uint64_t)time)};
+    bool is_first = chunk->marks.size == 0;
+
+    if (!is_first && chunk->last_time == time)
+        return;
+    echo_put(&chunk->marks, &mark, sizeof mark);
+    chunk->header.marks++;
+    chunk->last_time = time;
+    if (is_first || time < chunk->header.least_time)
+        chunk->header.least_time = time;
+    if (is_first || time > chunk->header.greatest_time)
+        chunk->header.greatest_time = time;
+}
+
+static void put_records(struct chunk *chunk, const uint8_t *bytes, uint64_t size, uint64_t events, int64_t time)
+{
+    static const uint8_t zeros[RECORD_ALIGNMENT];
+    uint32_t end;
+
+    put_mark(chunk, time);
+    if (chunk->header.flags & VARIES)
+        echo_put(&chunk->payload, zeros, aligned(chunk->payload.size, RECORD_ALIGNMENT) - chunk->payload.size);
+    echo_put(&chunk->payload, bytes, size);
+    if (chunk->header.flags & VARIES) {
+        end = little32((uint32_t)chunk->payload.size);
+        echo_put(&chunk->ends, &end, sizeof end);
+    }
+    chunk->header.count += (uint32_t)events;
+}
+
+/* Takes as many as fit in one chunk; 0: no room. */
+static uint64_t take_some(struct stage *stage, const uint8_t *bytes, uint64_t size, uint64_t events, uint64_t number,
+                          int64_t time)
+{
+    uint64_t each = stage->record_size > 0 ? stage->record_size : size + RECORD_ALIGNMENT - 1;
+    struct chunk *chunk = chunk_for(stage, number, each);
+    struct staging *staging = stage->staging;
+    uint64_t before, fit = 1;
+
+    if (chunk == NULL)
+        return 0;
+    if (stage->record_size > 0 && each < BLOCK_BYTES)
+        fit = (BLOCK_BYTES - chunk->payload.size) / each;
+    if (fit > events)
+        fit = events;
+    if (!extend(staging, &chunk->marks, sizeof(struct mark)) || !extend(staging, &chunk->ends, 4) ||
+        !extend(staging, &chunk->payload, stage->record_size > 0 ? fit * each : each))
+        return 0;
+    before = chunk->payload.size;
+    put_records(chunk, bytes, stage->record_size > 0 ? fit * each : size, fit, time);
+    staging->open_bytes += chunk->payload.size - before;
+    stage->next_number = number + fit;
+    if (BLOCK_BYTES - chunk->payload.size < each || chunk->payload.size >= BLOCK_BYTES)
+        echo_stage_flush(stage);
+    return fit;
+}
+
+/* 1: all are taken, 0: some found no room. */
+static int take_all(struct stage *stage, const uint8_t *bytes, uint64_t size, uint64_t events, uint64_t number,
+                    int64_t time)
+{
+    struct staging *staging = stage->staging;
+    uint64_t taken = 0, some;
+
+    while (taken < events && !staging->is_failed) {
+        if (stage->lost_count > 0 && stage->lost_first + stage->lost_count <= number && tell_lost(stage) != 0)
+            break;
+        some = take_some(stage, bytes + taken * stage->record_size, size, events - taken, number + taken, time);
+        if (some == 0)
+            break;
+        taken += some;
+    }
+    stage->events += taken;
+    staging->events += taken;
+    staging->bytes += stage->record_size > 0 ? taken * stage->record_size : taken * size;
+    if (taken < events) {
+        echo_flush_all(staging); /* what is there goes to the disk before anything is dropped */
+        count_lost(stage, number + taken, events - taken);
+        if (stage->place == NULL)
+            enter(stage); /* so that a flush tells of them */
+        echo_staging_tell(staging);
+        return 0;
+    }
+    if (staging->flush_bytes > 0 && staging->open_bytes >= staging->flush_bytes)
+        echo_flush_all(staging);
+    return 1;
+}
+
+static int take(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number, int64_t time)
+{
+    struct stage *stage = (struct stage *)self;
+    uint64_t all = (uint64_t)size;
+
+    if (stage->staging == NULL) {
+        PyErr_SetString(PyExc_ValueError, "Expected an open stream of a log, got a closed one");
+        return -1;
+    }
+    if (events == 0)
+        return 1;
+    if (stage->record_size > 0 ? all / stage->record_size != events || all % stage->record_size != 0 : events != 1) {
+        PyErr_Format(PyExc_ValueError, "Expected %llu records of %llu bytes, got %llu bytes",
+                     (unsigned long long)events, (unsigned long long)stage->record_size, (unsigned long long)all);
+        return -1;
+    }
+    if ((stage->record_size > 0 ? stage->record_size : all) > MAX_EVENT_BYTES) {
+        count_lost(stage, number, events);
+        return 0;
+    }
+    if (number + events < number) {
+        PyErr_SetString(PyExc_OverflowError, "Expected numbers of 64 bits");
+        return -1;
+    }
+    return take_all(stage, bytes, all, events, number, time != 0 ? time : wall_time());
+}
+
+static int miss(PyObject *self, uint64_t first, uint64_t last, const char *cause)
+{
+    struct stage *stage = (struct stage *)self;
+
+    if (stage->staging == NULL || last < first) {
+        PyErr_SetString(PyExc_ValueError, stage->staging == NULL
+                                              ? "Expected an open stream of a log, got a closed one"
+                                              : "Expected the last number not to be before the first");
+        return -1;
+    }
+    echo_stage_flush(stage);
+    if (put_gap(stage, first, last, cause) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    stage->next_number = last + 1;
+    return 0;
+}
+
+static int room_in(PyObject *self, uint64_t bytes)
+{
+    struct stage *stage = (struct stage *)self;
+
+    return stage->staging != NULL && !stage->staging->is_failed && has_room(stage->staging, bytes + BLOCK_BYTES);
+}
+
+static int64_t take_and_count(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
+                              int64_t time)
+{
+    const struct stage *stage = (struct stage *)self;
+    uint64_t before = stage->lost;
+
+    return take(self, bytes, size, events, number, time) < 0 ? -1 : (int64_t)(stage->lost - before);
+}
+
+static const struct record_taker taker = {take_and_count, miss, room_in};
+
+static PyObject *get_taker(PyObject *self, void *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyCapsule_New((void *)(uintptr_t)&taker, RECORD_TAKER, NULL);
+}
+
+/* --- the type --- */
+
+static PyObject *taken_or_not(int status)
+{
+    return status < 0 ? NULL : PyBool_FromLong(status);
+}
+
+/* What append and append_batch are called with. By hand, since it is done for each event. */
+struct appended {
+    Py_buffer records;
+    uint64_t number;
+    int64_t time;
+};
+
+static int is_named(PyObject *name, const char *text)
+{
+    return PyUnicode_CompareWithASCIIString(name, text) == 0;
+}
+
+static int read_keyword(struct appended *appended, PyObject *name, PyObject *value)
+{
+    if (is_named(name, "sequence"))
+        appended->number = PyLong_AsUnsignedLongLong(value);
+    else if (is_named(name, "time_ns"))
+        appended->time = PyLong_AsLongLong(value);
+    else
+        PyErr_Format(PyExc_TypeError, "Expected sequence or time_ns, got %R", name);
+    return PyErr_Occurred() == NULL ? 0 : -1;
+}
+
+/* 0, or -1 with an exception; the buffer is to be released after the first only. */
+static int read_appended(struct appended *appended, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    Py_ssize_t i, count = names != NULL ? PyTuple_Size(names) : 0;
+    int has_number = 0;
+
+    if (nargs != 1) {
+        PyErr_Format(PyExc_TypeError, "Expected records alone by position, got %zd arguments", nargs);
+        return -1;
+    }
+    appended->time = 0;
+    for (i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        if (read_keyword(appended, name, args[nargs + i]) != 0)
+            return -1;
+        has_number |= is_named(name, "sequence");
+    }
+    if (!has_number) {
+        PyErr_SetString(PyExc_TypeError, "Expected sequence, got none");
+        return -1;
+    }
+    return PyObject_GetBuffer(args[0], &appended->records, PyBUF_SIMPLE);
+}
+
+static PyObject *stage_append(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    struct appended appended;
+    int status;
+
+    if (read_appended(&appended, args, nargs, names) != 0)
+        return NULL;
+    status = take(self, appended.records.buf, appended.records.len, 1, appended.number, appended.time);
+    PyBuffer_Release(&appended.records);
+    return taken_or_not(status);
+}
+
+static PyObject *stage_append_batch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    uint64_t size = ((struct stage *)self)->record_size;
+    struct appended appended;
+    int status = -1;
+
+    if (read_appended(&appended, args, nargs, names) != 0)
+        return NULL;
+    if (size == 0)
+        PyErr_SetString(PyExc_ValueError, "Expected records of a fixed size, got a stream whose records vary");
+    else
+        status = take(self, appended.records.buf, appended.records.len, (uint64_t)appended.records.len / size,
+                      appended.number, appended.time);
+    PyBuffer_Release(&appended.records);
+    return taken_or_not(status);
+}
+
+static PyObject *stage_gap(PyObject *self, PyObject *args)
+{
+    unsigned long long first, last;
+    const char *cause;
+
+    if (!PyArg_ParseTuple(args, "KKs:gap", &first, &last, &cause) || miss(self, first, last, cause) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static void end(struct stage *stage)
+{
+    struct staging *staging = stage->staging;
+
+    if (staging == NULL)
+        return;
+    echo_stage_flush(stage);
+    leave(stage);
+    stage->staging = NULL;
+    Py_DECREF((PyObject *)staging);
+}
+
+static PyObject *stage_close(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    end((struct stage *)self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *stage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"staging", "stream", "format", "record_size", NULL};
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    unsigned long long record_size;
+    unsigned int stream, format;
+    struct stage *stage;
+    PyObject *staging;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIIK:Stage", names, &staging, &stream, &format, &record_size))
+        return NULL;
+    if (!echo_is_staging(staging)) {
+        PyErr_SetString(PyExc_TypeError, "Expected a Staging");
+        return NULL;
+    }
+    stage = (struct stage *)allocate(type, 0); /* zeroed */
+    if (stage == NULL)
+        return NULL;
+    stage->staging = (struct staging *)Py_NewRef(staging);
+    stage->stream = stream;
+    stage->format = format;
+    stage->record_size = record_size;
+    return (PyObject *)stage;
+}
+
+/* In no cycle: a staging knows its stages, but does not own them. */
+static void stage_dealloc(PyObject *self)
+{
+    end((struct stage *)self);
+    free_instance(self);
+}
+
+static PyMethodDef stage_methods[] = {
+    {"append", (PyCFunction)(void (*)(void))stage_append, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"append_batch", (PyCFunction)(void (*)(void))stage_append_batch, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"gap", stage_gap, METH_VARARGS, NULL},
+    {"close", stage_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyMemberDef stage_members[] = {
+    {"events", T_ULONGLONG, offsetof(struct stage, events), READONLY, NULL},
+    {"lost", T_ULONGLONG, offsetof(struct stage, lost), READONLY, NULL},
+    {"next_sequence", T_ULONGLONG, offsetof(struct stage, next_number), READONLY, NULL},
+    {"stream", T_UINT, offsetof(struct stage, stream), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL}};
+
+static PyGetSetDef stage_properties[] = {{RECORD_TAKER, get_taker, NULL, PyDoc_STR("For C code."), NULL},
+                                         {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot stage_slots[] = {{Py_tp_doc, PyDoc_STR("The way of one stream's events into a log.")},
+                                    {Py_tp_new, stage_new},
+                                    {Py_tp_dealloc, stage_dealloc},
+                                    {Py_tp_methods, stage_methods},
+                                    {Py_tp_members, stage_members},
+                                    {Py_tp_getset, stage_properties},
+                                    {0, NULL}};
+
+PyType_Spec echo_stage_spec = {
+    .name = "echo_core._c.logs.Stage",
+    .basicsize = sizeof(struct stage),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = stage_slots,
+};
