@@ -30,6 +30,7 @@ from echo_core.errors import FormatError as FormatError
 from echo_core.errors import IncompatibleError as IncompatibleError
 from echo_core.errors import LimitError as LimitError
 from echo_core.errors import LinkError as LinkError
+from echo_core.errors import LogError as LogError
 from echo_core.errors import PlaintextWarning as PlaintextWarning
 from echo_core.errors import RefusedError as RefusedError
 from echo_core.errors import TimedOutError as TimedOutError
@@ -81,6 +82,18 @@ from echo_core.handles.nodes import Node as Node
 from echo_core.handles.parameters import Parameter as Parameter
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
+from echo_core.logs.described import Gap as Gap
+from echo_core.logs.described import Position as Position
+from echo_core.logs.views.batches import Batch as Batch
+from echo_core.logs.views.following import Follow as Follow
+from echo_core.logs.views.log import Log as Log
+from echo_core.logs.views.log import merge_logs as merge_logs
+from echo_core.logs.views.log import open_log as open_log
+from echo_core.logs.views.log import recover_log as recover_log
+from echo_core.logs.views.marks import LoggedInfo as LoggedInfo
+from echo_core.logs.views.marks import Mark as Mark
+from echo_core.logs.views.verifying import Verification as Verification
+from echo_core.logs.views.views import View as View
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
 from echo_core.values.backlog import Backlog as Backlog

@@ -20,7 +20,7 @@ def compose_block(
     *,
     flags: int = 0,
     stream: int = 0,
-    format: int = 0,
+    format_number: int = 0,
     first: int = 0,
     count: int = 0,
     codec: int = 0,
@@ -52,7 +52,7 @@ class Staging:
         *,
         flags: int = 0,
         stream: int = 0,
-        format: int = 0,
+        format_number: int = 0,
         first: int = 0,
         time: int = 0,
     ) -> int: ...
@@ -89,7 +89,7 @@ class Staging:
 class Stage:
     """The way of one stream's events into a log."""
 
-    def __new__(cls, staging: Staging, stream: int, format: int, record_size: int) -> Stage: ...
+    def __new__(cls, staging: Staging, stream: int, format_number: int, record_size: int) -> Self: ...
     def append(self, record: ReadableBuffer, *, sequence: int, time_ns: int = 0) -> bool: ...
     def append_batch(self, records: ReadableBuffer, *, sequence: int, time_ns: int = 0) -> bool: ...
     def gap(self, first: int, last: int, cause: str, /) -> None: ...
@@ -107,7 +107,7 @@ class Stage:
 
 @final
 class Batch:
-    """Closed chunks, composed for one place in a file. Not written, they are given back or lost."""
+    """Closed chunks on their way to one place in a file. Not written, they are given back or lost."""
 
     def write(self, fd: int, offset: int, /) -> int: ...
     def tobytes(self) -> bytes: ...

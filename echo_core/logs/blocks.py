@@ -22,8 +22,11 @@ U32 = npt.NDArray[np.uint32]
 
 
 class Block:
-    """A run of a stream's events, numbered one by one. Its records are in the file's memory, and stay there while
-    somebody refers to them, also when the file is removed meanwhile."""
+    """A run of a stream's events, numbered one by one.
+
+    Its records are in the file's memory, and stay there while somebody refers to them, also when the file is
+    removed meanwhile.
+    """
 
     __slots__ = (
         "count",
@@ -78,15 +81,15 @@ class Block:
         return self.count
 
     def __repr__(self) -> str:
-        return (
-            f"<Block of {self.count} {self.format.name or 'records'}, "
-            f"{self.first_sequence} to {self.last_sequence}, at {self.position.segment}:{self.position.offset}>"
-        )
+        numbers = f"{self.first_sequence} to {self.last_sequence}"
+        where = f"{self.position.segment}:{self.position.offset}"
+        return f"<Block of {self.count} {self.format.name or 'records'}, {numbers}, at {where}>"
 
     def record(self, index: int) -> memoryview:
         """The record of an event, by its place in this block."""
         if not 0 <= index < self.count:
-            raise IndexError(f"Expected 0 to {self.count - 1}, got {index}")
+            msg = f"Expected 0 to {self.count - 1}, got {index}"
+            raise IndexError(msg)
         if self.starts is None or self.ends is None:
             size = self.format.size_bytes
             return self.records[index * size : (index + 1) * size]

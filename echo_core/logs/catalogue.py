@@ -1,7 +1,7 @@
 """Catalogue: what a log's blocks say of its streams, without their records.
 
-Segments may come in any state, and each declares what it uses. So a stream is known by its key and format, whatever
-its number is in a segment, and what does not fit is damage, never an error.
+Segments may come in any state, and each declares what it uses. So a stream is known by its key and format,
+whatever its number is in a segment, and what does not fit is damage, never an error.
 """
 
 from __future__ import annotations
@@ -172,35 +172,42 @@ class Catalogue:
             known = Format.from_metadata(payload)
             self._formats[payload] = known
         if contents.formats.setdefault(number, known) != known:
-            raise LogError(f"Expected one format {number}, got another")
+            msg = f"Expected one format {number}, got another"
+            raise LogError(msg)
         if len(contents.formats) > limits.MAX_FORMATS:
-            raise LogError(f"Expected at most {limits.MAX_FORMATS} formats")
+            msg = f"Expected at most {limits.MAX_FORMATS} formats"
+            raise LogError(msg)
 
     def _stream(self, contents: Contents, row: np.void, payload: bytes) -> None:
         number, of_format = int(row["stream"]), int(row["format"])
-        format = contents.formats.get(of_format)
-        if format is None:
-            raise LogError(f"Expected a format that is declared, got {of_format}")
+        found = contents.formats.get(of_format)
+        if found is None:
+            msg = f"Expected a format that is declared, got {of_format}"
+            raise LogError(msg)
         key = layout.read_stream(payload)
-        identity = key, format.metadata
+        identity = key, found.metadata
         if len(contents.declared) >= limits.MAX_STREAMS and number not in contents.declared:
-            raise LogError(f"Expected at most {limits.MAX_STREAMS} streams")
+            msg = f"Expected at most {limits.MAX_STREAMS} streams"
+            raise LogError(msg)
         stream = self._by_key.get(identity)
         if stream is None:
-            stream = Counted(len(self.streams), key, format)
+            stream = Counted(len(self.streams), key, found)
             self.streams.append(stream)
             self._by_key[identity] = stream
         if contents.declared.setdefault(number, (stream, of_format)) != (stream, of_format):
-            raise LogError(f"Expected one stream {number}, got another")
+            msg = f"Expected one stream {number}, got another"
+            raise LogError(msg)
 
     def _gap(self, contents: Contents, row: np.void, payload: bytes) -> None:
         found = contents.declared.get(int(row["stream"]))
         if found is None:
-            raise LogError(f"Expected a stream that is declared, got {row['stream']}")
+            msg = f"Expected a stream that is declared, got {row['stream']}"
+            raise LogError(msg)
         stream, first = found[0], int(row["first"])
         last, cause = layout.read_gap(payload)
         if last < first:
-            raise LogError(f"Expected numbers that ascend, got {first} to {last}")
+            msg = f"Expected numbers that ascend, got {first} to {last}"
+            raise LogError(msg)
         self.gaps.append(Gap(stream.number, first, last, cause, Position(contents.number, int(row["end"]))))
         if stream.expected is None or last >= stream.expected >= first:
             stream.expected = last + 1
@@ -216,7 +223,8 @@ class Catalogue:
         for number, mark in by_number.items():
             found = contents.declared.get(number)
             if found is None:
-                raise LogError(f"Expected a stream that is declared, got {number}")
+                msg = f"Expected a stream that is declared, got {number}"
+                raise LogError(msg)
             marks[found[0].key] = mark
         self.acknowledgements[consumer] = Acknowledgement(
             consumer, tuple(marks.items()), int(row["least_time"])
@@ -246,8 +254,8 @@ def _kind_name(row: np.void) -> str:
     return f"a block {Kind(kind).name}" if kind in set(Kind) else f"a block of kind {kind}"
 
 
-def _is_sized(row: np.void, format: Format) -> bool:
+def _is_sized(row: np.void, format_: Format) -> bool:
     """Whether records vary as their format says, and have its size."""
     is_varying = bool(int(row["flags"]) & Flag.VARIES)
-    size = format.size_bytes if format.is_fixed else 0
+    size = format_.size_bytes if format_.is_fixed else 0
     return is_varying == (size == 0) and (is_varying or int(row["count"]) * size == int(row["raw"]))

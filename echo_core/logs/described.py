@@ -39,15 +39,16 @@ class StreamKey:
         for name in ("channel", "source"):
             value = getattr(self, name)
             if len(value) != 16:
-                raise LogError(f"Expected 16 bytes, got {len(value)}", path=f"StreamKey.{name}")
+                msg = f"Expected 16 bytes, got {len(value)}"
+                raise LogError(msg, path=f"StreamKey.{name}")
         if not 0 <= self.epoch < 1 << 64:
-            raise LogError(f"Expected 64 bits, got {self.epoch}", path="StreamKey.epoch")
+            msg = f"Expected 64 bits, got {self.epoch}"
+            raise LogError(msg, path="StreamKey.epoch")
         for name in ("channel_name", "node", "source_name"):
             size = len(getattr(self, name).encode())
             if size > limits.MAX_NAME_BYTES:
-                raise LogError(
-                    f"Expected at most {limits.MAX_NAME_BYTES} bytes, got {size}", path=f"StreamKey.{name}"
-                )
+                msg = f"Expected at most {limits.MAX_NAME_BYTES} bytes, got {size}"
+                raise LogError(msg, path=f"StreamKey.{name}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,9 +74,11 @@ class Rotate:
     def __post_init__(self) -> None:
         least, most = limits.MIN_SEGMENT_BYTES, limits.MAX_SEGMENT_BYTES - 2 * limits.MAX_EVENT_BYTES
         if not least <= self.bytes <= most:
-            raise LogError(f"Expected {least} to {most} bytes, got {self.bytes}", path="Rotate.bytes")
+            msg = f"Expected {least} to {most} bytes, got {self.bytes}"
+            raise LogError(msg, path="Rotate.bytes")
         if not self.seconds > 0:
-            raise LogError(f"Expected more than 0 seconds, got {self.seconds}", path="Rotate.seconds")
+            msg = f"Expected more than 0 seconds, got {self.seconds}"
+            raise LogError(msg, path="Rotate.seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,8 @@ class Retain:
     Arguments:
         bytes: what the log takes on the disk, at most. None: any number.
         seconds: how old its events may become. None: any age.
-        min_free: the space that the disk keeps free. With `bytes` or `seconds` the oldest segments make room for
-            it; without them nothing is removed, and recording stops until there is room again.
+        min_free: the bytes that the disk keeps free. With `bytes` or `seconds` the oldest segments make room for
+            it; without them nothing is removed, and what comes is lost until there is room again.
     """
 
     bytes: int | None = None
@@ -97,9 +100,11 @@ class Retain:
         for name in ("bytes", "seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise LogError(f"Expected more than 0, got {value}", path=f"Retain.{name}")
+                msg = f"Expected more than 0, got {value}"
+                raise LogError(msg, path=f"Retain.{name}")
         if self.min_free < 0:
-            raise LogError(f"Expected at least 0 bytes, got {self.min_free}", path="Retain.min_free")
+            msg = f"Expected at least 0 bytes, got {self.min_free}"
+            raise LogError(msg, path="Retain.min_free")
 
     @property
     def may_remove(self) -> bool:

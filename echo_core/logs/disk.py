@@ -61,8 +61,11 @@ class RealDisk:
         except BlockingIOError:
             holder = os.pread(fd, 200, 0).decode(errors="replace").strip()
             os.close(fd)
+            msg = (
+                f"Expected a log that nobody else writes to, got one that is written by {holder or 'another'}"
+            )
             raise LogError(
-                f"Expected a log that nobody else writes to, got one that is written by {holder or 'another'}",
+                msg,
                 path=str(path.parent),
                 hint="close that recorder first, or record to another log",
             ) from None

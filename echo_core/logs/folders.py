@@ -26,7 +26,8 @@ def segment_numbers(names: Iterable[str]) -> list[int]:
         if (match := _SEGMENT.fullmatch(name)) and segment_name(number := int(match[1])) == name and number
     )
     if len(found) > limits.MAX_SEGMENTS:
-        raise LogError(f"Expected at most {limits.MAX_SEGMENTS} segments, got {len(found)}")
+        msg = f"Expected at most {limits.MAX_SEGMENTS} segments, got {len(found)}"
+        raise LogError(msg)
     return found
 
 

@@ -151,9 +151,8 @@ class SegmentHeader:
             good[0]
         )
         if version != VERSION or size != HEADER_BYTES:
-            raise LogError(
-                f"Expected a log of version {VERSION}, got {version}", hint="a newer version wrote it"
-            )
+            msg = f"Expected a log of version {VERSION}, got {version}"
+            raise LogError(msg, hint="a newer version wrote it")
         header = cls(log_id, number, salt, epoch, wall, monotonic, boot, Previous(*before))
         return header, len(good) < 2 or halves[0] != halves[1]
 
@@ -178,7 +177,8 @@ class _Reader:
     def take(self, size: int) -> bytes:
         taken, self.rest = self.rest[:size], self.rest[size:]
         if len(taken) < size:
-            raise LogError(f"Expected {size} bytes more, got {len(taken)}")
+            msg = f"Expected {size} bytes more, got {len(taken)}"
+            raise LogError(msg)
         return taken
 
     def number(self, size: int) -> int:
@@ -187,12 +187,14 @@ class _Reader:
     def text(self) -> str:
         size = self.number(2)
         if size > limits.MAX_NAME_BYTES:
-            raise LogError(f"Expected at most {limits.MAX_NAME_BYTES} bytes of a name, got {size}")
+            msg = f"Expected at most {limits.MAX_NAME_BYTES} bytes of a name, got {size}"
+            raise LogError(msg)
         return decoded(self.take(size))
 
     def end(self) -> None:
         if self.rest:
-            raise LogError(f"Expected the end, got {len(self.rest)} bytes more")
+            msg = f"Expected the end, got {len(self.rest)} bytes more"
+            raise LogError(msg)
 
 
 def decoded(data: bytes) -> str:
@@ -200,13 +202,15 @@ def decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise LogError("Expected UTF-8, got other bytes") from None
+        msg = "Expected UTF-8, got other bytes"
+        raise LogError(msg) from None
 
 
 def _text(text: str) -> bytes:
     data = text.encode()
     if len(data) > limits.MAX_NAME_BYTES:
-        raise LogError(f"Expected at most {limits.MAX_NAME_BYTES} bytes of a name, got {len(data)}")
+        msg = f"Expected at most {limits.MAX_NAME_BYTES} bytes of a name, got {len(data)}"
+        raise LogError(msg)
     return len(data).to_bytes(2, "little") + data
 
 
@@ -230,7 +234,8 @@ def read_gap(payload: memoryview | bytes) -> tuple[int, str]:
     reader = _Reader(payload)
     last = reader.number(8)
     if len(reader.rest) > limits.MAX_CAUSE_BYTES:
-        raise LogError(f"Expected at most {limits.MAX_CAUSE_BYTES} bytes of a cause")
+        msg = f"Expected at most {limits.MAX_CAUSE_BYTES} bytes of a cause"
+        raise LogError(msg)
     return last, decoded(reader.rest)
 
 
@@ -258,7 +263,8 @@ def read_acknowledgement(payload: memoryview | bytes) -> tuple[str, dict[int, in
     reader = _Reader(payload)
     consumer = reader.text()
     if len(reader.rest) % 16 or len(reader.rest) > 16 * limits.MAX_STREAMS:
-        raise LogError(f"Expected watermarks of 16 bytes, got {len(reader.rest)} bytes")
+        msg = f"Expected watermarks of 16 bytes, got {len(reader.rest)} bytes"
+        raise LogError(msg)
     return consumer, {stream: mark for stream, _, mark in struct.iter_unpack("<IIQ", reader.rest)}
 
 
@@ -282,5 +288,6 @@ class Seal:
     def from_bytes(cls, payload: memoryview | bytes) -> Seal:
         """What `to_bytes` wrote. LogError."""
         if len(payload) != 28:
-            raise LogError(f"Expected a seal of 28 bytes, got {len(payload)}")
+            msg = f"Expected a seal of 28 bytes, got {len(payload)}"
+            raise LogError(msg)
         return cls(*struct.unpack("<QQQI", payload))

@@ -1,8 +1,8 @@
 """LogReader: a log as its files are, whoever wrote them, while a writer may be at work.
 
-A segment is read to the size that its file has, and a block counts when its checksums are right. What follows a
-segment's last good block is torn: its writer was stopped while it wrote. Where a good block follows bad bytes, these
-are damage. Neither is an error by itself; both are counted.
+A segment is read to the size that its file has, and a block counts when its checksums are right. What follows the
+last good block of a segment is torn: its writer was stopped while it wrote. Where a good block follows bad bytes,
+these are damage. Neither is an error by itself; both are counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -69,7 +69,8 @@ class LogReader:
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
         if on_damage not in ("report", "raise"):
-            raise LogError(f'Expected "report" or "raise", got {on_damage!r}', path="on_damage")
+            msg = f'Expected "report" or "raise", got {on_damage!r}'
+            raise LogError(msg, path="on_damage")
         self.path = Path(path)
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
@@ -77,7 +78,8 @@ class LogReader:
         self._torn = 0
         self.refresh()
         if not self._segments:
-            raise LogError("Expected a log, got a folder without a segment", path=str(self.path))
+            msg = "Expected a log, got a folder without a segment"
+            raise LogError(msg, path=str(self.path))
 
     # --- what there is
 
@@ -140,7 +142,8 @@ class LogReader:
         try:
             numbers = segment_numbers(os.listdir(self.path))
         except OSError as error:
-            raise LogError(f"Expected a log, got {error.strerror}", path=str(self.path)) from error
+            msg = f"Expected a log, got {error.strerror}"
+            raise LogError(msg, path=str(self.path)) from error
         last = self._segments[-1].contents.number if self._segments else 0
         for number in numbers:
             if number not in known and number > last:
@@ -262,8 +265,9 @@ class LogReader:
             return
         before = first.header.previous if first.header is not None else None
         if before is None or (before.number, before.length) != (since.segment, since.offset):
+            msg = f"Expected a position from segment {first.contents.number} on, got {since.segment}"
             raise LogError(
-                f"Expected a position from segment {first.contents.number} on, got {since.segment}",
+                msg,
                 path=str(self.path),
                 hint="retention has removed what follows it",
             )
@@ -357,8 +361,9 @@ class LogReader:
     def _raise_new(self, known: int) -> None:
         if self._raises and len(self._catalogue.damage) > known:
             first = self._catalogue.damage[known]
+            msg = f"Expected what was written, got {first.what}"
             raise LogError(
-                f"Expected what was written, got {first.what}",
+                msg,
                 path=f"{self.path}, segment {first.segment}, bytes {first.start} to {first.end}",
                 hint='on_damage="report" delivers all else',
             )
@@ -372,7 +377,7 @@ class LogReader:
                 os.close(segment.fd)
                 segment.fd = None
 
-    def __enter__(self) -> LogReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

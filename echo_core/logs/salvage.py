@@ -15,14 +15,14 @@ from echo_core.logs.layout import SLICE_BYTES, State
 Bools = npt.NDArray[np.bool_]
 
 
-def missing_of(row: np.void, data: mmap.mmap | bytes, format: Format) -> list[tuple[int, int]]:
+def missing_of(row: np.void, data: mmap.mmap | bytes, format_: Format) -> list[tuple[int, int]]:
     """The numbers of events of a block that are lost: first and last of each run."""
     first = int(row["first"])
-    good = good_records(row, data, format)
+    good = good_records(row, data, format_)
     return [(first + start, first + stop - 1) for start, stop in runs_of(~good)]
 
 
-def good_records(row: np.void, data: mmap.mmap | bytes, format: Format) -> Bools:
+def good_records(row: np.void, data: mmap.mmap | bytes, format_: Format) -> Bools:
     """Which records of a block lie in slices whose checksum is right."""
     count, state = int(row["count"]), int(row["state"])
     if state & State.BAD_BODY:
@@ -33,7 +33,7 @@ def good_records(row: np.void, data: mmap.mmap | bytes, format: Format) -> Bools
         return np.zeros(count, np.bool_)
     parts = parts_of(row)
     bad = np.flatnonzero(_bad_slices(parts, data)) * SLICE_BYTES
-    starts, ends = extents_of(parts, data, count, format)
+    starts, ends = extents_of(parts, data, count, format_)
     good = np.ones(count, np.bool_)
     for start in bad.tolist():
         # Records are in order, so those that a slice touches are neighbours.
@@ -53,14 +53,14 @@ def parts_of(row: np.void) -> Parts:
 
 
 def extents_of(
-    parts: Parts, data: mmap.mmap | bytes, count: int, format: Format
+    parts: Parts, data: mmap.mmap | bytes, count: int, format_: Format
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where in a payload each record begins and ends."""
     if parts.is_varying:
         ends = np.frombuffer(data, "<u4", count, parts.ends)
         return starts_of(ends).astype(np.int64), ends.astype(np.int64)
-    starts = np.arange(count, dtype=np.int64) * format.size_bytes
-    return starts, starts + format.size_bytes
+    starts = np.arange(count, dtype=np.int64) * format_.size_bytes
+    return starts, starts + format_.size_bytes
 
 
 def _bad_slices(parts: Parts, data: mmap.mmap | bytes) -> Bools:

@@ -34,7 +34,7 @@ class Scan:
 
 
 def read_header(fd: int) -> tuple[SegmentHeader | None, bool]:
-    """A segment's header, and whether part of it is damaged; None: there is none. LogError: another version."""
+    """A segment's header, and whether part of it is damaged; None: there is none. LogError: other version."""
     return SegmentHeader.from_bytes(os.pread(fd, HEADER_BYTES, 0))
 
 

@@ -25,8 +25,8 @@ from echo_core.logs.layout import (
     SegmentHeader,
 )
 
-# An index repeats 64 bytes of each block. Where blocks are so small that it would be more than this part of the
-# segment, a reader is as fast without it.
+# An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than
+# this part of the segment.
 _INDEX_SHARE = 64
 _END_ROOM = 4096  # for the seal
 _MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES
@@ -85,8 +85,7 @@ class Segment:
         self.blocks = 0
         self.offset = HEADER_BYTES
         start = [header.to_bytes()]
-        for each in declared:
-            start.append(self._composed(each.kind, each.payload, each))
+        start += [self._composed(each) for each in declared]
         self.fd = disk.create(segment_path(folder, header.number))
         self.has_records = False
         disk.write(self.fd, b"".join(start), 0)
@@ -166,14 +165,14 @@ class Segment:
         """What the next segment says of this one."""
         return Previous(self.header.number, self.header.salt, self.offset, self._crc)
 
-    def _composed(self, kind: Kind, payload: bytes, each: Declared) -> bytes:
+    def _composed(self, each: Declared) -> bytes:
         block = c.compose_block(
             self.header.salt,
             self.offset,
-            kind,
-            payload,
+            each.kind,
+            each.payload,
             stream=each.stream,
-            format=each.format,
+            format_number=each.format,
             first=each.first,
             time=each.time,
             greatest_time=each.time,
@@ -189,9 +188,7 @@ class Segment:
         self.offset += size
 
 
-def new_header(
-    clock: Clock, *, log_id: bytes, number: int, epoch: int, previous: Previous = Previous()
-) -> SegmentHeader:
+def new_header(clock: Clock, *, log_id: bytes, number: int, epoch: int, previous: Previous) -> SegmentHeader:
     """Of a segment that begins now."""
     return SegmentHeader(
         log_id=log_id,

@@ -1,10 +1,10 @@
 """LogWriter: a log's folder, open for writing by one process.
 
-Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and whoever
-waits for `sync` does the same in person; two locks order them: `_writing` is held while blocks are written, `_syncing`
-while a file is synced, and who needs both takes them in this order. A failure of the disk is never tried again: the
-kernel may have dropped what it could not write, and would say that all is well the second time. The log has failed
-then, and all that comes is counted as lost.
+Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and
+whoever waits for `sync` does the same in person; two locks order them: `_writing` is held while blocks are written,
+`_syncing` while a file is synced, and who needs both takes them in this order. A failure of the disk is never tried
+again: the kernel may have dropped what it could not write, and would say that all is well the second time. The log
+has failed then, and all that comes is counted as lost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from echo_core._c import logs as c
 from echo_core.errors import ClosedError, LogError, TimedOutError
@@ -33,6 +34,9 @@ FLUSH_S = 5.0  # no event that is buffered waits longer
 SYNC_S = 5.0
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
 _END_ROOM = 64 * 1024  # of a segment: what is added at its end, besides its index
+
+_ROTATE = Rotate()
+_RETAIN = Retain()
 
 
 class StreamWriter(c.Stage):
@@ -106,8 +110,8 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         level: Level | str = Level.BUFFERED,
-        rotate: Rotate = Rotate(),
-        retain: Retain = Retain(),
+        rotate: Rotate = _ROTATE,
+        retain: Retain = _RETAIN,
         max_staged_bytes: int = limits.MAX_STAGED_BYTES,
         disk: Disk | None = None,
         clock: Clock | None = None,
@@ -176,7 +180,7 @@ class LogWriter:
         return self._new_segment(previous)
 
     def _settled(self, number: int) -> Ending:
-        """Where a segment of an earlier writer ends; on the disk, since what is built on it must not vanish."""
+        """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
         path = segment_path(self.path, number)
         self._disk.sync_file(path)
         return ending_of(path)
@@ -192,25 +196,26 @@ class LogWriter:
 
     # --- what is written
 
-    def stream(self, key: StreamKey, format: Format) -> StreamWriter:
+    def stream(self, key: StreamKey, format_: Format) -> StreamWriter:
         """The way of a stream's events into this log. The same again where it is open.
 
         Raises:
             LogError: more formats or streams than a segment may declare.
         """
         self._check()
-        token = bytes(format.token)
+        token = bytes(format_.token)
         with self._declaring:
             known = self._streams.get((key, token))
             if known is not None and known.closed_at is None:
                 return known.writer
-            declared_format = self._declared_format(token, format)
+            declared_format = self._declared_format(token, format_)
             if len(self._streams) >= limits.MAX_STREAMS:
-                raise LogError(f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log")
+                msg = f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log"
+                raise LogError(msg)
             number, self._next_stream = self._next_stream, self._next_stream + 1
-            size = format.size_bytes if format.is_fixed else 0
+            size = format_.size_bytes if format_.is_fixed else 0
             writer = StreamWriter(self._staging, number, declared_format.format, size)
-            writer.key, writer.format = key, format
+            writer.key, writer.format = key, format_
             declared = Declared(
                 Kind.STREAM, layout.stream_payload(key), stream=number, format=declared_format.format
             )
@@ -218,12 +223,13 @@ class LogWriter:
             self._declare(declared)
             return writer
 
-    def _declared_format(self, token: bytes, format: Format) -> Declared:
+    def _declared_format(self, token: bytes, format_: Format) -> Declared:
         declared = self._formats.get(token)
         if declared is None:
             if len(self._formats) >= limits.MAX_FORMATS:
-                raise LogError(f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log")
-            declared = Declared(Kind.FORMAT, format.metadata, format=self._next_format)
+                msg = f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log"
+                raise LogError(msg)
+            declared = Declared(Kind.FORMAT, format_.metadata, format=self._next_format)
             self._next_format += 1
             self._formats[token] = declared
             self._declare(declared)
@@ -231,7 +237,9 @@ class LogWriter:
 
     def _declare(self, declared: Declared) -> None:
         for _ in range(2):  # as in `_declarations`
-            self._staging.put(declared.kind, declared.payload, stream=declared.stream, format=declared.format)
+            self._staging.put(
+                declared.kind, declared.payload, stream=declared.stream, format_number=declared.format
+            )
 
     def _declarations(self) -> list[Declared]:
         """What each segment begins with. Twice, so that no flip makes its records unreadable."""
@@ -278,7 +286,8 @@ class LogWriter:
             known = {key for key, _ in self._streams}
             for key in watermarks:
                 if key not in known:
-                    raise LogError(f"Expected a stream of this log, got {key}")
+                    msg = f"Expected a stream of this log, got {key}"
+                    raise LogError(msg)
             self._acknowledged.setdefault(consumer, {}).update(watermarks)
             declared = self._acknowledgement(consumer)
         self._staging.put(declared.kind, declared.payload, time=declared.time, flags=layout.Flag.SKIPPABLE)
@@ -338,7 +347,7 @@ class LogWriter:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        """Ends this segment and begins the next, whose existence ends it for readers: so its end is synced first."""
+        """The next segment. That it exists ends this one for readers, so this one's end is synced first."""
         before = self._segment
         before.seal()
         with self._syncing:
@@ -371,7 +380,8 @@ class LogWriter:
         self._check()
         serial = self._staging.flush()
         if not self._writing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log on the disk within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log on the disk within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._write_closed()
             self._check()
@@ -390,7 +400,8 @@ class LogWriter:
 
     def _sync_to(self, serial: int, timeout_s: float) -> Position:
         if not self._syncing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log on the disk within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log on the disk within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._check()
             if self._synced < serial:
@@ -455,9 +466,11 @@ class LogWriter:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise LogError(f"{self._failure}: what was taken since the last sync may be lost")
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
         if self._is_closing:
-            raise ClosedError("Expected an open log, got a closed one", path=str(self.path))
+            msg = "Expected an open log, got a closed one"
+            raise ClosedError(msg, path=str(self.path))
 
     # --- the end
 
@@ -479,7 +492,8 @@ class LogWriter:
         for thread in self._threads:
             thread.join(timeout_s)
         if not self._writing.acquire(timeout=timeout_s):
-            raise TimedOutError(f"Expected a log to be closed within {timeout_s} s", path=str(self.path))
+            msg = f"Expected a log to be closed within {timeout_s} s"
+            raise TimedOutError(msg, path=str(self.path))
         try:
             self._end()
         finally:
@@ -488,7 +502,8 @@ class LogWriter:
             self._disk.close(self._lock)
             self._writing.release()
         if self._failure is not None:
-            raise LogError(f"{self._failure}: what was taken since the last sync may be lost")
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
 
     def _end(self) -> None:
         self._write_closed()
@@ -501,7 +516,7 @@ class LogWriter:
             except OSError as error:
                 self._fail(error)
 
-    def __enter__(self) -> LogWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

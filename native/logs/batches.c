@@ -18,6 +18,8 @@ struct batch {
     uint8_t *heads;          /* owned: what stands before each payload */
     struct iovec *pieces;    /* owned: heads, payloads and zeros, in the order of the file */
     int piece_count;
+    uint64_t salt, offset;   /* where it goes */
+    int is_composed;
     unsigned int count;      /* chunks */
     unsigned long long size; /* in the file */
     unsigned long long last; /* serial of the last chunk */
@@ -42,21 +44,27 @@ static void add_piece(struct batch *batch, const void *at, uint64_t size)
         batch->pieces[batch->piece_count++] = (struct iovec){(void *)(uintptr_t)at, size};
 }
 
-static void compose(struct batch *batch, uint64_t salt, uint64_t offset)
+/* Needs no GIL, and is left to the write, which needs none either: who waits for the GIL in between may wait for
+ * 5 ms each time. */
+static void compose(struct batch *batch)
 {
+    uint64_t offset = batch->offset;
     uint8_t *head = batch->heads;
     struct chunk *chunk;
 
+    if (batch->is_composed)
+        return;
     for (chunk = batch->first; chunk != NULL; chunk = chunk->next) {
         struct parts parts = echo_parts_of_chunk(chunk);
 
-        echo_compose(chunk, salt, offset, head);
+        echo_compose(chunk, batch->salt, offset, head);
         add_piece(batch, head, parts.payload);
         add_piece(batch, chunk->payload.at, chunk->payload.size);
         add_piece(batch, echo_log_zeros, parts.end - parts.payload - chunk->payload.size);
         head += parts.payload;
         offset += parts.end;
     }
+    batch->is_composed = 1;
 }
 
 /* Moves chunks from the staging's queue; they keep their order. */
@@ -122,9 +130,8 @@ PyObject *echo_take_batch(struct staging *staging, uint64_t salt, uint64_t offse
         Py_DECREF((PyObject *)batch);
         return PyErr_NoMemory();
     }
-    Py_BEGIN_ALLOW_THREADS
-    compose(batch, salt, offset);
-    Py_END_ALLOW_THREADS
+    batch->salt = salt;
+    batch->offset = offset;
     return (PyObject *)batch;
 }
 
@@ -176,10 +183,14 @@ static PyObject *batch_write(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "iK:write", &fd, &offset))
         return NULL;
-    pieces = malloc((size_t)batch->piece_count * sizeof *pieces + 1);
+    if (offset != batch->offset || batch->first == NULL)
+        return PyErr_Format(PyExc_ValueError, "Expected offset %llu of a batch that is not written, got %llu",
+                            (unsigned long long)batch->offset, offset);
+    pieces = malloc(3 * batch->count * sizeof *pieces);
     if (pieces == NULL)
         return PyErr_NoMemory();
     Py_BEGIN_ALLOW_THREADS
+    compose(batch);
     memcpy(pieces, batch->pieces, (size_t)batch->piece_count * sizeof *pieces);
     written = write_all(fd, pieces, pieces + batch->piece_count, offset, &error);
     Py_END_ALLOW_THREADS
@@ -202,6 +213,7 @@ static PyObject *batch_bytes(PyObject *self, PyObject *unused)
     (void)unused;
     if (bytes == NULL)
         return NULL;
+    compose(batch);
     to = PyBytes_AsString(bytes);
     for (i = 0; i < batch->piece_count; i++) {
         memcpy(to, batch->pieces[i].iov_base, batch->pieces[i].iov_len);
@@ -221,6 +233,7 @@ static PyObject *batch_headers(PyObject *self, PyObject *unused)
     (void)unused;
     if (bytes == NULL)
         return NULL;
+    compose(batch);
     to = PyBytes_AsString(bytes);
     for (chunk = batch->first; chunk != NULL; chunk = chunk->next, to += sizeof(struct block_header)) {
         struct block_header header = header_swapped(chunk->header);
@@ -239,7 +252,6 @@ static void drop(struct batch *batch)
         batch->first = chunk->next;
         echo_staging_drop(batch->staging, chunk);
     }
-    batch->piece_count = 0;
 }
 
 static PyObject *batch_done(PyObject *self, PyObject *unused)
@@ -256,7 +268,6 @@ static PyObject *batch_give_back(PyObject *self, PyObject *unused)
 {
     (void)unused;
     give_back((struct batch *)self);
-    ((struct batch *)self)->piece_count = 0;
     Py_RETURN_NONE;
 }
 

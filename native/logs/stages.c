@@ -100,18 +100,25 @@ static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
 
 /* --- chunks --- */
 
-void echo_stage_flush(struct stage *stage)
+static void close_chunk(struct stage *stage)
 {
+    struct staging *staging = stage->staging;
     struct chunk *chunk = stage->chunk;
 
     stage->chunk = NULL;
-    if (chunk != NULL && chunk->header.count == 0) {
-        echo_staging_drop(stage->staging, chunk); /* there was no room for its first record */
-    } else if (chunk != NULL) {
-        stage->staging->open_bytes -= chunk->payload.size;
-        stage->room_wanted = chunk->payload.room <= BLOCK_BYTES ? chunk->payload.room : 0;
-        echo_staging_put(stage->staging, chunk);
-    }
+    if (chunk == NULL)
+        return;
+    staging->open_bytes -= chunk->payload.size;
+    stage->room_wanted = chunk->payload.room <= BLOCK_BYTES ? chunk->payload.room : 0;
+    if (chunk->header.count > 0)
+        echo_staging_put(staging, chunk);
+    else
+        echo_staging_drop(staging, chunk); /* there was no room for its first record */
+}
+
+void echo_stage_flush(struct stage *stage)
+{
+    close_chunk(stage);
     if (tell_lost(stage) == 0)
         leave(stage);
 }
@@ -126,6 +133,16 @@ void echo_flush_all(struct staging *staging)
     }
 }
 
+/* What is there goes to the disk before anything is dropped. What was dropped is told when there is room again. */
+static void close_all(struct staging *staging)
+{
+    struct stage *stage;
+
+    for (stage = staging->open_bytes > 0 ? staging->open : NULL; stage != NULL; stage = stage->next)
+        close_chunk(stage);
+    echo_staging_tell(staging);
+}
+
 /* A chunk for records from this number on: the one that is there, where they fit and follow. NULL: no room. */
 static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t size)
 {
@@ -136,9 +153,11 @@ static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t si
     if (chunk != NULL && number == stage->next_number && chunk->payload.size + size <= BLOCK_BYTES &&
         chunk->marks.size + chunk->ends.size < BLOCK_BYTES)
         return chunk;
-    echo_stage_flush(stage);
+    close_chunk(stage);
     first = size > stage->room_wanted ? size : stage->room_wanted;
     if (!has_room(staging, sizeof *chunk + first) && !has_room(staging, sizeof *chunk + (first = size)))
+        return NULL;
+    if (tell_lost(stage) != 0)
         return NULL;
     chunk = echo_new_chunk(RECORDS);
     if (chunk == NULL)
@@ -227,7 +246,7 @@ static uint64_t take_some(struct stage *stage, const uint8_t *bytes, uint64_t si
     staging->open_bytes += chunk->payload.size - before;
     stage->next_number = number + fit;
     if (BLOCK_BYTES - chunk->payload.size < each || chunk->payload.size >= BLOCK_BYTES)
-        echo_stage_flush(stage);
+        close_chunk(stage);
     return fit;
 }
 
@@ -239,8 +258,6 @@ static int take_all(struct stage *stage, const uint8_t *bytes, uint64_t size, ui
     uint64_t taken = 0, some;
 
     while (taken < events && !staging->is_failed) {
-        if (stage->lost_count > 0 && stage->lost_first + stage->lost_count <= number && tell_lost(stage) != 0)
-            break;
         some = take_some(stage, bytes + taken * stage->record_size, size, events - taken, number + taken, time);
         if (some == 0)
             break;
@@ -250,11 +267,10 @@ static int take_all(struct stage *stage, const uint8_t *bytes, uint64_t size, ui
     staging->events += taken;
     staging->bytes += stage->record_size > 0 ? taken * stage->record_size : taken * size;
     if (taken < events) {
-        echo_flush_all(staging); /* what is there goes to the disk before anything is dropped */
+        close_all(staging);
         count_lost(stage, number + taken, events - taken);
         if (stage->place == NULL)
             enter(stage); /* so that a flush tells of them */
-        echo_staging_tell(staging);
         return 0;
     }
     if (staging->flush_bytes > 0 && staging->open_bytes >= staging->flush_bytes)
@@ -447,7 +463,7 @@ static PyObject *stage_close(PyObject *self, PyObject *unused)
 
 static PyObject *stage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"staging", "stream", "format", "record_size", NULL};
+    static char *names[] = {"staging", "stream", "format_number", "record_size", NULL};
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     unsigned long long record_size;
     unsigned int stream, format;

@@ -90,7 +90,7 @@ static PyObject *staging_tell(PyObject *self, PyObject *unused)
 
 static PyObject *staging_put(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"kind", "payload", "flags", "stream", "format", "first", "time", NULL};
+    static char *names[] = {"kind", "payload", "flags", "stream", "format_number", "first", "time", NULL};
     struct staging *staging = (struct staging *)self;
     unsigned int flags = 0, stream = 0, format = 0;
     unsigned long long first = 0;
