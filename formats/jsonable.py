@@ -5,8 +5,8 @@
     float                     a number; "NaN", "Infinity" or "-Infinity" where it is none
     complex                   [real, imaginary]
     bytes                     base64
-    time                      ISO 8601 text, with its offset from UTC
-    duration                  a number of seconds
+    time                      ISO 8601 text in UTC, with nine digits behind the second
+    duration                  a number of seconds as text, with nine digits behind the point
     UUID                      its text
     member of an enumeration  its name; its number is taken, too
     list, array               an array, of arrays where it has several dimensions
@@ -50,7 +50,7 @@ from echo_core.formats.types import (
 )
 
 _NUMBERS_BY_NAME = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_SECOND = dt.timedelta(seconds=1)
+_MICROSECOND = dt.timedelta(microseconds=1)
 
 
 # ---------------------------------------------------------------------------
@@ -106,15 +106,32 @@ def _elements(values: list[Any] | tuple[Any, ...]) -> list[Any]:
 def _array(array: np.ndarray[Any, Any]) -> Any:
     match array.dtype.kind:
         case "M":
-            return _value(np.datetime_as_string(array, timezone="UTC").tolist())
+            return _texts(np.datetime_as_string(array.astype("M8[ns]")).tolist(), lambda text: f"{text}Z")
         case "m":
-            return _value((array / np.timedelta64(1, "s")).tolist())
+            return _texts(array.astype("m8[ns]").astype(np.int64).tolist(), _seconds)
         case "f" if np.isfinite(array).all():
             return array.tolist()
         case "b" | "i" | "u":
             return array.tolist()
         case _:
             return _value(array.tolist())
+
+
+def _time(value: dt.datetime) -> str:
+    utc = value.astimezone(dt.UTC)
+    return f"{utc.replace(tzinfo=None).isoformat(timespec='microseconds')}000Z"
+
+
+def _seconds(nanoseconds: int) -> str:
+    seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
+    return f"{'-' * (nanoseconds < 0)}{seconds}.{rest:09d}"
+
+
+def _texts(values: Any, text_of: Callable[[Any], str]) -> Any:
+    if isinstance(values, list):
+        items: list[Any] = values  # pyright: ignore[reportUnknownVariableType]
+        return [_texts(item, text_of) for item in items]
+    return text_of(values)
 
 
 _CONVERT_BY_TYPE: dict[type[Any], Callable[[Any], Any]] = {
@@ -125,8 +142,8 @@ _CONVERT_BY_TYPE: dict[type[Any], Callable[[Any], Any]] = {
     float: _float,
     complex: lambda value: [_float(value.real), _float(value.imag)],
     bytes: _bytes,
-    dt.datetime: dt.datetime.isoformat,
-    dt.timedelta: lambda value: value / _SECOND,
+    dt.datetime: _time,
+    dt.timedelta: lambda value: _seconds(value // _MICROSECOND * 1000),
     uuid.UUID: str,
     list: _elements,
     tuple: _elements,
@@ -282,7 +299,7 @@ def _read_time(value: Any, path: str) -> dt.datetime:
 
 def _read_duration(value: Any, path: str) -> dt.timedelta:
     try:
-        return dt.timedelta(seconds=value)
+        return dt.timedelta(seconds=float(value))
     except (TypeError, ValueError, OverflowError):
         raise _mismatch(value, path, "a number of seconds") from None
 

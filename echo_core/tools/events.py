@@ -39,13 +39,21 @@ def writer_for(form: str | None, template: str | None, *, with_origin: bool = Fa
 
 
 def origin_of(info: echo.EventInfo) -> Origin:
-    """What goes with an event of a live channel."""
+    """What goes with an event, by the names that exported logs have."""
+    time_ns = info.submitted_ns
     return {
+        "_time": None if time_ns is None else time_text(time_ns),
+        "_sequence": info.number,
         "_source": info.source,
-        "_number": info.number,
+        "_source_id": info.source_id,
         "_peer": info.peer,
-        "_time_ns": info.submitted_ns,
     }
+
+
+def time_text(time_ns: int) -> str:
+    """ISO 8601 with nine digits behind the second, in UTC."""
+    seconds, rest_ns = divmod(time_ns, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest_ns:09d}Z"
 
 
 # ---------------------------------------------------------------------------
@@ -114,9 +122,8 @@ def _csv_cell(value: Any) -> str:
 
 
 def _line(event: Any, origin: Origin) -> str:
-    time_ns = origin["_time_ns"] or time.time_ns()
-    clock = time.strftime("%H:%M:%S", time.localtime(time_ns // 1_000_000_000))
-    where = plain(f"{clock}.{time_ns // 1_000_000 % 1000:03d} {origin['_source']} #{origin['_number']}")
+    clock = (origin["_time"] or time_text(time.time_ns()))[11:23]
+    where = plain(f"{clock} {origin['_source']} #{origin['_sequence']}")
     fields = (f"{name}={brief(value)}" for name, value in echo.jsonable(event).items())
     name = plain(type(event).__name__)
     line = f"{click.style(where, dim=True)}  {click.style(name, bold=True)} {plain(' '.join(fields))}\n"

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import echo_core as echo
@@ -23,8 +23,26 @@ _LOOK_S = 0.1  # between two looks for one that is not there yet
 @contextlib.contextmanager
 def opened(way: Way, *, wait_s: float = 0.0) -> Generator[echo.Channel[Any]]:
     """The channel, on a node called after this program. `wait_s`: for a name that nobody holds."""
-    id_ = _id_of(way, wait_s)
-    with echo.Node(f"echoctl-{os.getpid()}") as node, node.open_channel(id_, timeout_s=OPEN_S) as channel:
+    with all_opened([way], wait_s=wait_s) as (channel,):
+        yield channel
+
+
+@contextlib.contextmanager
+def all_opened(ways: Sequence[Way], *, wait_s: float = 0.0) -> Generator[list[echo.Channel[Any]]]:
+    """Several channels, likewise."""
+    ids = [_id_of(way, wait_s) for way in ways]
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(echo.Node(f"echoctl-{os.getpid()}"))
+        yield [stack.enter_context(node.open_channel(id_, timeout_s=OPEN_S)) for id_ in ids]
+
+
+@contextlib.contextmanager
+def created(way: Way) -> Generator[echo.Channel[Any]]:
+    """The channel of that name, which this program holds from now on if nobody does."""
+    if way.kind != "name":
+        msg = f"Expected the name of a channel to create, got {way}"
+        raise ToolError(msg, ending=Ending.USAGE)
+    with echo.Node(f"echoctl-{os.getpid()}") as node, node.channel(way.text) as channel:
         yield channel
 
 

@@ -7,48 +7,38 @@ texts of `--help` stand in a table for that; each command's own module is import
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import select
 import signal
 import sys
 from collections.abc import Generator
 from types import FrameType
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import click
 
 from echo_core.tools import logs
+from echo_core.tools.lazy import LazyGroup
 
-_SUMMARIES = {
+_COMMANDS = {
     "ls": "List the channels by name that are there, and who holds them.",
     "info": "Show who is on a channel, and what they send.",
     "types": "Show the types of a channel's events, field by field.",
     "watch": "Show events as they come.",
     "send": "Send events that are written as JSON.",
+    "record": "Record what flows on channels into a log.",
+    "play": "Have what was recorded flow again.",
+    "log": "Look into logs, check, cut, merge and export them.",
     "compare": "Compare types: what becomes of each field on the way from A to B.",
     "doctor": "Check what this machine has for echo_core to run well.",
 }
-_GROUPS: dict[str, str] = {}
-_MODULE = "echo_core.tools.commands"
 
 
-class Program(click.Group):
-    """Finds commands by the table, and ends each with the status that fits what has happened."""
+class Program(LazyGroup):
+    """Ends each command with the status that fits what has happened."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_SUMMARIES, *_GROUPS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        module: Any = importlib.import_module(f"{_MODULE}.{cmd_name}")
-        return cast("click.Command", module.command)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that no command is imported."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*_SUMMARIES.items(), *_GROUPS.items()])
+    modules = "echo_core.tools.commands"
+    summaries = _COMMANDS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

@@ -46,6 +46,7 @@ def test_help_imports_little() -> None:
         "echo_core",
         "echo_core.tools",
         "echo_core.tools.entry",
+        "echo_core.tools.lazy",
         "echo_core.tools.logs",
         "echo_core.tools.plain",
         "echo_core.tools.program",

@@ -30,8 +30,8 @@ def test_events_are_shown_as_json_by_default(plant: Plant) -> None:
 def test_events_go_with_where_they_are_from_if_asked_for(plant: Plant) -> None:
     """Beside their own fields."""
     (row,) = rows("watch", "particles", "-n", "1", "--info")
-    assert (row["_type"], row["_source"], row["_time_ns"]) == ("Particle", "simulation", None)
-    assert row["_number"] == row["id"]
+    assert (row["_type"], row["_source"], row["_time"]) == ("Particle", "simulation", None)
+    assert row["_sequence"] == row["id"]
 
 
 def test_sources_judge_a_condition_and_send_what_is_selected(plant: Plant) -> None:
