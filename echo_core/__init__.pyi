@@ -80,10 +80,16 @@ from echo_core.handles.named import NamedChannel as NamedChannel
 from echo_core.handles.named import channels as channels
 from echo_core.handles.nodes import Node as Node
 from echo_core.handles.parameters import Parameter as Parameter
+from echo_core.handles.players import Player as Player
+from echo_core.handles.players import play as play
+from echo_core.handles.recorders import Recorder as Recorder
+from echo_core.handles.recorders import record as record
 from echo_core.handles.sinks import Sink as Sink
 from echo_core.handles.sources import Source as Source
 from echo_core.logs.described import Gap as Gap
 from echo_core.logs.described import Position as Position
+from echo_core.logs.described import Retain as Retain
+from echo_core.logs.described import Rotate as Rotate
 from echo_core.logs.views.batches import Batch as Batch
 from echo_core.logs.views.following import Follow as Follow
 from echo_core.logs.views.log import Log as Log

@@ -112,7 +112,7 @@ def _go_on(player: echo.Player, total: int | None, timeout_s: float | None, log:
     return False
 
 
-def _tell(statistics: echo.PlayerStatistics, log: str, form: str | None) -> None:
+def _tell(statistics: Any, log: str, form: str | None) -> None:
     told = asdict(statistics)
     if is_json(form):
         click.echo(json_line({"log": log, **told}))

@@ -143,10 +143,10 @@ def _trigger(recorder: echo.Recorder) -> None:
         logs.note("triggered")
 
 
-def _tell(statistics: echo.RecorderStatistics, log: str, form: str | None) -> None:
+def _tell(statistics: Any, log: str, form: str | None) -> None:
     told = asdict(statistics)
     if is_json(form):
         click.echo(json_line({"log": log, **told}))
     else:
-        names = ("events", "size_bytes", "streams", "missing", "dropped")
+        names = ("events", "size_bytes", "missing", "dropped")
         show_facts({"log": log, **{name.replace("_", " "): told[name] for name in names}})
