@@ -70,7 +70,7 @@ def jsonable(event: Any) -> dict[str, Any]:
     >>> echo.jsonable(Reading(7, np.array([1.5, float("nan")])))
     {'id': 7, 'volts': [1.5, 'NaN']}
     """
-    cls: type[Any] = type(event)
+    cls = cast("Any", type(event))
     names = _names_by_class.get(cls)
     if names is None:
         names = _names_by_class[cls] = tuple(field.name for field in dataclasses.fields(cls))
@@ -158,7 +158,7 @@ def _of_another_type(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return jsonable(value)
     if isinstance(value, np.generic):
-        return _array(np.asarray(value))
+        return _array(np.asarray(cast("Any", value)))
     for type_, convert in _CONVERT_BY_TYPE.items():
         if isinstance(value, type_):
             return convert(value)
@@ -274,7 +274,7 @@ def _read_complex(value: Any, path: str) -> Any:
         return value
     parts: list[Any] = value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
     if len(parts) != 2:
-        raise _mismatch(value, path, "[real, imaginary]")
+        raise _mismatch(cast("object", value), path, "[real, imaginary]")
     real, imaginary = (_read_float(part, path) for part in parts)
     try:
         return complex(real, imaginary)

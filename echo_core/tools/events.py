@@ -10,7 +10,7 @@ import string
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -138,13 +138,13 @@ def has_colors() -> bool:
 def brief(value: Any) -> str:
     """A value as JSON, of which long arrays and texts are cut."""
     if isinstance(value, list):
-        items: Sequence[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        items = cast("list[Any]", value)  # type: ignore[redundant-cast] # pyright knows less
         shown = ", ".join(map(brief, items[:_MOST_ELEMENTS]))
         more = len(items) - _MOST_ELEMENTS
         return f"[{shown}, \u2026 {more} more]" if more > 0 else f"[{shown}]"
     if isinstance(value, dict):
-        pairs: dict[str, Any] = value
-        return "{" + ", ".join(f"{name}={brief(each)}" for name, each in pairs.items()) + "}"
+        pairs = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{name}={brief(each)}" for name, each in pairs) + "}"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}\u2026"
 

@@ -35,13 +35,13 @@ class Chosen:
         return view if self.where is None else view.where(self.where)
 
 
-def moment(value: str | dt.datetime) -> dt.datetime:
+def moment(value: str) -> dt.datetime:
     """A time in ISO 8601, of this machine's zone where it names none; or seconds since 1970."""
     try:
         given = dt.datetime.fromtimestamp(float(value), dt.UTC)
     except ValueError:
         try:
-            given = dt.datetime.fromisoformat(str(value))
+            given = dt.datetime.fromisoformat(value)
         except ValueError:
             msg = f"Expected a time such as 2026-11-20T10:30:00, or seconds since 1970, got {value!r}."
             raise click.BadParameter(msg) from None
@@ -59,10 +59,15 @@ def chosen_options(command: _F) -> _F:
 
     def chosen(ctx: click.Context, _param: click.Parameter, where: str | None) -> Chosen:
         """The last of them makes the value of all."""
-        given = (
-            ctx.params.pop(name, None) for name in ("type_name", "channel_name", "source", "since", "until")
+        given = ctx.params
+        return Chosen(
+            given.pop("type_name"),
+            given.pop("channel_name"),
+            given.pop("source"),
+            given.pop("since"),
+            given.pop("until"),
+            where,
         )
-        return Chosen(*given, where)
 
     options = [
         click.option("--type", "type_name", is_eager=True, help="Only events that are called so."),

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import click
@@ -80,13 +80,11 @@ def command(
     if (before_s is None) != (trigger is None):
         msg = "Expected --before and --trigger together, got one of them."
         raise click.UsageError(msg, click.get_current_context())
-    rotate = echo.Rotate(
-        **{
-            name: value
-            for name, value in (("bytes", split_size), ("seconds", split_time))
-            if value is not None
-        }
-    )
+    rotate = echo.Rotate()
+    if split_size is not None:
+        rotate = replace(rotate, bytes=split_size)
+    if split_time is not None:
+        rotate = replace(rotate, seconds=split_time)
     retain = echo.Retain(bytes=keep_size, seconds=keep_time)
     with all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened:
         recorder = echo.record(
@@ -112,9 +110,13 @@ def _triggered(channels: Sequence[echo.Channel[Any]], trigger: str | None) -> Ge
     """An event that is set when one has passed the trigger's condition on any of the channels."""
     is_hit = threading.Event()
     taps: list[Tap] = []
+
+    def hit(_event: Any, _info: echo.EventInfo) -> None:
+        is_hit.set()
+
     try:
         if trigger is not None:
-            taps += [Tap(channel, lambda *_: is_hit.set(), where=trigger) for channel in channels]
+            taps += [Tap(channel, hit, where=trigger) for channel in channels]
         yield is_hit
     finally:
         for tap in taps:
