@@ -81,7 +81,7 @@ _names_by_class: WeakKeyDictionary[type[Any], tuple[str, ...]] = WeakKeyDictiona
 
 
 def _value(value: Any) -> Any:
-    convert = _CONVERT_BY_TYPE.get(type(value))
+    convert = _CONVERT_BY_TYPE.get(value.__class__)
     return _of_another_type(value) if convert is None else convert(value)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import echo_core as echo
 
 LONGEST_S = 2.0  # for members that cannot be reached
-_QUIET_S = 0.1  # nothing new for so long: all has been heard
+_QUIET_S = 0.2  # nothing new for so long: all has been heard
 _STEP_S = 0.01
 
 
@@ -66,13 +66,14 @@ class Surveyor:
 
     def wait(self, limit_s: float = LONGEST_S) -> Survey:
         """Until all who are known have been heard, and nothing new has come for a moment."""
-        limit = time.monotonic() + limit_s
-        while time.monotonic() < limit and not self._is_quiet():
+        limit, members = time.monotonic() + limit_s, self._channel.members()
+        while time.monotonic() < limit and not self._is_quiet(members):
             time.sleep(_STEP_S)
+            if members != (members := self._channel.members()):
+                self._heard_at = time.monotonic()
         return self.now()
 
-    def _is_quiet(self) -> bool:
-        members = self._channel.members()
+    def _is_quiet(self, members: tuple[echo.Member, ...]) -> bool:
         senders_are_linked = all(member.is_linked for member in members if member.has_sources)
         has_answered = bool(members) and self._channel.statistics().missing == 0
         return has_answered and senders_are_linked and time.monotonic() > self._heard_at + _QUIET_S

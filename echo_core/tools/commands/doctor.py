@@ -30,7 +30,7 @@ from echo_core.tools.output import is_json, json_line
 from echo_core.tools.parameters import form_options
 from echo_core.tools.plain import plain
 
-_NATIVE = ("code", "events", "expressions", "links", "locks", "native")
+_NATIVE = ("code", "events", "expressions", "links", "locks", "logs", "native")
 _TRANSPORTS: tuple[Literal["shm", "unix", "tcp"], ...] = ("shm", "unix", "tcp")
 _TRIED = ((3, 11), (3, 15))
 _TRIPS = 50

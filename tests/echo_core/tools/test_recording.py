@@ -30,7 +30,7 @@ def recorded(log: str) -> list[int]:
 
 def test_channel_is_recorded_for_a_time(plant: Plant) -> None:
     """And what that was is told."""
-    (told,) = rows("record", "particles", "-o", "run.echolog", "-t", "300ms")
+    (told,) = rows("record", "particles", "-o", "run.echolog", "-t", "1s")
     ids = recorded("run.echolog")
     assert told["events"] == len(ids) > 0
     assert (told["missing"], told["dropped"], told["failure"]) == (0, 0, None)
@@ -51,7 +51,7 @@ def test_only_what_passes_is_recorded(plant: Plant) -> None:
         "--block",
     )
     result = run(
-        *("record", "particles", "-o", "run.echolog", "-t", "300ms", "--level", "synced", "--table"),
+        *("record", "particles", "-o", "run.echolog", "-t", "1s", "--level", "synced", "--table"),
         *("--where", "temperature > 300"),
         *options,
     )
@@ -132,7 +132,7 @@ def test_channel_is_created_if_that_is_asked_for(log: str) -> None:
 def test_time_ends_what_is_played(log: str, make_node: MakeNode) -> None:
     """As the status says; a loop has no other end but this one and Ctrl-C."""
     sink = make_node().channel("particles").sink(Particle)
-    result = run("play", log, "particles", "--loop", "--speed", "max", "-t", "300ms")
+    result = run("play", log, "particles", "--loop", "--speed", "max", "-t", "1s")
     assert result.exit_code == 124
     assert json.loads(result.stdout)["rounds"] > 0
     assert sink.get(LIMIT_S).id == 0

@@ -61,7 +61,7 @@ def test_events_of_other_columns_are_left_out_of_csv(make_node: MakeNode) -> Non
     channel = make_node().channel("mixed")
     channel.source(Particle, keep=1).submit(Particle(1))
     channel.source(Alarm, keep=2).submit(Alarm("hot"))
-    result = run("watch", "mixed", "-t", "500ms", "--csv")
+    result = run("watch", "mixed", "-t", "1.5s", "--csv")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2
     assert "are left out: they have other columns than the first" in result.stderr
@@ -139,9 +139,9 @@ def test_types_that_come_later_are_judged_too(make_node: MakeNode) -> None:
 def test_end_of_time_is_told_by_the_status(plant: Plant, make_node: MakeNode) -> None:
     """Fewer than were asked for: 124; none at all: 1; some: 0."""
     make_node().channel("quiet")
-    assert run("watch", "particles", "-n", "1000000", "-t", "300ms").exit_code == 124
+    assert run("watch", "particles", "-n", "1000000", "-t", "50ms").exit_code == 124
     assert run("watch", "quiet", "-t", "10ms").exit_code == 1
-    assert run("watch", "particles", "-t", "300ms").exit_code == 0
+    assert run("watch", "particles", "-t", "1s").exit_code == 0
 
 
 def test_channel_that_is_not_there_yet_is_waited_for(make_node: MakeNode) -> None:
