@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core.tools.output import json_line
 from echo_core.tools.plain import plain, plain_json, plain_lines
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.tools.running import run
@@ -98,3 +99,35 @@ def test_json_says_the_same_in_printable_characters(text: str) -> None:
     line = plain_json(json.dumps({"text": text}, ensure_ascii=False))
     assert line.isprintable()
     assert json.loads(line) == {"text": text}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        -1,
+        2**64,
+        True,
+        False,
+        None,
+        1.5,
+        -0.0,
+        1e300,
+        5e-324,
+        EVIL,
+        "",
+        [1, {"a": [None]}],
+        {"b": {"c": EVIL}},
+    ],
+)
+def test_line_of_json_is_what_the_encoder_makes(value: Any) -> None:
+    """Whatever is put together here."""
+    for name in ("x", EVIL):
+        made = plain_json(json.dumps({name: value}, ensure_ascii=False))
+        assert json_line({name: value, "last": 1}) == f'{made[:-1]}, "last": 1}}'
+
+
+def test_number_that_json_has_not_is_a_mistake() -> None:
+    """Of this program: events have texts in its place."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_line({"x": float("nan")})
