@@ -272,10 +272,12 @@ class Delivery:
         `on_refusal`: called instead with what `decode` raises. `convert`: what `decode` converts arrays by;
         it counts what is left to Python code. `sink`: which all deliveries to one sink have in common.
         `describe`: called with an event's number, and its time in ns where that is told, says where it is
-        from; a handler gets this too. A `Taker` copies records as they lie, `decode` is then unused; `on_gap`:
-        called with the first and the last number of events that are left out of what it is given; `on_held`:
-        what it has taken is pending until it is `done`, and this is called when there is some again; `await_room`:
-        called where it has no room for so many bytes, whether to look again; None: they are dropped."""
+        from; a handler gets this too.
+
+        A `Taker` copies records as they lie, and `decode` is unused. `on_gap`: called with the first and the
+        last number of events that are left out of what it is given. `on_held`: what it has taken is pending
+        until it is `done`, and this is called when there is some again. `await_room`: called where it has no
+        room for so many bytes, whether to look again; None: they are dropped."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:
@@ -291,7 +293,7 @@ class Delivery:
         """Nothing more is handed on; what is left of a batch that is under way is dropped, and counted."""
     @property
     def next_number(self) -> int | None:
-        """Of a taker's: what it is given has numbers from this on, what is below was had; None: nothing was."""
+        """Of a taker's: what it is given has numbers from this on, others were had; None: none was."""
     @next_number.setter
     def next_number(self, number: int) -> None: ...
     def look(self) -> int:

@@ -55,7 +55,7 @@ from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 if TYPE_CHECKING:
     from echo_core.handles.derived import DerivedChannel
-    from echo_core.handles.recorders import LevelName, OnFull, Recorder
+    from echo_core.handles.recorders import Compression, LevelName, OnFull, Recorder
     from echo_core.logs.described import Retain, Rotate
 
 T = TypeVar("T")
@@ -458,6 +458,7 @@ class Channel(Closing, Generic[T]):
         path: str | PathLike[str],
         *,
         level: LevelName = "buffered",
+        compress: Compression | None = None,
         where: Expression | None = None,
         on_full: OnFull = "drop",
         rotate: Rotate | None = None,
@@ -466,9 +467,8 @@ class Channel(Closing, Generic[T]):
     ) -> Recorder:
         """Keeps what flows here in a log, of whatever types, until the recorder is closed, or this handle.
 
-        Arguments:
-            path, level, where, on_full, rotate, retain, before_s: as for `echo.record`, whose log may be of
-                several channels.
+        Arguments: path, level, compress, where, on_full, rotate, retain, before_s: as for `echo.record`,
+        whose log may be of several channels.
 
         Raises what that does.
 
@@ -481,6 +481,7 @@ class Channel(Closing, Generic[T]):
             self,
             path,
             level=level,
+            compress=compress,
             where=where,
             on_full=on_full,
             rotate=rotate,

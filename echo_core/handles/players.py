@@ -18,9 +18,10 @@ from echo_core.formats.format import Format
 from echo_core.handles.channels import Channel, record_source
 from echo_core.handles.closing import Closing
 from echo_core.handles.sources import Source
+from echo_core.logs.blocks import Block
 from echo_core.logs.described import StreamInfo
 from echo_core.logs.pacing import End, Playback, Wait
-from echo_core.logs.reading import Block, LogReader
+from echo_core.logs.reading import LogReader
 from echo_core.logs.running_order import Run, RunningOrder
 from echo_core.transports.threads import OwnThread, is_failure, log
 from echo_core.values.backlog import Backlog
@@ -97,7 +98,8 @@ class Player(Closing):
             player.wait(timeout_s=None)
         """
         if not self._finished.wait(timeout_s):
-            raise TimedOutError(f"Expected all of `{self._reader.path}` to be played within {timeout_s} s")
+            msg = f"Expected all of `{self._reader.path}` to be played within {timeout_s} s"
+            raise TimedOutError(msg)
         if self._error is not None:
             raise self._error
 
@@ -185,7 +187,7 @@ class Player(Closing):
     def _tell_losses(self) -> None:
         counted = self.statistics()
         if counted.missing or counted.damaged or counted.lost:
-            said = "of `%s` %d events were played; %d were not recorded, %d are damaged, %d had no room at sinks"
+            said = "of `%s` %d events were played; %d were not recorded, %d are damaged, %d were dropped"
             told = counted.events, counted.missing, counted.damaged, counted.lost
             log.warning(said, self._reader.path, *told)
 

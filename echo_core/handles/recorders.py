@@ -12,7 +12,7 @@ from echo_core.errors import ChannelError, ExpressionError, unexpected
 from echo_core.handles.channels import Channel, take_all
 from echo_core.handles.closing import Closing
 from echo_core.handles.default_node import open_channel
-from echo_core.logs.described import Level, Retain, Rotate
+from echo_core.logs.described import Retain, Rotate
 from echo_core.logs.disk import Disk
 from echo_core.logs.known import known_of
 from echo_core.logs.recording import Recording
@@ -25,6 +25,7 @@ from echo_core.values.waits import DEFAULT_WAIT_S
 
 OnFull = Literal["drop", "block"]
 LevelName = Literal["volatile", "buffered", "synced"]
+Compression = Literal["lz4", "zstd"]
 
 _LOOKBACK_BYTES = 64 * 1024 * 1024
 
@@ -102,6 +103,7 @@ class Recorder(Closing):
 
             recorder.close(timeout_s=2)
         """
+        self._recording.is_ending = True
         try:
             for membership, target in self._recording.targets:
                 target.is_leaving = True
@@ -120,6 +122,7 @@ def record(
     path: str | PathLike[str],
     *,
     level: LevelName = "buffered",
+    compress: Compression | None = None,
     where: Expression | None = None,
     on_full: OnFull = "drop",
     rotate: Rotate | None = None,
@@ -133,6 +136,7 @@ def record(
         channels: channels, or ids of some that are opened for it.
         path: a folder, by convention `NAME.echolog`; a log that is there is continued.
         level: "volatile", "buffered" or "synced": what can be lost, as docs/logs.md says.
+        compress: "lz4" or "zstd", of the extra `logs`; by default records are kept as they lie.
         where: a condition in text or a function, as in `echo.where`; only events that pass are recorded, by
             numbers of their own, and only of types that have its fields.
         on_full: what becomes of events that the disk does not keep up with: "drop" counts them as a gap,
@@ -166,7 +170,14 @@ def record(
     try:
         recorded = _recorded(channels, where, opened)
         known = known_of(path)
-        writer = LogWriter(path, level=level, rotate=rotate or Rotate(), retain=retain or Retain(), disk=disk)
+        writer = LogWriter(
+            path,
+            level=level,
+            compress=compress,
+            rotate=rotate or Rotate(),
+            retain=retain or Retain(),
+            disk=disk,
+        )
         lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         recording = Recording(writer, known, holds_up=on_full == "block", lookback=lookback)
         recorder = Recorder(str(writer.path), recording, opened)
@@ -215,6 +226,6 @@ def _derived(channel: Channel[Any], where: Expression) -> list[Channel[Any]]:
             refused.append((type_.name, error))
     if not found:
         raise refused[0][1]
-    for name, error in refused:
-        log.warning("channel `%s`: nothing of `%s` is recorded: %s", channel.name, name, error)
+    for name, why in refused:
+        log.warning("channel `%s`: nothing of `%s` is recorded: %s", channel.name, name, why)
     return found

@@ -105,8 +105,8 @@ class Block:
 
     def times_ns(self) -> npt.NDArray[np.int64]:
         """When each event was submitted, or recorded, in ns UTC."""
-        counts = np.diff(self.marks["index"].astype(np.int64), append=self.count)
-        return np.repeat(self.marks["time"].astype(np.int64), counts)
+        starts = np.append(self.marks["index"].astype(np.int64), self.count)
+        return np.repeat(self.marks["time"].astype(np.int64), starts[1:] - starts[:-1])
 
     def part(self, start: int, stop: int) -> Block:
         """Some of its events, by their places."""

@@ -1,4 +1,7 @@
-"""Committing: what was taken is confirmed to its sources once it is on the disk, one sync for all that came meanwhile."""
+"""Committing: what was taken is confirmed to its sources once it is on the disk.
+
+One sync serves all that came while the last one was under way.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Rotate:
     """Where a segment ends and the next one begins: whichever of both comes first.
 
     Arguments:
-        bytes: the size that a segment does not exceed, except by one large event.
+        bytes: the size that a segment does not exceed, except by one large event, or by what it declares.
         seconds: how long a segment is written to.
     """
 
@@ -72,7 +72,7 @@ class Rotate:
     seconds: float = 3600.0
 
     def __post_init__(self) -> None:
-        least, most = limits.MIN_SEGMENT_BYTES, limits.MAX_SEGMENT_BYTES - 2 * limits.MAX_EVENT_BYTES
+        least, most = limits.MIN_SEGMENT_BYTES, limits.MAX_ROTATE_BYTES
         if not least <= self.bytes <= most:
             msg = f"Expected {least} to {most} bytes, got {self.bytes}"
             raise LogError(msg, path="Rotate.bytes")
@@ -88,8 +88,8 @@ class Retain:
     Arguments:
         bytes: what the log takes on the disk, at most. None: any number.
         seconds: how old its events may become. None: any age.
-        min_free: the bytes that the disk keeps free. With `bytes` or `seconds` the oldest segments make room for
-            it; without them nothing is removed, and what comes is lost until there is room again.
+        min_free: the bytes that the disk keeps free. With `bytes` or `seconds` the oldest segments make room;
+            without them nothing is removed, and what comes is lost until there is room again.
     """
 
     bytes: int | None = None
@@ -110,6 +110,35 @@ class Retain:
     def may_remove(self) -> bool:
         """Whether the oldest segments may be removed at all."""
         return self.bytes is not None or self.seconds is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """What a writer has taken and written so far."""
+
+    events: int
+    """Taken."""
+    bytes: int
+    """Of records taken."""
+    staged_bytes: int
+    """Of memory that holds what is not written yet."""
+    lost: int
+    """Events for which there was no room."""
+    written_events: int
+    written_bytes: int
+    """In files, since this writer began."""
+    position: Position
+    """The end of what is written."""
+    synced: Position
+    """The end of what is known to be on the disk."""
+    segments: int
+    """Files that there are."""
+    removed: int
+    """Files that retention has removed."""
+    is_full: bool
+    """The disk has no room, and what comes is lost when memory is used up."""
+    failure: str | None
+    """What the disk said when it failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 from pathlib import Path
 from typing import Protocol
@@ -41,7 +42,14 @@ class Disk(Protocol):
 
     def remove(self, path: Path) -> None: ...
     def close(self, fd: int) -> None: ...
-    def size(self, path: Path) -> int: ...
+    def status(self, path: Path) -> tuple[int, int]:
+        """The size of a file, and when it was last written, in ns of wall time."""
+        ...
+
+    def content(self, path: Path) -> mmap.mmap | bytes:
+        """All of a file."""
+        ...
+
     def free_bytes(self, path: Path) -> int: ...
 
 
@@ -108,8 +116,17 @@ class RealDisk:
     def close(self, fd: int) -> None:
         os.close(fd)
 
-    def size(self, path: Path) -> int:
-        return path.stat().st_size
+    def status(self, path: Path) -> tuple[int, int]:
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
+
+    def content(self, path: Path) -> mmap.mmap | bytes:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            return mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
+        finally:
+            os.close(fd)
 
     def free_bytes(self, path: Path) -> int:
         found = os.statvfs(path)

@@ -1,4 +1,4 @@
-"""What a log has already of each source, so that who goes on with it records nothing twice, and tells what is missing."""
+"""What a log has of each source: who goes on with it records nothing twice, and tells what is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from echo_core.logs.folders import segment_numbers
 from echo_core.logs.reading import LogReader
 
 Known = Mapping[tuple[bytes, bytes], int]
-"""By the ids of channel and source, the number behind the last event that the log has of it, or says to lack."""
+"""By the ids of channel and source, the number behind the last event that the log has, or says to lack."""
 
 
 def known_of(path: str | os.PathLike[str]) -> Known:

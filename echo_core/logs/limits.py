@@ -7,7 +7,8 @@ MAX_BLOCK_BYTES = 16 * 1024 * 1024
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 SEGMENT_BYTES = 256 * 1024 * 1024  # where a segment ends by default
 MIN_SEGMENT_BYTES = 64 * 1024  # the smallest for which that may be set
-# The largest that a reader takes: the largest end that may be set, and one block beyond it.
+MAX_ROTATE_BYTES = 1024 * 1024 * 1024  # the largest
+# The largest that a reader takes. What a segment declares at its start comes on top of where it is to end.
 MAX_SEGMENT_BYTES = 4 * 1024 * 1024 * 1024
 MAX_BLOCKS = 1024 * 1024  # of one segment
 MAX_SEGMENTS = 1024 * 1024  # of one log
@@ -15,4 +16,5 @@ MAX_FORMATS = 1024  # declared in one segment
 MAX_STREAMS = 65_536  # declared in one segment
 MAX_NAME_BYTES = 4096  # of the name of a channel, source, node or consumer, in UTF-8
 MAX_CAUSE_BYTES = 1024  # of what a gap says of its cause
+MIN_STAGED_BYTES = 2 * 1024 * 1024  # the least that a writer may hold in memory
 MAX_STAGED_BYTES = 16 * 1024 * 1024  # what a writer holds in memory by default

@@ -1,8 +1,8 @@
 """LogReader: a log as its files are, whoever wrote them, while a writer may be at work.
 
-A segment is read to the size that its file has, and a block counts when its checksums are right. What follows the
-last good block of a segment is torn: its writer was stopped while it wrote. Where a good block follows bad bytes,
-these are damage. Neither is an error by itself; both are counted.
+A segment is read to the size that its file has, and a block counts when its checksums are right. What
+follows the last good block of a segment is torn: its writer was stopped while it wrote. Where a good block
+follows bad bytes, these are damage. Neither is an error by itself; both are counted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Literal, Self
 import numpy as np
 
 from echo_core._c import logs as c
-from echo_core.errors import LogError
+from echo_core.errors import LogError, WireError
 from echo_core.formats.format import Format
 from echo_core.logs import limits
 from echo_core.logs.blocks import Block, starts_of
 from echo_core.logs.catalogue import Catalogue, Contents, Counted
+from echo_core.logs.compression import decompressed
 from echo_core.logs.described import (
     Acknowledgement,
     Damage,
@@ -31,9 +32,9 @@ from echo_core.logs.described import (
     StreamInfo,
 )
 from echo_core.logs.folders import segment_numbers, segment_path
-from echo_core.logs.layout import FOUND, HEADER_BYTES, MARK, SegmentHeader, State
+from echo_core.logs.layout import FOUND, HEADER_BYTES, MARK, Kind, SegmentHeader, State
 from echo_core.logs.salvage import good_records, parts_of, runs_of
-from echo_core.logs.scanning import map_file, read_header, scan, without_torn_tail
+from echo_core.logs.scanning import Scan, map_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 
@@ -208,11 +209,12 @@ class LogReader:
             return
         data = map_file(segment.fd, until)
         contents = segment.contents
-        found = scan(
-            data, contents.salt, start=segment.end, end=until, verify=end is None, had=len(contents.rows)
-        )
-        if end is None or found.end < until:
-            found = without_torn_tail(found) if end is None else found
+        found = scan(data, contents.salt, start=segment.end, end=until, verify=False, had=len(contents.rows))
+        if end is None and not _is_sealed(found, size):
+            # It may have been broken off anywhere: what is behind the last good block was never promised.
+            found = without_torn_tail(
+                scan(data, contents.salt, start=segment.end, end=until, verify=True, had=len(contents.rows))
+            )
         if found.is_too_many:
             what = f"more than {limits.MAX_BLOCKS} blocks"
             self._damaged(Damage(contents.number, found.end, until, what))
@@ -327,7 +329,12 @@ class LogReader:
             self._verify(segment, row, stream, data)
         if int(row["state"]) & State.BAD_BODY:
             return
-        block = _block(segment.contents.number, row, stream, data)
+        try:
+            block = _block(segment.contents.number, row, stream, data)
+        except WireError:  # the checksums are right: somebody has made it up
+            row["state"] |= State.BAD_BODY
+            self._lost(segment, row, stream, data)
+            return
         if not int(row["state"]) & _IS_BAD:
             yield block
             return
@@ -341,9 +348,12 @@ class LogReader:
         row["state"] = state or int(State.IS_BLOCK | State.IS_VERIFIED | State.BAD_BODY)
         row["bad_slices"] = bad
         if int(row["state"]) & _IS_BAD:
-            known = len(self._catalogue.damage)
-            self._catalogue.lost(stream, contents.number, row, data)
-            self._raise_new(known)
+            self._lost(segment, row, stream, data)
+
+    def _lost(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+        known = len(self._catalogue.damage)
+        self._catalogue.lost(stream, segment.contents.number, row, data)
+        self._raise_new(known)
 
     # --- damage
 
@@ -387,6 +397,18 @@ class LogReader:
         self.close()
 
 
+def _is_sealed(found: Scan, size: int) -> bool:
+    """Whether a segment's last block is its seal, so that records need no look before somebody wants them."""
+    return len(found.rows) > 0 and found.rows["kind"][-1] == Kind.SEAL and found.end == size
+
+
+def _records(row: np.void, data: mmap.mmap, at: int) -> memoryview:
+    stored = memoryview(data)[at : at + int(row["stored"])]
+    if not row["codec"]:
+        return stored
+    return memoryview(decompressed(int(row["codec"]), int(row["flags"]), stored, int(row["raw"])))
+
+
 def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:
     parts = parts_of(row)
     count = int(row["count"])
@@ -397,7 +419,7 @@ def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Bloc
         first_sequence=int(row["first"]),
         count=count,
         marks=np.frombuffer(data, MARK, int(row["marks"]), parts.marks),
-        records=memoryview(data)[parts.payload : parts.payload + int(row["raw"])],
+        records=_records(row, data, parts.payload),
         ends=ends,
         starts=None if ends is None else starts_of(ends),
     )

@@ -15,17 +15,18 @@ from functools import partial
 from echo_core._c import links
 from echo_core._c.logs import Lookback, LookbackStream
 from echo_core.dispatch.handlers import Handler
-from echo_core.errors import ChannelError, TimedOutError, unexpected
+from echo_core.errors import ChannelError, EchoError, TimedOutError, unexpected
 from echo_core.logs.committing import Committer
+from echo_core.logs.declarations import StreamWriter
 from echo_core.logs.described import Level, StreamKey
 from echo_core.logs.known import Known
-from echo_core.logs.writing import LogWriter, StreamWriter
+from echo_core.logs.writing import LogWriter
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.taking import Cause, Held, TakingTarget
 from echo_core.streams.targets import Feed
 from echo_core.transports.repeats import Repeats
-from echo_core.transports.threads import is_failure
+from echo_core.transports.threads import is_failure, log
 from echo_core.values.statistics import Place, RecorderStatistics
 
 _MAX_IDLE = 4096  # sources that are known again; a peer may offer any number
@@ -109,11 +110,12 @@ class Recording:
         self._holds_up = holds_up
         self._lookback = lookback
         self._intakes: dict[tuple[bytes, bytes], SourceIntake] = {}
-        self._parting: list[StreamWriter] = []  # whose sources are gone, while something of them is looked back at
+        self._parting: list[StreamWriter] = []  # their sources are gone, but they are looked back at
         self._saying = Repeats()
         self._missing = 0  # events that never came
         self._targets: list[tuple[Membership, TakingTarget]] = []
         self._ending = threading.Lock()  # taken by who ends it
+        self.is_ending = False  # by whoever closes all targets, and then this
         self.is_closed = False
         is_synced = writer.level is Level.SYNCED
         self._committer = Committer(self._held, writer.sync, writer.path.name) if is_synced else None
@@ -189,7 +191,8 @@ class Recording:
     def _note_missing(self, stream: StreamWriter, events: int, cause: Cause) -> None:
         self._missing += events
         words = self._writer.path, events, stream.key.source_name, _WORDS[cause]
-        self._saying.say(logging.WARNING, "log `%s`: %d events of source `%s` are missing: %s", *words)
+        level = logging.INFO if cause is Cause.ABSENT else logging.WARNING  # who begins anew knows
+        self._saying.say(level, "log `%s`: %d events of source `%s` are missing: %s", *words)
 
     # -----------------------------------------------------------------------
     # What components call
@@ -231,6 +234,7 @@ class Recording:
             synced=Place(counted.synced.segment, counted.synced.offset),
             kept_events=0 if lookback is None else lookback.events,
             is_waiting=lookback is not None and lookback.is_waiting,
+            is_full=counted.is_full,
             failure=counted.failure,
         )
 
@@ -238,9 +242,13 @@ class Recording:
     # Its end
 
     def _note_end(self) -> None:
-        """Nothing more comes from one of the channels."""
-        if all(target.is_closed for _, target in self._targets):
+        """Nothing more comes from one of the channels. Who closes that one hears of the disk by the log."""
+        if self.is_ending or not all(target.is_closed for _, target in self._targets):
+            return
+        try:
             self.close()
+        except EchoError as error:
+            log.error("log `%s`: not all that came is written: %s", self._writer.path, error)
 
     def close(self, timeout_s: float = 30.0) -> None:
         """Writes all that was taken; the targets are closed. A second time it does nothing."""

@@ -1,19 +1,19 @@
-"""The order in which events of several streams are played: that of their times, a run of one stream at a time.
+"""The order in which events of several streams are played: that of their times, a run of one stream at once.
 
-Blocks of one stream are read one after the other, and only the next of each is held. Times within a block never
-go back here: what the clock did when it was set is played at once.
+Blocks of one stream are read one after the other, and only the next of each is held. Times within a block
+never go back here: what the clock did when it was set is played at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heapreplace, heappop
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from echo_core.logs.reading import Block
+from echo_core.logs.blocks import Block
 
 _LONG_AGO, _NEVER = -(1 << 63), (1 << 63) - 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -79,18 +78,12 @@ class Ending:
     crc: int
 
 
-def ending_of(path: Path) -> Ending:
+def ending_of(data: mmap.mmap | bytes) -> Ending:
     """Of a segment that may have been broken off anywhere, also within its header."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        header, _ = read_header(fd)
-        size = min(os.fstat(fd).st_size, limits.MAX_SEGMENT_BYTES)
-        if header is None or size <= HEADER_BYTES:
-            return Ending(header, HEADER_BYTES if header is not None else 0, 0)
-        data = map_file(fd, size)
-        found = without_torn_tail(scan(data, header.salt, end=size, verify=True))
-        data.close()
-    finally:
-        os.close(fd)
+    header, _ = SegmentHeader.from_bytes(data[:HEADER_BYTES])
+    size = min(len(data), limits.MAX_SEGMENT_BYTES)
+    if header is None or size <= HEADER_BYTES:
+        return Ending(header, HEADER_BYTES if header is not None else 0, 0)
+    found = without_torn_tail(scan(data, header.salt, end=size, verify=True))
     crc = int(found.rows["header_crc"][-1]) if len(found.rows) else 0
     return Ending(header, found.end, crc)

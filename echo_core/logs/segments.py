@@ -28,7 +28,7 @@ from echo_core.logs.layout import (
 # An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than
 # this part of the segment.
 _INDEX_SHARE = 64
-_END_ROOM = 4096  # for the seal
+_END_ROOM = 8192  # for the seal
 _MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES
 
 
@@ -66,8 +66,8 @@ class Declared:
     payload: bytes
     stream: int = 0
     format: int = 0
-    first: int = 0
     time: int = 0
+    flags: int = 0
 
 
 class Segment:
@@ -86,9 +86,20 @@ class Segment:
         self.offset = HEADER_BYTES
         start = [header.to_bytes()]
         start += [self._composed(each) for each in declared]
-        self.fd = disk.create(segment_path(folder, header.number))
         self.has_records = False
-        disk.write(self.fd, b"".join(start), 0)
+        self.is_sealed = False
+        self._start = self.offset
+        self.fd = self._created(segment_path(folder, header.number), b"".join(start))
+
+    def _created(self, path: Path, start: bytes) -> int:
+        fd = self._disk.create(path)
+        try:
+            self._disk.write(fd, start, 0)
+        except OSError:
+            self._disk.close(fd)
+            self._disk.remove(path)  # or it would be in the way of another try
+            raise
+        return fd
 
     @property
     def position(self) -> Position:
@@ -100,12 +111,24 @@ class Segment:
         self._disk.sync(self.fd)
         self._disk.sync_folder(self._folder)
 
+    @property
+    def index_bytes(self) -> int:
+        """What an index takes, at most, that has some blocks more."""
+        return min((self.blocks + 1024) * BLOCK_HEADER_BYTES, self.offset // _INDEX_SHARE) + 4096
+
     def has_room_for_blocks(self) -> bool:
         """Whether a batch, an index and a seal stay within the number of blocks that readers take."""
         return self.blocks + 1024 < limits.MAX_BLOCKS
 
-    def batch(self, staging: c.Staging, end: int) -> c.Batch | None:
-        """What is staged and fits before an offset; in an empty segment the first in any case."""
+    def batch(self, staging: c.Staging, size: int) -> c.Batch | None:
+        """What is staged and fits into a segment of some size; into an empty one the first in any case.
+
+        Where declarations alone take most of that, so much again follows them, or each segment would hold nothing
+        but the declarations of the next.
+        """
+        end = max(size - self.index_bytes, self._start + size // 2) - _END_ROOM
+        if self.is_sealed:
+            return None
         return staging.take(self.header.salt, self.offset, end, not self.has_records)
 
     def write(self, batch: c.Batch) -> None:
@@ -130,6 +153,8 @@ class Segment:
 
     def seal(self) -> None:
         """Its last blocks. OSError: it has none, which readers take as well."""
+        if self.is_sealed:
+            return
         blocks, chain, index = self.blocks, self._chain, 0
         headers = b"".join(self._headers)
         end = []
@@ -155,6 +180,7 @@ class Segment:
             c.compose_block(self.header.salt, offset, Kind.SEAL, seal.to_bytes(), flags=Flag.SKIPPABLE)
         )
         self._disk.write(self.fd, b"".join(end), self.offset)
+        self.is_sealed = True
         for block in end:
             self._count(block[:BLOCK_HEADER_BYTES], len(block))
 
@@ -173,7 +199,7 @@ class Segment:
             each.payload,
             stream=each.stream,
             format_number=each.format,
-            first=each.first,
+            flags=each.flags,
             time=each.time,
             greatest_time=each.time,
         )

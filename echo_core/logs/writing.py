@@ -1,20 +1,23 @@
 """LogWriter: a log's folder, open for writing by one process.
 
 Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and
-whoever waits for `sync` does the same in person; two locks order them: `_writing` is held while blocks are written,
-`_syncing` while a file is synced, and who needs both takes them in this order. A failure of the disk is never tried
-again: the kernel may have dropped what it could not write, and would say that all is well the second time. The log
-has failed then, and all that comes is counted as lost.
+whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are written,
+`_syncing` while a file is synced, and who needs both takes them in this order.
+
+A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that all
+is well the second time. The log has failed then, and all that comes is counted as lost. A disk that is full is
+no failure: nothing of what was written is lost, so it is tried until there is room.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import secrets
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -22,70 +25,25 @@ from echo_core._c import logs as c
 from echo_core.errors import ClosedError, LogError, TimedOutError
 from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
-from echo_core.logs.described import Level, Position, Retain, Rotate, StreamKey
+from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
+from echo_core.logs.declarations import Declarations, StreamWriter
+from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
 from echo_core.logs.folders import segment_numbers, segment_path
-from echo_core.logs.layout import Kind, Previous
+from echo_core.logs.layout import Flag, Kind, Previous
+from echo_core.logs.retention import Ended, removable
 from echo_core.logs.scanning import Ending, ending_of
-from echo_core.logs.segments import Clock, Declared, Segment, SystemClock, new_header
+from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
 
 FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
 FLUSH_S = 5.0  # no event that is buffered waits longer
 SYNC_S = 5.0
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
-_END_ROOM = 64 * 1024  # of a segment: what is added at its end, besides its index
+_LOOK_NS = 1_000_000_000  # how often it looks how much room the disk has
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _ROTATE = Rotate()
 _RETAIN = Retain()
-
-
-class StreamWriter(c.Stage):
-    """The way of one stream's events into a log. `append` and `append_batch` say whether there was room."""
-
-    key: StreamKey
-    format: Format
-
-    @property
-    def taker(self) -> StreamWriter:
-        """What a Delivery hands records to: native/logs/taking.h."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class LogStatistics:
-    """What a log has taken and written so far."""
-
-    events: int
-    """Taken."""
-    bytes: int
-    """Of records taken."""
-    staged_bytes: int
-    """Of memory that holds what is not written yet."""
-    lost: int
-    """Events for which there was no room."""
-    written_events: int
-    written_bytes: int
-    """In files, since this writer began."""
-    position: Position
-    """The end of what is written."""
-    synced: Position
-    """The end of what is known to be on the disk."""
-    segments: int
-    """Files that there are."""
-    removed: int
-    """Files that retention has removed."""
-    is_full: bool
-    """The disk has no room, and what comes is lost when memory is used up."""
-    failure: str | None
-    """What the disk said when it failed."""
-
-
-@dataclass(slots=True)
-class _Stream:
-    writer: StreamWriter
-    declared: Declared
-    closed_at: int | None = None
-    """The serial of the last block that can be its, once it is closed."""
 
 
 class LogWriter:
@@ -95,6 +53,7 @@ class LogWriter:
         path: the folder, by convention named `*.echolog`. It is made where there is none, and continued where
             there is one: what is there stays as it is.
         level: what is promised of events that are taken.
+        compress: `"lz4"` or `"zstd"`, of the extra `logs`.
         rotate: where a segment ends.
         retain: what is kept.
         max_staged_bytes: of memory for events that are not written yet.
@@ -110,42 +69,45 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         level: Level | str = Level.BUFFERED,
+        compress: str | None = None,
         rotate: Rotate = _ROTATE,
         retain: Retain = _RETAIN,
         max_staged_bytes: int = limits.MAX_STAGED_BYTES,
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if max_staged_bytes < limits.MIN_STAGED_BYTES:
+            msg = f"Expected at least {limits.MIN_STAGED_BYTES} bytes, got {max_staged_bytes}"
+            raise LogError(msg, path="max_staged_bytes")
         self.path = Path(path)
-        self.level = Level(level)
+        self.level = _level_of(level)
+        self._codec = codec_of(compress)
+        self._compress = compressor(self._codec) if self._codec else None
         self._rotate = rotate
         self._retain = retain
         self._disk = disk or RealDisk()
         self._clock = clock or SystemClock()
         flush = 0 if self.level is Level.VOLATILE else int(max_staged_bytes * FLUSH_SHARE)
         self._staging = c.Staging(max_staged_bytes, flush)
+        self._declarations = Declarations(self._staging, self._clock, lambda serial: serial <= self._written)
+        self._columns: dict[int, tuple[int, ...]] = {}
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
-        self._declaring = threading.Lock()
-        self._formats: dict[bytes, Declared] = {}
-        self._streams: dict[tuple[StreamKey, bytes], _Stream] = {}
-        self._acknowledged: dict[str, dict[StreamKey, int]] = {}
-        self._next_stream = 1
-        self._next_format = 1
         self._written = self._synced = 0  # serials
-        self._written_events = self._written_bytes = 0
-        self._removed = 0
+        self._written_events = self._written_bytes = self._removed = 0
         self._failure: str | None = None
-        self._is_full = False
-        self._is_closing = self._is_closed = False
+        self._is_full = self._is_closing = self._is_closed = False
+        self._looked_ns = 0
         self._begin()
-        self._threads = [threading.Thread(target=self._write_on, name=f"log {self.path.name}", daemon=True)]
-        if self.level is not Level.VOLATILE:
-            name = f"log sync {self.path.name}"
-            self._threads.append(threading.Thread(target=self._sync_on, name=name, daemon=True))
         self._ended = threading.Event()
-        for thread in self._threads:
-            thread.start()
+        self._threads = [self._thread(self._write_on, "log")]
+        if self.level is not Level.VOLATILE:
+            self._threads.append(self._thread(self._sync_on, "log sync"))
+
+    def _thread(self, target: Callable[[], None], what: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=f"{what} {self.path.name}", daemon=True)
+        thread.start()
+        return thread
 
     # --- beginning
 
@@ -157,7 +119,6 @@ class LogWriter:
             raise _disk_error(error, self.path) from error
         try:
             self._segment = self._first_segment()
-            self._segment.settle()
         except BaseException as error:
             self._disk.close(self._lock)
             if isinstance(error, OSError):
@@ -166,32 +127,43 @@ class LogWriter:
         self._synced_to = self._segment.position
 
     def _first_segment(self) -> Segment:
-        """Behind what is there, which another writer may have left anywhere. Nothing of that is changed."""
-        self._numbers = segment_numbers(self._disk.names(self.path))
-        previous, log_id = Previous(), secrets.token_bytes(16)
-        for number in reversed(self._numbers):
+        """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
+        numbers = segment_numbers(self._disk.names(self.path))
+        previous, self._log_id = Previous(), secrets.token_bytes(16)
+        for number in reversed(numbers):
             found = self._settled(number)
             if found.header is not None:
-                log_id = found.header.log_id
+                self._log_id = found.header.log_id
                 previous = Previous(number, found.header.salt, found.length, found.crc)
                 break
+        self._ends = [self._ended_before(number) for number in numbers]
+        self._next_number = numbers[-1] + 1 if numbers else 1
         self._epoch = secrets.randbits(64)
-        self._log_id = log_id
         return self._new_segment(previous)
 
     def _settled(self, number: int) -> Ending:
         """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
         path = segment_path(self.path, number)
         self._disk.sync_file(path)
-        return ending_of(path)
+        data = self._disk.content(path)
+        try:
+            return ending_of(data)
+        finally:
+            if isinstance(data, mmap.mmap):
+                data.close()
+
+    def _ended_before(self, number: int) -> Ended:
+        size, changed_ns = self._disk.status(segment_path(self.path, number))
+        return Ended(number, size, changed_ns)
 
     def _new_segment(self, previous: Previous) -> Segment:
-        number = self._numbers[-1] + 1 if self._numbers else 1
         header = new_header(
-            self._clock, log_id=self._log_id, number=number, epoch=self._epoch, previous=previous
+            self._clock, log_id=self._log_id, number=self._next_number, epoch=self._epoch, previous=previous
         )
-        segment = Segment(self._disk, self.path, header, self._declarations())
-        self._numbers.append(number)
+        segment = Segment(self._disk, self.path, header, self._declarations.all())
+        if self.level is not Level.VOLATILE:
+            segment.settle()
+        self._next_number += 1
         return segment
 
     # --- what is written
@@ -203,77 +175,18 @@ class LogWriter:
             LogError: more formats or streams than a segment may declare.
         """
         self._check()
-        token = bytes(format_.token)
-        with self._declaring:
-            known = self._streams.get((key, token))
-            if known is not None and known.closed_at is None:
-                return known.writer
-            declared_format = self._declared_format(token, format_)
-            if len(self._streams) >= limits.MAX_STREAMS:
-                msg = f"Expected at most {limits.MAX_STREAMS} streams in a segment of a log"
-                raise LogError(msg)
-            number, self._next_stream = self._next_stream, self._next_stream + 1
-            size = format_.size_bytes if format_.is_fixed else 0
-            writer = StreamWriter(self._staging, number, declared_format.format, size)
-            writer.key, writer.format = key, format_
-            declared = Declared(
-                Kind.STREAM, layout.stream_payload(key), stream=number, format=declared_format.format
-            )
-            self._streams[key, token] = _Stream(writer, declared)
-            self._declare(declared)
-            return writer
-
-    def _declared_format(self, token: bytes, format_: Format) -> Declared:
-        declared = self._formats.get(token)
-        if declared is None:
-            if len(self._formats) >= limits.MAX_FORMATS:
-                msg = f"Expected at most {limits.MAX_FORMATS} formats in a segment of a log"
-                raise LogError(msg)
-            declared = Declared(Kind.FORMAT, format_.metadata, format=self._next_format)
-            self._next_format += 1
-            self._formats[token] = declared
-            self._declare(declared)
-        return declared
-
-    def _declare(self, declared: Declared) -> None:
-        for _ in range(2):  # as in `_declarations`
-            self._staging.put(
-                declared.kind, declared.payload, stream=declared.stream, format_number=declared.format
-            )
-
-    def _declarations(self) -> list[Declared]:
-        """What each segment begins with. Twice, so that no flip makes its records unreadable."""
-        with self._declaring:
-            self._forget_closed()
-            streams = [stream.declared for stream in self._streams.values()]
-            declared = [each for each in [*self._formats.values(), *streams] for _ in range(2)]
-            acknowledged = [self._acknowledgement(consumer) for consumer in self._acknowledged]
-        return declared + acknowledged
-
-    def _forget_closed(self) -> None:
-        self._streams = {
-            key: stream
-            for key, stream in self._streams.items()
-            if stream.closed_at is None or stream.closed_at > self._written
-        }
-        used = {stream.declared.format for stream in self._streams.values()}
-        self._formats = {token: each for token, each in self._formats.items() if each.format in used}
+        return self._declarations.stream(key, format_)
 
     def close_stream(self, writer: StreamWriter) -> None:
         """Nothing more comes of it. What it had is written, and later segments do not declare it."""
-        with self._declaring:
-            writer.close()
-            for stream in self._streams.values():
-                if stream.writer is writer:
-                    stream.closed_at = self._staging.closed
+        self._declarations.close(writer)
 
     def member(self, channel: bytes, member: bytes, activity: str, name: str, *, time_ns: int = 0) -> None:
         """Tells what a member of a channel did: "joined", "left". Written at once."""
         self._check()
         payload = layout.member_payload(channel, member, activity, name)
-        self._staging.put(
-            Kind.MEMBER, payload, flags=layout.Flag.SKIPPABLE, time=time_ns or self._clock.wall_ns()
-        )
+        time_ns = time_ns or self._clock.wall_ns()
+        self._staging.put(Kind.MEMBER, payload, flags=Flag.SKIPPABLE, time=time_ns)
 
     def acknowledge(self, consumer: str, watermarks: Mapping[StreamKey, int]) -> None:
         """A consumer has done with the events of these streams up to these numbers.
@@ -282,27 +195,12 @@ class LogWriter:
             LogError: one of them is no stream of this writer.
         """
         self._check()
-        with self._declaring:
-            known = {key for key, _ in self._streams}
-            for key in watermarks:
-                if key not in known:
-                    msg = f"Expected a stream of this log, got {key}"
-                    raise LogError(msg)
-            self._acknowledged.setdefault(consumer, {}).update(watermarks)
-            declared = self._acknowledgement(consumer)
-        self._staging.put(declared.kind, declared.payload, time=declared.time, flags=layout.Flag.SKIPPABLE)
-
-    def _acknowledgement(self, consumer: str) -> Declared:
-        numbers = {key: stream.declared.stream for (key, _), stream in self._streams.items()}
-        marks = {numbers[key]: mark for key, mark in self._acknowledged[consumer].items() if key in numbers}
-        payload = layout.acknowledgement_payload(consumer, marks)
-        return Declared(Kind.ACK, payload, time=self._clock.wall_ns())
+        self._declarations.acknowledge(consumer, watermarks)
 
     # --- writing
 
     def _write_on(self) -> None:
         """The thread that writes."""
-        turns = 0
         while not self._is_closing:
             turns = self._staging.turns
             self._flush_old()
@@ -318,22 +216,36 @@ class LogWriter:
             self._staging.flush()
 
     def _write_closed(self) -> None:
-        """All that is closed, or up to a failure. `_writing` is held."""
+        """All that is closed, or up to where the disk fails or is full. `_writing` is held."""
         try:
-            while self._failure is None and not self._is_closed:
+            while self._failure is None and not self._is_closed and self._has_space():
                 self._rotate_if_due()
-                batch = self._segment.batch(self._staging, self._rotate.bytes - _END_ROOM)
-                if batch is None and not self._staging.has_closed:
-                    break
-                if batch is None:
+                if self._compress is not None:
+                    self._staging.compress(self._compressed)
+                batch = self._segment.batch(self._staging, self._rotate.bytes)
+                if batch is not None:
+                    self._write_batch(batch)
+                elif self._staging.has_closed:
                     self._begin_next()
                 else:
-                    self._write_batch(batch)
+                    break
         except OSError as error:
-            self._fail(error)
+            self._take_error(error)
+
+    def _compressed(self, stream: int, payload: memoryview) -> tuple[int, int, bytes] | None:
+        assert self._compress is not None
+        columns = self._columns.get(stream)
+        if columns is None:
+            columns = self._columns[stream] = columns_of(self._declarations.format_of(stream))
+        flags, made = compressed(self._compress, payload, columns)
+        return self._codec, flags, made
 
     def _write_batch(self, batch: c.Batch) -> None:
-        self._segment.write(batch)
+        try:
+            self._segment.write(batch)
+        except OSError:
+            batch.give_back()
+            raise
         self._written = batch.last
         self._written_events += batch.events
         self._written_bytes += batch.size
@@ -347,25 +259,74 @@ class LogWriter:
             self._begin_next()
 
     def _begin_next(self) -> None:
-        """The next segment. That it exists ends this one for readers, so this one's end is synced first."""
+        """That the next segment exists ends this one for readers, so this one's end is synced first."""
         before = self._segment
-        before.seal()
+        self._seal(before)
         with self._syncing:
             if self.level is not Level.VOLATILE:
-                self._disk.sync(before.fd)
+                self._sync_file(before)
             self._segment = self._new_segment(before.as_previous())
-            if self.level is not Level.VOLATILE:
-                self._segment.settle()
             before.close()
-            self._note_synced(self._written, self._segment.position)
+            self._synced, self._synced_to = self._written, self._segment.position
+        self._ends.append(Ended(before.header.number, before.offset, self._clock.wall_ns()))
+        self._remove_old()
 
-    def _note_synced(self, serial: int, position: Position) -> None:
-        self._synced, self._synced_to = serial, position
+    def _seal(self, segment: Segment) -> None:
+        try:
+            segment.seal()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise  # without a seal it is as good
+
+    def _sync_file(self, segment: Segment) -> None:
+        """Where that fails for whatever reason, some of what was written may be lost."""
+        try:
+            self._disk.sync(segment.fd)
+        except OSError as error:
+            self._fail(error)
+            self._check_disk()
+
+    # --- room on the disk
+
+    def _has_space(self) -> bool:
+        """Whether as much is free as is to be kept free; looked at once a second."""
+        now = self._clock.monotonic_ns()
+        if now - self._looked_ns >= _LOOK_NS or self._looked_ns == 0:
+            self._looked_ns = now
+            self._remove_old()
+            self._is_full = self._disk.free_bytes(self.path) < self._retain.min_free
+        return not self._is_full
+
+    def _remove_old(self) -> None:
+        gone = removable(
+            self._ends,
+            self._retain,
+            current_size=self._segment.offset,
+            now_ns=self._clock.wall_ns(),
+            free_bytes=self._disk.free_bytes(self.path),
+        )
+        for each in gone:
+            self._remove_oldest(each)
+
+    def _remove_oldest(self, oldest: Ended) -> None:
+        with suppress(FileNotFoundError):  # somebody else has removed it
+            self._disk.remove(segment_path(self.path, oldest.number))
+        self._ends.remove(oldest)
+        self._removed += 1
+
+    def _take_error(self, error: OSError) -> None:
+        if error.errno not in _FULL:
+            self._fail(error)
+        elif self._retain.may_remove and self._ends:
+            self._remove_oldest(self._ends[0])
+            self._staging.tell()  # and the thread tries again
+        else:
+            self._is_full = True
+            self._looked_ns = self._clock.monotonic_ns()
 
     def _fail(self, error: OSError) -> None:
-        if error.errno == errno.ENOSPC:
-            self._is_full = True
-        self._failure = str(_disk_error(error, self.path))
+        if self._failure is None:
+            self._failure = str(_disk_error(error, self.path))
         self._staging.fail()
 
     # --- syncing
@@ -374,56 +335,57 @@ class LogWriter:
         """Waits until all that was taken is on the disk; one sync serves all who wait. Returns the end of it.
 
         Raises:
-            LogError: the disk failed: what was taken since the last sync may be lost.
+            LogError: the disk failed, and what was taken since the last sync may be lost; or it is full.
             TimedOutError: it took longer.
         """
         self._check()
         serial = self._staging.flush()
         if not self._writing.acquire(timeout=timeout_s):
-            msg = f"Expected a log on the disk within {timeout_s} s"
-            raise TimedOutError(msg, path=str(self.path))
+            raise self._late(timeout_s)
         try:
-            self._write_closed()
-            self._check()
+            self._write_up_to(serial)
             if self.level is Level.SYNCED and self._synced < serial:
-                self._pad()
+                self._segment.pad()
+        except OSError as error:
+            self._take_error(error)
+            self._check_disk()
         finally:
             self._writing.release()
-        return self._sync_to(serial, timeout_s)
+        return self._sync_up_to(serial, timeout_s)
 
-    def _pad(self) -> None:
-        try:
-            self._segment.pad()
-        except OSError as error:
-            self._fail(error)
-            self._check()
+    def _write_up_to(self, serial: int) -> None:
+        if self._is_full:
+            self._looked_ns = 0  # who asks for it may have made room
+        self._write_closed()
+        while self._written < serial:
+            self._check_disk()
+            self._write_closed()
 
-    def _sync_to(self, serial: int, timeout_s: float) -> Position:
+    def _sync_up_to(self, serial: int, timeout_s: float) -> Position:
         if not self._syncing.acquire(timeout=timeout_s):
-            msg = f"Expected a log on the disk within {timeout_s} s"
-            raise TimedOutError(msg, path=str(self.path))
+            raise self._late(timeout_s)
         try:
-            self._check()
+            self._check_disk()
             if self._synced < serial:
                 written, position = self._written, self._segment.position
-                self._disk.sync(self._segment.fd)
-                self._note_synced(written, position)
+                self._sync_file(self._segment)
+                self._synced, self._synced_to = written, position
             return self._synced_to
-        except OSError as error:
-            self._fail(error)
-            self._check()
-            raise AssertionError from error  # _check raises
         finally:
             self._syncing.release()
+
+    def _late(self, timeout_s: float) -> TimedOutError:
+        msg = f"Expected a log on the disk within {timeout_s} s, got none"
+        return TimedOutError(msg, path=str(self.path))
 
     def _sync_on(self) -> None:
         """The thread that syncs every few seconds what was written since."""
         while not self._ended.wait(SYNC_S):
             if self._failure is None and self._synced < self._written:
                 try:
-                    self._sync_to(self._written, SYNC_S)
+                    self._sync_up_to(self._written, SYNC_S)
                 except (LogError, TimedOutError):
-                    continue
+                    continue  # who waits for a sync is told
 
     # --- what others see
 
@@ -458,19 +420,26 @@ class LogWriter:
             written_bytes=self._written_bytes,
             position=self._segment.position,
             synced=self._synced_to,
-            segments=len(self._numbers),
+            segments=len(self._ends) + 1,
             removed=self._removed,
             is_full=self._is_full,
             failure=self._failure,
         )
 
     def _check(self) -> None:
-        if self._failure is not None:
-            msg = f"{self._failure}: what was taken since the last sync may be lost"
-            raise LogError(msg)
         if self._is_closing:
             msg = "Expected an open log, got a closed one"
             raise ClosedError(msg, path=str(self.path))
+        if self._failure is not None:
+            self._check_disk()
+
+    def _check_disk(self) -> None:
+        if self._failure is not None:
+            msg = f"{self._failure}: what was taken since the last sync may be lost"
+            raise LogError(msg)
+        if self._is_full:
+            msg = "Expected room on the disk, got none"
+            raise LogError(msg, path=str(self.path), hint="free some, or let Retain remove the oldest")
 
     # --- the end
 
@@ -478,49 +447,51 @@ class LogWriter:
         """Writes all that was taken, and ends the log. A second time it does nothing.
 
         Raises:
-            LogError: the disk failed, now or before.
+            LogError: the disk failed, now or before, or is full.
             TimedOutError: it took longer.
         """
         if self._is_closing:
             return
         self._is_closing = True
-        with self._declaring:
-            for stream in self._streams.values():
-                stream.writer.close()
+        self._declarations.close_all()
         self._staging.tell()
         self._ended.set()
         for thread in self._threads:
             thread.join(timeout_s)
         if not self._writing.acquire(timeout=timeout_s):
-            msg = f"Expected a log to be closed within {timeout_s} s"
-            raise TimedOutError(msg, path=str(self.path))
+            raise self._late(timeout_s)
         try:
             self._end()
         finally:
             self._is_closed = True
-            self._disk.close(self._segment.fd)
+            self._segment.close()
             self._disk.close(self._lock)
             self._writing.release()
-        if self._failure is not None:
-            msg = f"{self._failure}: what was taken since the last sync may be lost"
-            raise LogError(msg)
 
     def _end(self) -> None:
-        self._write_closed()
-        if self._failure is None:
-            try:
-                self._segment.seal()
-                if self.level is not Level.VOLATILE:
-                    self._disk.sync(self._segment.fd)
-                    self._note_synced(self._written, self._segment.position)
-            except OSError as error:
-                self._fail(error)
+        try:
+            self._write_up_to(self._staging.closed)
+            self._check_disk()
+            self._seal(self._segment)
+            if self.level is not Level.VOLATILE:
+                self._sync_file(self._segment)
+                self._synced, self._synced_to = self._written, self._segment.position
+        except OSError as error:
+            self._take_error(error)
+            self._check_disk()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _level_of(level: Level | str) -> Level:
+    if level not in set(Level):
+        msg = f"Expected {', '.join(Level)}, got {level!r}"
+        raise LogError(msg, path="level")
+    return Level(level)
 
 
 def _disk_error(error: OSError, path: Path) -> LogError:

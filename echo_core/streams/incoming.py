@@ -103,8 +103,8 @@ class IncomingStream(links.IncomingStream, Feed):
         return self.told.keys > 0
 
     @property
-    def next_number(self) -> int:
-        return self.sequence
+    def next_number(self) -> int | None:
+        return self.sequence if self.has_started and not self._starts_asked else None
 
     @property
     def link(self) -> links.Link:

@@ -1,8 +1,7 @@
 """Taking: a sink that has records copied as they lie, of whatever type, such as that of a log.
 
-Nothing is decoded, and no class is made. It knows of each source where it was: numbers that never came are told
-with why, once, and those that come again, over another link, are passed over.
-"""
+Nothing is decoded, and no class is made. It knows of each source where it was: numbers that never came are
+told with why, once, and those that come again, over another link, are passed over."""
 
 from __future__ import annotations
 
@@ -16,7 +15,6 @@ from echo_core.dispatch.handlers import Handler
 from echo_core.streams.catching_up import CatchingUp, Keeper
 from echo_core.streams.receptions import Receptions, Wanted
 from echo_core.streams.targets import Feed, Target
-
 
 Held = tuple[links.Delivery, tuple[int, int]]
 """Events, and bytes of them, that one delivery has had taken, and that are not settled."""
@@ -34,9 +32,13 @@ class Cause(StrEnum):
 class Intake(Protocol):
     """Of one source, over all its links: what takes its records."""
 
-    taker: links.Taker
     next_number: int | None  # what is below was had; None: nothing was
     resumes_after: Cause  # why events are left out that would come before the next ones
+
+    @property
+    def taker(self) -> links.Taker:
+        """What copies its records."""
+        ...
 
     def gap(self, first: int, last: int, cause: Cause) -> None:
         """These never came."""
@@ -60,11 +62,10 @@ class TakingTarget(Target):
     ) -> None:
         """`begin`: what takes a source's records, the same where it comes back; `end`: it has gone.
 
-        `on_held`: called when something was taken, for which sources have no credit until it is settled; None:
-        they have it at once. `await_room`: called where there is no room for so many bytes, which holds sources
-        up: whether to look again; None: what finds none is dropped. `on_end`: called, with the books closed,
-        once nothing more comes; perhaps again.
-        """
+        `on_held`: called when something was taken, for which sources have no credit until it is settled;
+        None: they have it at once. `await_room`: called where there is no room for so many bytes, which holds
+        sources up: whether to look again; None: what finds none is dropped. `on_end`: called, with the books
+        closed, once nothing more comes; perhaps again."""
         super().__init__(Wanted(None, False, False), handler, receptions, None)
         self._begin = begin
         self._end = end
@@ -80,13 +81,13 @@ class TakingTarget(Target):
     def may_drop(self) -> bool:
         return True
 
-    def takes(self, sends: type[Any] | None) -> bool:  # noqa: ARG002 - events are no records
+    def takes(self, sends: type[Any] | None) -> bool:
         return False
 
     # -----------------------------------------------------------------------
     # Feeds
 
-    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery:  # noqa: ARG002
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery:
         intake = self._intakes[feed] = self._begin(feed)
         self._told_lost[feed] = feed.lost
         delivery = links.Delivery(
@@ -115,9 +116,7 @@ class TakingTarget(Target):
             self._keyed.add(feed)
         return super().catch_up(feed, keeper, partial(self._join, feed, join), is_by_key=is_by_key)
 
-    def _join(
-        self, feed: Feed, join: Callable[[int | None], int | None], sequence: int | None
-    ) -> int | None:
+    def _join(self, feed: Feed, join: Callable[[int | None], int | None], sequence: int | None) -> int | None:
         number = join(sequence)
         if number is not None:
             self._keyed.discard(feed)
@@ -158,10 +157,10 @@ class TakingTarget(Target):
 
     def _tell_rest(self, feed: Feed, intake: Intake) -> None:
         """What was lost behind the last event that came."""
-        rest = feed.lost - self._told_lost.pop(feed)
-        if rest > 0 and intake.next_number is not None:
-            intake.gap(feed.next_number - rest, feed.next_number - 1, Cause.DROPPED)
-            intake.next_number = feed.next_number
+        rest, number = feed.lost - self._told_lost.pop(feed), feed.next_number
+        if rest > 0 and intake.next_number is not None and number is not None:
+            intake.gap(number - rest, number - 1, Cause.DROPPED)
+            intake.next_number = number
 
     @property
     def _dropped(self) -> int:
@@ -194,4 +193,3 @@ def settle(held: list[Held]) -> None:
     """What was taken is done with: sources have credit for more. Not with the books open."""
     for delivery, pending in held:
         delivery.done(*pending)
-

@@ -63,12 +63,12 @@ class Feed:
 
     @property
     def is_by_key(self) -> bool:
-        """Whether what its source keeps is the last of each value of a key, so that others before are not lost."""
+        """Whether its source keeps the last of each value of a key, so that those before are not lost."""
         return False
 
     @property
-    def next_number(self) -> int:
-        """Of the event that comes next."""
+    def next_number(self) -> int | None:
+        """Of the event that comes next; None: that is not known yet."""
         raise NotImplementedError
 
     @property
@@ -260,6 +260,15 @@ class Target:
     @property
     def feeds(self) -> int:
         return len(self._feeds)
+
+    @property
+    def next_numbers(self) -> dict[bytes, int | None]:
+        """Of the event that comes next from each source, by its id; None: that is not known yet."""
+        return {feed.source_id: feed.next_number for feed in self._feeds}
+
+    def reception(self, sender: Format) -> Reception | Report | None:
+        """What becomes of records of a format, by whichever way they come; None: they are not wanted."""
+        return self._receptions.of(self.wanted, sender) if self.wanted.knows(sender) else None
 
     def refuse(self, feed: Feed, report: Report) -> None:
         """Keeps why a feed's events cannot be taken, for whoever waits for them."""

@@ -143,12 +143,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecorderStatistics:
-    """`events` have come into the log's memory, from `streams` sources that there are now; `size_bytes` are those
-    of their records. Of these `written_events`, and `written_bytes` of all, are in files up to `written`, and
-    on the disk up to `synced`; `staged_bytes` of memory hold the rest. `dropped` found no room there.
-    `missing` never came: they were dropped on the way, or a link was lost. `kept_events` are those of the last
-    seconds, while the recorder `is_waiting` for its trigger. `failure` is what the disk has said, where nothing
-    is recorded any more."""
+    """`events` have come into the log's memory, from `streams` sources that there are now; `size_bytes` are
+    those of their records. Of these `written_events`, and `written_bytes` of all, are in files up to
+    `written`, and on the disk up to `synced`; `staged_bytes` of memory hold the rest. `dropped` found no room
+    there. `missing` never came: they were dropped on the way, or a link was lost. `kept_events` are those of
+    the last seconds, while the recorder `is_waiting` for its trigger. `is_full`: the disk has no room, and
+    what comes is dropped once memory is used up, until there is some; `failure` is what the disk has said
+    where it has failed, and nothing is recorded any more."""
 
     events: int
     size_bytes: int
@@ -162,15 +163,17 @@ class RecorderStatistics:
     synced: Place
     kept_events: int
     is_waiting: bool
+    is_full: bool
     failure: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerStatistics:
-    """`events` have left, `size_bytes` are those of their records. `late` left more than 10 ms after they were
-    due, `most_late_s` by so much at most. `lost` were dropped by sinks, once for each; `missing` were never
-    recorded, and `damaged` are not what their type allows, so that they were not played. `rounds` is how often
-    playing has begun again, `time_s` when the event that comes next was recorded; None: there is none."""
+    """`events` have left, `size_bytes` are those of their records. `late` left more than 10 ms after they
+    were due, `most_late_s` by so much at most. `lost` were dropped by sinks, once for each; `missing` were
+    never recorded, and `damaged` are not what their type allows, so that they were not played. `rounds` is
+    how often playing has begun again, `time_s` when the event that comes next was recorded; None: there is
+    none."""
 
     events: int
     size_bytes: int

@@ -18,7 +18,7 @@ struct batch {
     uint8_t *heads;          /* owned: what stands before each payload */
     struct iovec *pieces;    /* owned: heads, payloads and zeros, in the order of the file */
     int piece_count;
-    uint64_t salt, offset;   /* where it goes */
+    uint64_t salt, offset; /* where it goes */
     int is_composed;
     unsigned int count;      /* chunks */
     unsigned long long size; /* in the file */

@@ -20,6 +20,7 @@ struct chunk {
     struct bytes payload;
     int64_t last_time;    /* of the last mark */
     uint64_t serial;      /* which of its staging's chunks it is, by the order in which they were closed */
+    int is_tried;         /* to compress it */
     uint64_t oldest_tick; /* ns of the monotonic clock: when its first record came */
 };
 

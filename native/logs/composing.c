@@ -69,7 +69,7 @@ void echo_compose(struct chunk *chunk, uint64_t salt, uint64_t offset, uint8_t *
 static PyObject *compose_block(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"salt",  "offset", "kind", "payload", "flags",         "stream", "format_number", "first",
-                            "count", "codec",  "raw",  "time",    "greatest_time", "marks",  "ends",   NULL};
+                            "count", "codec",  "raw",  "time",    "greatest_time", "marks",  "ends",          NULL};
     unsigned long long salt, offset, first = 0;
     unsigned int flags = 0, stream = 0, format = 0, count = 0, raw = 0;
     unsigned char kind, codec = 0;

@@ -22,6 +22,7 @@
 #define BLOCK_BYTES (1u << 20)      /* a block is closed when its records reach this */
 #define MAX_BLOCK_BYTES (16u << 20) /* of several records */
 #define MAX_EVENT_BYTES (64u << 20) /* of a single record */
+#define MAX_CAUSE_BYTES 1024u       /* of what a gap says of its cause */
 
 enum kind { FORMAT = 1, STREAM, RECORDS, GAP, MEMBER, ACK, RETAINED, INDEX, SEAL, PAD };
 

@@ -12,6 +12,9 @@
 
 #define SPAN_BYTES ((size_t)256 * 1024)
 
+/* So much of an array is handed on at once, for which there has to be room. */
+#define PART_BYTES ((size_t)64 * 1024)
+
 static int64_t time_by(clockid_t clock)
 {
     struct timespec now;
@@ -114,23 +117,38 @@ static int append(struct lookback *lookback, struct entry entry, const void *byt
 
 /* --- what comes --- */
 
+/* 0; 1: there is no memory, and the events are a gap; -1 with an exception. */
+static int take_part(struct lookback_stream *stream, const struct entry *entry, const uint8_t *bytes)
+{
+    struct lookback *lookback = stream->lookback;
+
+    if (append(lookback, *entry, bytes))
+        return 0;
+    if (lookback->state == HANDING_ON) /* nothing goes for it that is wanted */
+        return stream->taker->miss(stream->target, entry->number, entry->last, "no memory") == 0 ? 1 : -1;
+    lookback->forgotten += entry->events;
+    return 0;
+}
+
 int64_t echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes, Py_ssize_t size, uint64_t events,
                            uint64_t number, int64_t time_ns)
 {
-    struct lookback *lookback = stream->lookback;
-    struct entry entry = {.stream = stream,
-                          .size = (size_t)size,
-                          .events = events,
-                          .number = number,
-                          .last = number + events - 1,
-                          .time_ns = time_ns != 0 ? time_ns : time_by(CLOCK_REALTIME_COARSE)};
+    size_t each = (size_t)size / events, most = each > 0 && each < PART_BYTES ? PART_BYTES / each : 1;
+    struct entry entry = {.stream = stream, .time_ns = time_ns != 0 ? time_ns : time_by(CLOCK_REALTIME_COARSE)};
+    int64_t lost = 0;
+    int status;
 
-    if (append(lookback, entry, bytes))
-        return 0;
-    if (lookback->state == HANDING_ON) /* nothing goes for it that is wanted */
-        return stream->taker->miss(stream->target, number, entry.last, "no memory") == 0 ? (int64_t)events : -1;
-    lookback->forgotten += events;
-    return 0;
+    for (uint64_t at = 0; at < events; at += entry.events) {
+        entry.events = events - at < most ? events - at : most;
+        entry.size = (size_t)entry.events * each;
+        entry.number = number + at;
+        entry.last = entry.number + entry.events - 1;
+        status = take_part(stream, &entry, bytes + at * each);
+        if (status < 0)
+            return -1;
+        lost += status > 0 ? (int64_t)entry.events : 0;
+    }
+    return lost;
 }
 
 int echo_lookback_miss(struct lookback_stream *stream, uint64_t first, uint64_t last, const char *cause)

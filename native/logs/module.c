@@ -28,6 +28,8 @@ static int module_exec(PyObject *module)
     status = PyModule_AddFunctions(module, echo_scanning_functions);
     if (status == 0)
         status = PyModule_AddFunctions(module, echo_composing_functions);
+    if (status == 0)
+        status = PyModule_AddFunctions(module, echo_columns_functions);
     for (i = 0; status == 0 && i < TYPE_COUNT; i++)
         status = add_type(module, specs[i], &state->types[i]);
     if (status == 0)

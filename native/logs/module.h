@@ -27,3 +27,4 @@ int echo_is_staging(PyObject *object);
 /* Functions of the module. */
 extern PyMethodDef echo_scanning_functions[];
 extern PyMethodDef echo_composing_functions[];
+extern PyMethodDef echo_columns_functions[];

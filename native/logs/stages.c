@@ -168,7 +168,7 @@ static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t si
     chunk->header.flags = stage->record_size == 0 ? VARIES : 0;
     chunk->header.first = number;
     chunk->oldest_tick = tick();
-    if (has_room(staging, first) && echo_make_room(&chunk->payload, first))
+    if (first <= BLOCK_BYTES && has_room(staging, first) && echo_make_room(&chunk->payload, first))
         staging->staged += chunk->payload.room;
     stage->chunk = chunk;
     if (stage->place == NULL)
@@ -183,7 +183,7 @@ static bool extend(struct staging *staging, struct bytes *bytes, uint64_t more)
 
     if (wanted == 0)
         return true;
-    if (staging->staged + wanted > staging->max_staged && staging->staged > BLOCK_BYTES)
+    if (!has_room(staging, wanted))
         return false;
     if (!echo_make_room(bytes, more))
         return false;
@@ -207,6 +207,12 @@ static void put_mark(struct chunk *chunk, int64_t time)
         chunk->header.greatest_time = time;
 }
 
+/* Of a record that varies, where it is the next. */
+static uint64_t zeros_before(const struct chunk *chunk)
+{
+    return chunk != NULL ? aligned(chunk->payload.size, RECORD_ALIGNMENT) - chunk->payload.size : 0;
+}
+
 static void put_records(struct chunk *chunk, const uint8_t *bytes, uint64_t size, uint64_t events, int64_t time)
 {
     static const uint8_t zeros[RECORD_ALIGNMENT];
@@ -214,7 +220,7 @@ static void put_records(struct chunk *chunk, const uint8_t *bytes, uint64_t size
 
     put_mark(chunk, time);
     if (chunk->header.flags & VARIES)
-        echo_put(&chunk->payload, zeros, aligned(chunk->payload.size, RECORD_ALIGNMENT) - chunk->payload.size);
+        echo_put(&chunk->payload, zeros, zeros_before(chunk));
     echo_put(&chunk->payload, bytes, size);
     if (chunk->header.flags & VARIES) {
         end = little32((uint32_t)chunk->payload.size);
@@ -227,7 +233,7 @@ static void put_records(struct chunk *chunk, const uint8_t *bytes, uint64_t size
 static uint64_t take_some(struct stage *stage, const uint8_t *bytes, uint64_t size, uint64_t events, uint64_t number,
                           int64_t time)
 {
-    uint64_t each = stage->record_size > 0 ? stage->record_size : size + RECORD_ALIGNMENT - 1;
+    uint64_t each = stage->record_size > 0 ? stage->record_size : size + zeros_before(stage->chunk);
     struct chunk *chunk = chunk_for(stage, number, each);
     struct staging *staging = stage->staging;
     uint64_t before, fit = 1;
@@ -245,7 +251,7 @@ static uint64_t take_some(struct stage *stage, const uint8_t *bytes, uint64_t si
     put_records(chunk, bytes, stage->record_size > 0 ? fit * each : size, fit, time);
     staging->open_bytes += chunk->payload.size - before;
     stage->next_number = number + fit;
-    if (BLOCK_BYTES - chunk->payload.size < each || chunk->payload.size >= BLOCK_BYTES)
+    if (chunk->payload.size + stage->record_size > BLOCK_BYTES || chunk->payload.size == BLOCK_BYTES)
         close_chunk(stage);
     return fit;
 }
@@ -313,6 +319,10 @@ static int miss(PyObject *self, uint64_t first, uint64_t last, const char *cause
         PyErr_SetString(PyExc_ValueError, stage->staging == NULL
                                               ? "Expected an open stream of a log, got a closed one"
                                               : "Expected the last number not to be before the first");
+        return -1;
+    }
+    if (strlen(cause) > MAX_CAUSE_BYTES) {
+        PyErr_Format(PyExc_ValueError, "Expected a cause of at most %u bytes, got %zu", MAX_CAUSE_BYTES, strlen(cause));
         return -1;
     }
     echo_stage_flush(stage);

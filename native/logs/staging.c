@@ -138,6 +138,64 @@ static PyObject *staging_take(PyObject *self, PyObject *args)
     return echo_take_batch((struct staging *)self, salt, offset, end, is_forced);
 }
 
+/* Puts what a function made of a chunk's payload in its place, where that is less. None: it is to stay. */
+static int replace(struct chunk *chunk, PyObject *made)
+{
+    unsigned int flags;
+    unsigned char codec;
+    Py_buffer bytes;
+
+    if (made == Py_None)
+        return 0;
+    if (!PyArg_ParseTuple(made, "bIy*:compress", &codec, &flags, &bytes))
+        return -1;
+    if ((uint64_t)bytes.len < chunk->payload.size) {
+        chunk->header.raw = (uint32_t)chunk->payload.size;
+        chunk->header.codec = codec;
+        chunk->header.flags |= (uint16_t)flags;
+        chunk->payload.size = 0;
+        echo_put(&chunk->payload, bytes.buf, (uint64_t)bytes.len);
+    }
+    PyBuffer_Release(&bytes);
+    return 0;
+}
+
+static int compress_one(struct chunk *chunk, PyObject *function)
+{
+    PyObject *view, *made;
+    int status;
+
+    view = PyMemoryView_FromMemory((char *)chunk->payload.at, (Py_ssize_t)chunk->payload.size, PyBUF_READ);
+    made = view != NULL ? PyObject_CallFunction(function, "IO", (unsigned int)chunk->header.stream, view) : NULL;
+    if (view != NULL && made != NULL) { /* nobody may keep the memory */
+        PyObject *released = PyObject_CallMethod(view, "release", NULL);
+        if (released == NULL)
+            Py_CLEAR(made);
+        Py_XDECREF(released);
+    }
+    status = made != NULL ? replace(chunk, made) : -1;
+    Py_XDECREF(made);
+    Py_XDECREF(view);
+    return status;
+}
+
+/* Calls a function with the stream and the records of each closed chunk, once. Others may close chunks meanwhile; only
+ * who calls this takes any. */
+static PyObject *staging_compress(PyObject *self, PyObject *function)
+{
+    struct staging *staging = (struct staging *)self;
+    struct chunk *chunk;
+
+    for (chunk = staging->first; chunk != NULL; chunk = chunk->next) {
+        if (chunk->is_tried || chunk->header.kind != RECORDS)
+            continue;
+        chunk->is_tried = 1;
+        if (compress_one(chunk, function) != 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *staging_has_room(PyObject *self, PyObject *args)
 {
     struct staging *staging = (struct staging *)self;
@@ -225,6 +283,7 @@ static PyMethodDef staging_methods[] = {
     {"put", (PyCFunction)(void (*)(void))staging_put, METH_VARARGS | METH_KEYWORDS, NULL},
     {"flush", staging_flush, METH_NOARGS, NULL},
     {"take", staging_take, METH_VARARGS, NULL},
+    {"compress", staging_compress, METH_O, NULL},
     {"wait", staging_wait, METH_VARARGS, NULL},
     {"tell", staging_tell, METH_NOARGS, NULL},
     {"has_room", staging_has_room, METH_VARARGS, NULL},

@@ -38,8 +38,8 @@ void echo_staging_drop(struct staging *staging, struct chunk *chunk);
 /* Whoever waits looks again. */
 void echo_staging_tell(struct staging *staging);
 
-/* Whether `more` bytes of memory may be taken; anything may where nothing is staged. */
+/* Whether `more` bytes of memory may be taken; a large event may where next to nothing is staged. */
 static inline int has_room(const struct staging *staging, uint64_t more)
 {
-    return staging->staged + more <= staging->max_staged || staging->staged == 0;
+    return staging->staged + more <= staging->max_staged || staging->staged < BLOCK_BYTES;
 }

@@ -15,14 +15,12 @@ _TAKE = ctypes.PYFUNCTYPE(
     ctypes.c_uint64,
     ctypes.c_int64,
 )
-_MISS = ctypes.PYFUNCTYPE(
-    ctypes.c_int, ctypes.py_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p
-)
+_MISS = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_char_p)
 _HAS_ROOM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_uint64)
 
 
 class _Table(ctypes.Structure):
-    _fields_ = [("take", _TAKE), ("miss", _MISS), ("has_room", _HAS_ROOM)]  # noqa: RUF012 - as ctypes has it
+    _fields_ = [("take", _TAKE), ("miss", _MISS), ("has_room", _HAS_ROOM)]
 
 
 class Taken(NamedTuple):

@@ -31,7 +31,6 @@ INCLUDED_BY_ROOM = {
     "events": {"", "code"},
     "expressions": {"", "code", "events/leaves.h"},
     "locks": {""},
-    "logs": {""},
     "code": {""},
 }
 

@@ -93,7 +93,7 @@ def test_a_segment_ends_where_it_is_told_to(tmp_path: Path) -> None:
 
 def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
     """And told in the log."""
-    with LogWriter(tmp_path / "a.echolog", max_staged_bytes=1 << 20) as log:
+    with LogWriter(tmp_path / "a.echolog", max_staged_bytes=2 << 20) as log:
         stream = log.stream(key_of(), PARTICLE)
         sent = particles(1_000_000)
         assert not stream.append_batch(sent, sequence=0)
