@@ -21,6 +21,7 @@ SUITES = {
     "filters": "bench.filters.suite",
     "formats": "bench.formats",
     "joining": "bench.joining",
+    "logs": "bench.logs.suite",
     "memory": "bench.memory",
     "takeover": "bench.takeover",
 }

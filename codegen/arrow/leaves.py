@@ -74,8 +74,12 @@ def _complex(scalar: Scalar, numbers: Numbers) -> Array:
 
 def _chars(rows: Numbers, path: str) -> Array:
     """Text up to the first NUL, or the whole field."""
-    within = np.logical_and.accumulate(rows != 0, axis=1)
-    return string(rows[within], within.sum(axis=1), path)
+    sizes = np.char.str_len(rows.view(f"S{rows.shape[1]}").reshape(-1)).astype(np.int64)
+    data = rows[np.arange(rows.shape[1]) < sizes[:, np.newaxis]]
+    if not data.all():  # there is more behind the first NUL
+        within = np.logical_and.accumulate(rows != 0, axis=1)
+        data, sizes = rows[within], within.sum(axis=1)
+    return string(data, sizes, path)
 
 
 _DIGITS = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)

@@ -75,10 +75,11 @@ def _rows(element: Type, plain: Any, shape: tuple[int | str | None, ...]) -> Any
 
 def without_nan(value: Any) -> Any:
     """The same with another number in the place of each that equals nothing, itself included."""
-    if isinstance(value, dict | list):
-        items: Any = value.items() if isinstance(value, dict) else enumerate(value)
-        made = {name: without_nan(item) for name, item in items}
-        return made if isinstance(value, dict) else list(made.values())
+    plain: Any = value
+    if isinstance(value, dict):
+        return {name: without_nan(item) for name, item in plain.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in plain]
     array = as_array(value)
     if array is not None:
         return np.where(array == array, array, np.ones_like(array)) if array.dtype.kind in "fc" else array

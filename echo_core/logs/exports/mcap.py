@@ -121,13 +121,13 @@ class McapWriter:
         data, start = b"".join(chunk.parts), self._at
         bounds = struct.pack("<QQ", first, last)
         checked = struct.pack("<QI", len(data), zlib.crc32(data))
-        self._record(_CHUNK, bounds + checked + _text("") + _long(data))
+        self._record(_CHUNK, bounds + checked + _text("") + struct.pack("<Q", len(data)), data)
         size, indexes = self._at - start, self._at
         places = b""
         for channel, index in index_by_channel.items():
             places += struct.pack("<HQ", channel, self._at)
-            index.sort(order="time")
-            self._record(_MESSAGE_INDEX, struct.pack("<H", channel) + _blob(index.tobytes()))
+            ordered = index[np.argsort(index["time"], kind="stable")]
+            self._record(_MESSAGE_INDEX, struct.pack("<H", channel) + _blob(ordered.tobytes()))
         entry = bounds + struct.pack("<QQ", start, size) + _blob(places)
         entry += struct.pack("<Q", self._at - indexes) + _text("") + struct.pack("<QQ", len(data), len(data))
         self._chunk_indexes.append(entry)
@@ -155,8 +155,10 @@ class McapWriter:
         known = len(self._schemas), len(self._channels), 0, 0, len(self._chunk_indexes)
         return struct.pack("<QHIIIIQQ", total, *known, first, self._last_ns) + _blob(counts)
 
-    def _record(self, opcode: int, data: bytes) -> None:
-        self._write(struct.pack("<BQ", opcode, len(data)) + data)
+    def _record(self, opcode: int, *parts: bytes) -> None:
+        self._write(struct.pack("<BQ", opcode, sum(map(len, parts))))
+        for part in parts:
+            self._write(part)
 
     def _write(self, data: bytes) -> None:
         self._file.write(data)
@@ -174,7 +176,3 @@ def _text(text: str) -> bytes:
 
 def _blob(data: bytes) -> bytes:
     return struct.pack("<I", len(data)) + data
-
-
-def _long(data: bytes) -> bytes:
-    return struct.pack("<Q", len(data)) + data

@@ -15,7 +15,7 @@ from echo_core.logs.blocks import Block
 from echo_core.logs.described import Position, StreamInfo
 from echo_core.logs.views.decoders import Array_, Decoder
 from echo_core.logs.views.frames import about, with_columns
-from echo_core.logs.views.marks import LoggedInfo, Mark, stream_id
+from echo_core.logs.views.marks import LoggedInfo, Mark
 from echo_core.logs.views.selections import Rows
 
 # Events that are decoded at once: as many as stay in a cache until they are used.
@@ -66,12 +66,12 @@ class Batch:
         """Of what they become: the class's, on this machine."""
         return self._decoder.receiver
 
-    @property
+    @cached_property
     def channel(self) -> str:
         """The channel's name."""
         return self._block.stream.key.channel_name
 
-    @property
+    @cached_property
     def channel_id(self) -> str:
         """The channel's id: 32 hexadecimal digits."""
         return self._block.stream.key.channel.hex()
@@ -86,7 +86,7 @@ class Batch:
         """The source's id: 32 hexadecimal digits."""
         return self._block.stream.key.source.hex()
 
-    @property
+    @cached_property
     def epoch(self) -> int:
         """Which run of the source it is: its numbers begin anew with each."""
         return self._block.stream.key.epoch
@@ -110,23 +110,23 @@ class Batch:
 
     def mark_behind(self, i: int) -> Mark:
         """The place behind the `i`-th of these events."""
-        before = self._before
-        return Mark(before.segment, before.offset, stream_id(self._block.stream.key), self._numbers[i])
+        return self.info(i).mark
 
     def info(self, i: int) -> LoggedInfo:
         """Where the `i`-th of these events is from."""
-        key = self._block.stream.key
         return LoggedInfo(
-            key.source_name,
-            key.source.hex(),
-            key.node,
+            *self._origin,
             self._numbers[i],
             submitted_ns=self._times[i],
-            channel=key.channel_name,
-            channel_id=key.channel.hex(),
-            epoch=key.epoch,
-            mark=self.mark_behind(i),
+            channel=self.channel,
+            channel_id=self.channel_id,
+            epoch=self.epoch,
+            behind=self._before,
         )
+
+    @cached_property
+    def _origin(self) -> tuple[str, str, str]:
+        return self.source, self.source_id, self._block.stream.key.node
 
     @cached_property
     def _numbers(self) -> list[int]:

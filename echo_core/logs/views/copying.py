@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from echo_core.errors import LogError, unexpected
+from echo_core.logs.declarations import StreamWriter
 from echo_core.logs.described import Gap, Member, StreamInfo, StreamKey
 from echo_core.logs.views.batches import Batch
-from echo_core.logs.writing import LogWriter, StreamWriter
+from echo_core.logs.writing import LogWriter
 
 if TYPE_CHECKING:
     from echo_core.logs.views.log import Log

@@ -7,8 +7,8 @@ peer's is to the peer, and an event may become so many objects as one on a chann
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -104,8 +104,7 @@ class Decoder:
         try:
             conversion = Conversion(self.sender, self.receiver, lossy=self._is_lossy, report=self.report)
         except IncompatibleError:  # a default that only the class can make
-            decode, encode = self.codec.decode, encoder(self.cls)
-            return lambda record: encode(decode(record))
+            return partial(_by_object, self.codec.decode, encoder(self.cls))
         conversion.begin("auto", self.payers)
         return conversion.call
 
@@ -174,6 +173,10 @@ DECODERS = Decoders()
 def new_budget() -> Budget:
     """What may be compiled for the formats of one log, which is what may be for those of one peer."""
     return Budget(Allowance(COMPILING_S, COMPILING_SHARE))
+
+
+def _by_object(decode: Callable[[Any], Any], encode: Callable[[Any], bytes], record: memoryview) -> bytes:
+    return encode(decode(record))
 
 
 def _with_fields(record: Record, names: Sequence[str]) -> type[Any]:

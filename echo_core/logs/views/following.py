@@ -42,11 +42,17 @@ class Follow(Generic[T]):
         self._tell = log.tell_missing
         # The end of the last block that was read.
         self._read = None if since is None else self._start.position
+        self._demand_kept()
         self._ready = self._taken()
         self._last: tuple[Batch, int] | None = None  # the event that was given last: its row in a batch
         # A thread may still wait for an asynchronous iteration that is over.
         self._fetching = threading.Lock()
         self._is_closed = False
+
+    def _demand_kept(self) -> None:
+        """LogError where retention has removed what follows the mark: nobody could tell what that was."""
+        if self._read is not None:
+            next(self._reader.blocks(since=self._read, chosen=lambda _: False), None)
 
     @property
     def mark(self) -> Mark:
@@ -114,10 +120,12 @@ class Follow(Generic[T]):
 
         What retention removes before it is read is missing by its numbers, as what is lost otherwise.
         """
-        is_removed = self._read is not None and self._read.segment < self._reader.first_segment
-        for block in self._reader.blocks(since=None if is_removed else self._read):
-            self._read = block.position
-            yield block
+        reader, end = self._reader, self._reader.end
+        is_removed = self._read is not None and self._read.segment < reader.first_segment
+        yield from reader.blocks(
+            since=None if is_removed else self._read, until=end, chosen=self._run.chooses
+        )
+        self._read = end
 
     def close(self) -> None:
         """Ends the iteration, also from another thread."""

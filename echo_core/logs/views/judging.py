@@ -50,8 +50,9 @@ class Judging:
 
 
 def _each(rows: Rows) -> Array_:
-    made: Array_ = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    return made
+    if isinstance(rows, slice):
+        return np.arange(int(rows.start), int(rows.stop))
+    return rows
 
 
 def _numbers(rows: Array_) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,6 @@ from echo_core.codegen.plain.counting import MostObjects
 from echo_core.errors import ClosedError, EchoError, FormatError, IncompatibleError, unexpected
 from echo_core.formats.format import Format
 from echo_core.formats.tables import as_lines
-from echo_core.logs.blocks import Block
 from echo_core.logs.described import Damage, Gap, Member, Position, StreamInfo
 from echo_core.logs.reading import LogReader
 from echo_core.logs.views.batches import Batch
@@ -74,7 +73,7 @@ class Log:
 
     def __init__(self, path: str | os.PathLike[str], on_damage: OnDamage, max_objects: int | None) -> None:
         self.path = Path(path)
-        self.on_damage = on_damage
+        self.on_damage: OnDamage = on_damage
         self._most = None if max_objects is None else MostObjects(max_objects, "max_objects")
         self._reader = LogReader(path, on_damage=on_damage)
         self._missing = MissingIn(self._reader)
@@ -109,6 +108,11 @@ class Log:
     def members(self) -> tuple[Member, ...]:
         """Who joined and left the channels."""
         return tuple(self.reader.members)
+
+    @property
+    def end(self) -> Position:
+        """Of what has been read of it: `follow` from there takes what is added alone."""
+        return self.reader.end
 
     @property
     def channels(self) -> tuple[LoggedChannel, ...]:
@@ -222,10 +226,6 @@ class Log:
     def missing(self) -> Missing:
         """What is known to be missing."""
         return self._missing()
-
-    def blocks(self, streams: Sequence[int]) -> Iterator[Block]:
-        """What the log holds of these streams."""
-        return self.reader.blocks(streams=streams)
 
     def run(
         self, wanted: Wanted, selection: Selection, reader: LogReader | None = None, since: Mark = START

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from echo_core.errors import FormatError, unexpected
-from echo_core.logs.described import Position, StreamKey
+from echo_core.logs.described import Position
 from echo_core.values.event_info import EventInfo
 
 
@@ -49,23 +49,28 @@ class Mark:
 START = Mark(0, 0)
 
 
-def stream_id(key: StreamKey) -> str:
+def stream_id(channel: bytes, source: bytes, epoch: int) -> str:
     """By which a stream is known in all marks: its number in a log may differ between two readers of it."""
-    data = key.channel + key.source + key.epoch.to_bytes(8, "little")
+    data = channel + source + epoch.to_bytes(8, "little")
     return blake2b(data, digest_size=8, person=b"echo log mark").hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedInfo(EventInfo):
     """Where an event of a log is from: what `EventInfo` says, and more.
 
     `peer` says which process the source was in, and `submitted_ns` is the time of the record. `channel` is
     the channel's name, `channel_id` 32 hexadecimal digits that tell channels of one name apart. `epoch`
-    differs where a source's numbers began anew. `mark` is the place behind the event, from which `follow`
-    goes on.
+    differs where a source's numbers began anew. `behind` is the end of the block before the event's.
     """
 
-    channel: str = ""
-    channel_id: str = ""
-    epoch: int = 0
-    mark: Mark | None = None
+    channel: str
+    channel_id: str
+    epoch: int
+    behind: Position
+
+    @property
+    def mark(self) -> Mark:
+        """The place behind the event, from which `follow` goes on."""
+        stream = stream_id(bytes.fromhex(self.channel_id), bytes.fromhex(self.source_id), self.epoch)
+        return Mark(self.behind.segment, self.behind.offset, stream, self.number)

@@ -27,11 +27,11 @@ class Missing:
             yield from self.behind(stream, 0)
 
     def begins(self, stream: int, number: int) -> int:
-        """The first number below this one that is known to be missing at the start; else the number
-        itself.
-        """
-        known = self._by_stream.get(stream, ())
-        return min((gap.first for gap in known if gap.first < number), default=number)
+        """From where on all is missing up to this number; the number itself where nothing is."""
+        for gap in reversed(self._by_stream.get(stream, ())):
+            if gap.last + 1 >= number:
+                number = min(number, gap.first)
+        return number
 
     def between(self, stream: int, first: int, last: int, position: Position) -> Iterator[Gap]:
         """Why each of these numbers is missing, in their order; some may not be explained."""

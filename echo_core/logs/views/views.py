@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from echo_core.codegen.arrow.package import optional
+from echo_core.codegen.batches.memory import Spare
 from echo_core.codegen.expressions.predicates import Expression
 from echo_core.errors import FormatError, IncompatibleError, unexpected
 from echo_core.formats.declare import format_of
@@ -149,13 +150,11 @@ class View(Generic[T]):
     def array(self) -> Array_:
         """All records in one new array: it takes as much memory as they do."""
         dtype = self.event_format.dtype
-        room = np.zeros(
-            len(self), f"V{dtype.itemsize}"
-        )  # as opaque bytes, which numpy copies with their padding
-        end = 0
+        opaque = np.dtype(f"V{dtype.itemsize}")  # which numpy copies with its padding, where fields leave it
+        room, end = Spare().empty(len(self), opaque), 0
         for array in self.arrays():
             first, end = end, end + len(array)
-            room[first:end] = array.view(room.dtype)
+            room[first:end] = array.view(opaque)
         return room[:end].view(dtype)
 
     def columns(self, names: Sequence[str] | None = None) -> dict[str, Array_]:
@@ -166,7 +165,8 @@ class View(Generic[T]):
         """
         wanted = replace(self.wanted, cls=self._demand_one_class())
         dtypes = self.log.decoder(wanted, self.event_format).columns(names).dtypes
-        room, end = {name: np.empty(len(self), dtype) for name, dtype in dtypes.items()}, 0
+        count, end = len(self), 0
+        room = {name: Spare().empty(count, dtype) for name, dtype in dtypes.items()}  # on huge pages
         for batch in self.batches():
             batch.columns_into(room, names, end)
             end += len(batch)
@@ -255,8 +255,8 @@ class View(Generic[T]):
         run = self._run()
         self._demand_known(run)
         log = self.log
-        streams = [stream.number for stream in log.streams if run.wants(stream)]
-        for piece in itertools.chain(run.pieces(log.blocks(streams)), run.rest(log.streams)):
+        blocks = log.reader.blocks(chosen=run.chooses)
+        for piece in itertools.chain(run.pieces(blocks), run.rest(log.streams)):
             if isinstance(piece, Gap):
                 log.tell_missing(piece, log.streams)
             yield piece

@@ -15,8 +15,9 @@ import pytest
 
 import echo_core as echo
 from echo_core.formats.types import Kind, Scalar
-from echo_core.logs.described import Position, Retain, Rotate
-from echo_core.logs.writing import LogWriter, StreamWriter
+from echo_core.logs.declarations import StreamWriter
+from echo_core.logs.described import Retain, Rotate
+from echo_core.logs.writing import LogWriter
 from tests.echo_core.logs.written import START_NS, STEP_NS, Run, key_of, write
 
 WAIT_S = 30.0
@@ -129,8 +130,7 @@ def test_a_mark_goes_on_behind_its_event_wherever_that_is(tmp_path: Path) -> Non
         for event, info in log.follow(Tick, since=infos[2].mark, timeout_s=0).with_info():
             assert (event.id, info.number) == (3, 3)
             break
-        end = Position(infos[-1].mark.segment, 1 << 40)  # type: ignore[union-attr]
-        assert list(log.follow(Tick, since=end, timeout_s=0)) == []
+        assert list(log.follow(Tick, since=log.end, timeout_s=0)) == []
 
 
 @pytest.mark.parametrize("mark", ["", "1:2", "a:b:c:d", 5])
@@ -159,6 +159,8 @@ def test_what_retention_removes_under_a_follower_is_a_gap(
         append(stream, range(5000, 5010))
         writer.sync()
         found = list(follow)
+        with pytest.raises(echo.LogError, match="retention"):
+            log.follow(Tick, since="1:4096::0", timeout_s=0)
     writer.close()
     assert isinstance(found[0], echo.Gap)
     expected = 10

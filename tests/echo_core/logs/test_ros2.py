@@ -99,17 +99,12 @@ def _item(type_: Type, plain: Any) -> Any:
 
 def as_plain(value: Any) -> Any:
     """A decoded message as lists, dicts and numbers."""
-    match value:
-        case bytes() | bytearray() | memoryview():
-            return list(value)
-        case list() | tuple():
-            return [as_plain(item) for item in value]
-        case bool() | int() | float() | str():
-            return value
-        case _ if hasattr(value, "__slots__"):
-            return {name: as_plain(getattr(value, name)) for name in value.__slots__}
-        case _:
-            return [as_plain(item) for item in value]
+    if isinstance(value, bool | int | float | str):
+        return value
+    names: Any = getattr(value, "__slots__", None)
+    if names is not None:
+        return {name: as_plain(getattr(value, name)) for name in names}
+    return [as_plain(item) for item in value]
 
 
 @examples(40)

@@ -37,7 +37,8 @@ class Run:
 
     def append(self, writer: LogWriter) -> None:
         """Record by record."""
-        cls: type[Any] = type(self.events[0])
+        first: Any = self.events[0]
+        cls: type[Any] = first.__class__
         encode, format_ = echo.encoder(cls, abi=self.abi), echo.format_of(cls, abi=self.abi)
         stream = writer.stream(key_of(self.source, self.channel), format_)
         for number, event in zip(itertools.count(self.first), self.events, strict=False):

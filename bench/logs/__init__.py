@@ -1,0 +1,1 @@
+"""Event logs beside other files of records."""

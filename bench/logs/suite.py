@@ -1,0 +1,13 @@
+"""Event logs: what `python -m bench logs` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.logs import reading
+from bench.report import Row
+
+
+def measure(*, quick: bool) -> Iterator[Row]:
+    """Reading them."""
+    yield from reading.measure(quick=quick)
