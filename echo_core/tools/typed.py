@@ -1,4 +1,4 @@
-"""Where types come from that a command compares: a class, C, metadata, or a channel."""
+"""Where types come from that a command compares: a class, C, metadata, a log, or a channel."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _MAX_FILE_BYTES = 1024 * 1024
 def formats_of(text: str) -> list[echo.Format]:
     """The types that an argument names.
 
-    FILE.py:Class or package.module:Class, FILE.h or FILE.h:struct, a FILE with metadata, or a channel.
+    FILE.py:Class or package.module:Class, FILE.h or FILE.h:struct, a FILE with metadata, a log, or a channel.
     """
     found = _CLASS.fullmatch(text)
     if found is not None and found["place"] not in ("name", "env"):
         return [_of_part(found["place"], found["name"])]
     if not text.startswith("@") and os.path.isfile(text):
         return [_of_file(text)]
+    if os.path.isdir(text):
+        return _of_log(text)
     return _of_channel(text)
 
 
@@ -96,6 +98,14 @@ def _read(path: str) -> bytes:
         msg = f"Expected a file of at most {_MAX_FILE_BYTES:,} bytes, {path} has more"
         raise ToolError(msg, ending=Ending.USAGE)
     return content
+
+
+def _of_log(path: str) -> list[echo.Format]:
+    with echo.open_log(path) as log:
+        if not log.formats:
+            msg = f"Expected a log with events, {path} has none"
+            raise ToolError(msg)
+        return list(log.formats)
 
 
 def _of_channel(text: str) -> list[echo.Format]:

@@ -25,7 +25,7 @@ def command(sender: str, receiver: str, lossy: bool, strict: bool, form: str | N
     """Compare types: what becomes of each field of events of A where a sink takes B.
 
     Each is FILE.py:Class, package.module:Class, a C header FILE.h or FILE.h:struct, a FILE with a format's
-    metadata, or a channel. Where one has several types, those of the same name are compared. The exit status
+    metadata, a log's folder, or a channel. Where one has several types, those of the same name are compared. The exit status
     is 1 if B cannot be filled from A.
     """
     reports = [

@@ -130,6 +130,21 @@ def test_what_holds_no_type_is_told(place: str, status: int, said: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_types_of_a_log_are_compared_with_a_channels(plant: Plant, make_node: MakeNode) -> None:
+    """Whether what was recorded can be read as what flows now; a log without events has no types."""
+    channel = make_node().create_channel("old")
+    older = echo.Format.from_c("struct Particle { long id; };")
+    with echo.record(channel, "old.echolog"):
+        channel.source(older).submit_records(bytes(older.size_bytes))
+    (report,) = rows("compare", "old.echolog", "particles")
+    assert report["accepted"]
+    verdicts = {field["path"]: field["verdict"] for field in report["fields"]}
+    assert verdicts["Particle.temperature"] == "defaulted"
+    echo.record(channel, "empty.echolog").close()
+    result = run("compare", "empty.echolog", "particles")
+    assert (result.exit_code, "a log with events" in result.stderr) == (1, True)
+
+
 def test_file_that_is_too_large_is_not_read(folder: Path) -> None:
     """Metadata has less."""
     (folder / "large").write_bytes(bytes(2**20 + 1))
