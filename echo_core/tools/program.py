@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
+import echo_core as echo
 from echo_core.tools import logs
 from echo_core.tools.lazy import LazyGroup
 
@@ -119,7 +120,7 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="echo-core", message="%(version)s")
+@click.version_option(echo.__version__, message="%(version)s")
 @logs.options
 def program() -> None:
     """Look at channels, and at what flows on them.

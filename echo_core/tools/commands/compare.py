@@ -25,8 +25,8 @@ def command(sender: str, receiver: str, lossy: bool, strict: bool, form: str | N
     """Compare types: what becomes of each field of events of A where a sink takes B.
 
     Each is FILE.py:Class, package.module:Class, a C header FILE.h or FILE.h:struct, a FILE with a format's
-    metadata, a log's folder, or a channel. Where one has several types, those of the same name are compared. The exit status
-    is 1 if B cannot be filled from A.
+    metadata, a log, or a channel. Where one has several types, those of the same name are compared. The exit
+    status is 1 if B cannot be filled from A.
     """
     reports = [
         echo.compare(ours, theirs, lossy=lossy, strict=strict)

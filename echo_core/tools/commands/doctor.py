@@ -105,7 +105,7 @@ def _python() -> Iterator[Finding]:
     else:
         yield Finding("ok", "Python", text)
     place = os.path.dirname(str(echo.__file__))
-    yield Finding("ok", "echo_core", f"{importlib.metadata.version('echo-core')} at {place}")
+    yield Finding("ok", "echo_core", f"{echo.__version__} at {place}")
 
 
 def _system() -> Iterator[Finding]:

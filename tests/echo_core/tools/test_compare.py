@@ -140,7 +140,7 @@ def test_types_of_a_log_are_compared_with_a_channels(plant: Plant, make_node: Ma
     assert report["accepted"]
     verdicts = {field["path"]: field["verdict"] for field in report["fields"]}
     assert verdicts["Particle.temperature"] == "defaulted"
-    echo.record(channel, "empty.echolog").close()
+    echo.record(make_node().create_channel("quiet"), "empty.echolog").close()
     result = run("compare", "empty.echolog", "particles")
     assert (result.exit_code, "a log with events" in result.stderr) == (1, True)
 

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,7 @@ def stable(lines: list[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def terminal(heard: list[bytes]) -> Iterator[int]:
+def terminal(heard: list[bytes]) -> Generator[int]:
     """What is written to the descriptor is heard as from a terminal."""
     master, slave = pty.openpty()
 
