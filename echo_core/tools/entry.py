@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import sys
 
-_NEEDED = ("click", "rich")
+NEEDED = ("click", "rich")
 
 
 def main() -> int:
     """Runs the command of `sys.argv`, which ends the process; returns only where nothing can be run."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         told = f"Expected the packages of the extra `tools`, got no {' and no '.join(missing)}"
         sys.stderr.write(f"echoctl: {told}: run `pip install 'echo-core[tools]'`\n")

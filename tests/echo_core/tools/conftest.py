@@ -11,9 +11,6 @@ import pytest
 import echo_core as echo
 from tests.echo_core.tools.plant import Particle, Plant
 
-pytest.importorskip("click", reason="needs the extra `tools`")
-pytest.importorskip("rich", reason="needs the extra `tools`")
-
 
 @pytest.fixture(autouse=True)
 def run_time_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

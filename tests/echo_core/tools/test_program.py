@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import echo_core as echo
 from echo_core.tools import entry
 from echo_core.tools.commands import doctor
+from tests.echo_core.processes import ROOT
 from tests.echo_core.tools.plant import Plant
 from tests.echo_core.tools.running import LIMIT_S, done, run, start
 
@@ -171,3 +173,11 @@ def test_shell_completes_commands_and_channels(plant: Plant, monkeypatch: pytest
     assert [item.value for item in complete.get_completions(["watch"], "par")] == ["particles"]
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     assert complete.get_completions(["watch"], "par") == []
+
+
+def test_tests_install_what_the_extra_has() -> None:
+    """Two lists, and this keeps them alike."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["tools"]
+    assert set(extra) <= set(project["dependency-groups"]["test"])
+    assert {re.split(r"\W", each)[0] for each in extra} == set(entry.NEEDED)
