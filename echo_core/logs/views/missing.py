@@ -50,8 +50,8 @@ class Missing:
     def behind(self, stream: int, number: int) -> Iterator[Gap]:
         """What is missing from this number on."""
         known = self._by_stream.get(stream, [])
-        for gap in itertools.islice(known, bisect_left(known, number, key=_last), None):
-            yield replace(gap, first=max(gap.first, number))
+        for i in range(bisect_left(known, number, key=_last), len(known)):
+            yield replace(known[i], first=max(known[i].first, number))
 
 
 def _first(gap: Gap) -> int:
