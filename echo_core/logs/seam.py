@@ -2,7 +2,8 @@
 
 The sink is there first, so what comes is queued meanwhile. Each source's events have numbers: those below the
 one that came next when the sink began are the log's, and what both have is given once. Where the log is
-behind, as its recorder writes now and then, it is waited for."""
+behind, as its recorder writes now and then, it is waited for.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Taking: a sink that has records copied as they lie, of whatever type, such as that of a log.
 
 Nothing is decoded, and no class is made. It knows of each source where it was: numbers that never came are
-told with why, once, and those that come again, over another link, are passed over."""
+told with why, once, and those that come again, over another link, are passed over.
+"""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _rows(element: Type, plain: Any, shape: tuple[int | str | None, ...]) -> Any
     if not shape:
         return arrow_value(element, plain.item() if isinstance(plain, np.complexfloating) else plain)
     if not len(plain) and isinstance(shape[0], int):
-        plain = [[]] * shape[0]
+        return [_rows(element, plain, shape[1:])] * shape[0]
     return [_rows(element, item, shape[1:]) for item in plain]
 
 

@@ -56,22 +56,19 @@ class Taker:
         return [each.number for each in self.taken]
 
 
-@_TAKE
 def _take(taker: Taker, data: int, size: int, events: int, number: int, time_ns: int) -> int:
     return taker._take(ctypes.string_at(data, size), events, number, time_ns)  # pyright: ignore[reportPrivateUsage]
 
 
-@_MISS
 def _miss(taker: Taker, first: int, last: int, cause: bytes) -> int:
     raise AssertionError((taker, first, last, cause))
 
 
-@_HAS_ROOM
 def _has_room(taker: Taker, size_bytes: int) -> int:
     return int(taker.room >= size_bytes)
 
 
-_table = _Table(_take, _miss, _has_room)
+_table = _Table(_TAKE(_take), _MISS(_miss), _HAS_ROOM(_has_room))
 _new = ctypes.pythonapi.PyCapsule_New
 _new.argtypes, _new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
 _capsule = _new(ctypes.addressof(_table), _NAME, None)

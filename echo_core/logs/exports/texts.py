@@ -1,136 +1,77 @@
-"""A view as text: a JSON object for each line, or CSV.
-
-Numbers, text and truth are JSON's own; NaN and infinities are the texts "NaN", "Infinity" and "-Infinity".
-Times are texts as in ISO 8601 with nine digits behind the second, durations numbers of seconds as text. Bytes
-are in base64, enums the names of their members, complex numbers lists of two.
-"""
+"""A view as text: a JSON object for each line, or CSV. `jsons.py` says what values become."""
 
 from __future__ import annotations
 
-import base64
 import csv
-import json
-import math
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from echo_core.codegen.plain.records import Plain, as_array, flat, nested, read, shape_of
-from echo_core.formats.types import (
-    Blob,
-    Enumeration,
-    Kind,
-    Nullable,
-    Record,
-    Scalar,
-    Sequence,
-    StaticArray,
-    Type,
-)
+from echo_core.formats.types import Record
+from echo_core.logs.exports.jsons import JsonReader, dumped
 from echo_core.logs.views.batches import Batch
 
 if TYPE_CHECKING:
     from echo_core.logs.views.views import View
 
-_DUMP = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 ABOUT = ("_time", "_sequence", "_source", "_source_id", "_epoch", "_channel")
 
 
 def write_json_lines(view: View[Any], path: Path, *, info: bool) -> int:
     """A line for each event, with its type; how many."""
-    count = 0
+    count, readers = 0, _Readers(view)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for batch in view.batches():
             head = {"_type": batch.event_format.name}
-            for event, about in zip(_values(batch), _abouts(batch), strict=True):
-                line = {**head, **(about if info else {}), **event}
-                file.write(_DUMP(line) + "\n")
-            count += len(batch)
+            for event, about in zip(readers.values(batch), _abouts(batch, info=info), strict=True):
+                if event is not None:
+                    file.write(dumped({**head, **about, **event}) + "\n")
+                    count += 1
     return count
 
 
 def write_csv(view: View[Any], path: Path, *, info: bool) -> int:
     """A row for each event: nested records in columns such as `cell.x`, lists as JSON."""
-    record, count = view.event_format.record, 0
+    record, count, readers = view.event_format.record, 0, _Readers(view)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        names = [*(ABOUT if info else ()), *(name for name, _ in _cells(record, None, ""))]
-        writer.writerow(names)
+        writer.writerow([*(ABOUT if info else ()), *(name for name, _ in _cells(record, None, ""))])
         for batch in view.batches():
-            for event, about in zip(_values(batch), _abouts(batch), strict=True):
-                cells = [_cell(value) for _, value in _cells(record, event, "")]
-                writer.writerow([*(about.values() if info else ()), *cells])
-            count += len(batch)
+            for event, about in zip(readers.values(batch), _abouts(batch, info=info), strict=True):
+                if event is not None:
+                    cells = (_cell(value) for _, value in _cells(record, event, ""))
+                    writer.writerow([*about.values(), *cells])
+                    count += 1
     return count
 
 
-def _values(batch: Batch) -> Iterator[dict[str, Any]]:
-    layout = batch.event_format.layout
-    for data in batch.native_records():
-        yield json_value(layout.record, read(data, layout))
+class _Readers:
+    """Each is made once."""
+
+    def __init__(self, view: View[Any]) -> None:
+        self._max_objects = view.log.max_objects
+        self._reader_by_token: dict[bytes, JsonReader] = {}
+
+    def values(self, batch: Batch) -> Iterator[dict[str, Any] | None]:
+        """What JSON has for each event; None for one that cannot be decoded."""
+        format_ = batch.event_format
+        token = bytes(format_.token)
+        if token not in self._reader_by_token:
+            self._reader_by_token[token] = JsonReader(format_, self._max_objects)
+        return self._reader_by_token[token].values(batch)
 
 
-def _abouts(batch: Batch) -> Iterator[dict[str, Any]]:
+def _abouts(batch: Batch, *, info: bool) -> Iterator[dict[str, Any]]:
+    """Where each event is from; nothing, unless it is asked for."""
+    if not info:
+        yield from ({} for _ in range(len(batch)))
+        return
     same = (batch.source, batch.source_id, batch.epoch, batch.channel)
     times = np.datetime_as_string(batch.times_ns.view("M8[ns]"))
     for time, number in zip(times.tolist(), batch.sequences.tolist(), strict=True):
         yield dict(zip(ABOUT, (f"{time}Z", number, *same), strict=True))
-
-
-def json_value(type_: Type, plain: Plain) -> Any:
-    """What JSON has for a plain value."""
-    match type_:
-        case Nullable():
-            return None if plain is None else json_value(type_.element, plain)
-        case Record():
-            return {field.name: json_value(field.type, plain[field.name]) for field in type_.fields}
-        case StaticArray() | Sequence():
-            return _list(type_.element, plain, len(type_.shape))
-        case Blob():
-            return base64.b64encode(plain).decode()
-        case Enumeration():
-            return next((name for name, number in type_.members if number == plain), int(plain))
-        case Scalar():
-            return _scalar(type_, plain)
-        case _:
-            return plain
-
-
-def _list(element: Type, plain: Plain, dimensions: int) -> list[Any]:
-    array = as_array(plain)
-    if array is not None:
-        plain = (array.view(np.int64) if array.dtype.kind in "mM" else array).tolist()
-        shape = array.shape
-    else:
-        shape = shape_of(plain, dimensions)
-    return nested([json_value(element, item) for item in flat(plain, dimensions)], shape)
-
-
-def _scalar(scalar: Scalar, plain: Plain) -> Any:
-    match scalar.kind:
-        case Kind.FLOAT:
-            return _number(plain)
-        case Kind.COMPLEX:
-            return [_number(plain.real), _number(plain.imag)]
-        case Kind.TIMESTAMP:
-            return f"{np.datetime64(plain, 'ns')}Z"
-        case Kind.DURATION:
-            return f"{'-' * (plain < 0)}{abs(plain) // 10**9}.{abs(plain) % 10**9:09}"
-        case Kind.UUID:
-            return str(uuid.UUID(bytes=plain))
-        case Kind.BYTES:
-            return base64.b64encode(plain).decode()
-        case _:
-            return plain
-
-
-def _number(number: float) -> float | str:
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def _cells(record: Record, event: dict[str, Any] | None, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -146,4 +87,4 @@ def _cells(record: Record, event: dict[str, Any] | None, prefix: str) -> Iterato
 
 def _cell(value: Any) -> Any:
     """JSON for what has parts, and nothing for None."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else value
+    return dumped(value) if isinstance(value, list | dict | bool) else value

@@ -21,7 +21,7 @@ from echo_core.logs.views.selections import Rows
 # Events that are decoded at once: as many as stay in a cache until they are used.
 _AT_ONCE = 1024
 
-_FAULTS = (WireError, ConversionError, LimitError)
+FAULTS = (WireError, ConversionError, LimitError)
 _LOST: Any = object()
 
 # Tells of an event that cannot be decoded: the batch, its row, and why. It raises, or the event is left out.
@@ -55,6 +55,11 @@ class Batch:
     def format(self) -> Format:
         """Of the records in the log."""
         return self._block.format
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether records have one size, in the log and as the class has them."""
+        return self._decoder.is_fixed
 
     @property
     def stream(self) -> StreamInfo:
@@ -169,7 +174,7 @@ class Batch:
             last = min(first + _AT_ONCE, len(self))
             try:
                 yield decode(first, last), True
-            except _FAULTS:  # which of them is wrong?
+            except FAULTS:  # which of them is wrong?
                 yield [self._decode_one(i) for i in range(first, last)], False
 
     def _decode_many(self, first: int, last: int) -> list[Any]:
@@ -183,7 +188,7 @@ class Batch:
     def _decode_one(self, i: int) -> Any:
         try:
             return self._decode_each(i, i + 1)[0]
-        except _FAULTS as error:
+        except FAULTS as error:
             self._failed(self, i, error)
             return _LOST
 
@@ -259,6 +264,15 @@ class Batch:
     def native_records(self) -> Iterator[bytes]:
         """Each as a record of the class, as this machine has it."""
         return map(self._decoder.convert, self.records())
+
+    def native_record(self, i: int) -> bytes:
+        """Likewise the `i`-th."""
+        record: bytes = self._decoder.convert(next(self.records(i, i + 1)))
+        return record
+
+    def tell_failed(self, i: int, error: EchoError) -> None:
+        """The `i`-th cannot be decoded: it is left out, and told, or raised where damage is."""
+        self._failed(self, i, error)
 
     def _row_numbers(self, first: int, last: int) -> Sequence[int]:
         rows = self._rows

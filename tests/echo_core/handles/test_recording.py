@@ -328,7 +328,7 @@ def test_what_a_slow_disk_does_not_take_is_one_gap(
     assert sum(last + 1 - first for first, last, _ in missing) == dropped == recorder.statistics().dropped
     assert sum(end - first for first, end in got) + dropped == (10 << 18) + 1
     assert got[-1][1] == (10 << 18) + 1
-    assert "dropped" in caplog.text
+    assert "drop events" in caplog.text or "events were dropped" in caplog.text
 
 
 def test_sources_wait_for_a_slow_disk_where_that_is_asked_for(pair: Pair, tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_a_log_has_one_recorder(make_node: MakeNode, tmp_path: Path) -> None:
         source.submit(plain(1))
 
 
-assert numbers(tmp_path / "a.echolog") == numbers(tmp_path / "b.echolog") == [0]
+    assert numbers(tmp_path / "a.echolog") == numbers(tmp_path / "b.echolog") == [0]
 
 
 @pytest.mark.parametrize("options", [{"level": "safe"}, {"on_full": "wait"}, {"before_s": -1.0}])

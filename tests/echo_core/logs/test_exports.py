@@ -158,7 +158,7 @@ def test_csv_has_a_column_for_each_field(path: Path, tmp_path: Path) -> None:
         "cell.x": "3.0",
         "cell.n": "3",
         "cell.m": "-3",
-        "places": "[3.0, -3.0]",
+        "places": "[3.0,-3.0]",
     }
     with (tmp_path / "notes.csv").open(newline="", encoding="utf-8") as file:
         notes = list(csv.DictReader(file))
