@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.logs import reading
+from bench.logs import files, reading
 from bench.report import Row
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
-    """Reading them."""
+    """Their files, then what is read of them."""
+    yield from files.measure(quick=quick)
     yield from reading.measure(quick=quick)

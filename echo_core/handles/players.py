@@ -23,7 +23,9 @@ from echo_core.logs.described import StreamInfo
 from echo_core.logs.pacing import End, Playback, Wait
 from echo_core.logs.reading import LogReader
 from echo_core.logs.running_order import Run, RunningOrder
-from echo_core.transports.threads import OwnThread, is_failure, log
+from echo_core.logs.views.log import Log
+from echo_core.transports import threads
+from echo_core.transports.threads import OwnThread, is_failure
 from echo_core.values.backlog import Backlog
 from echo_core.values.statistics import PlayerStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S
@@ -155,7 +157,7 @@ class Player(Closing):
                 self._error = error
                 if not is_failure(error):
                     raise
-                log.error("what was recorded in `%s` is played no more: %s", self._reader.path, error)
+                threads.log.error("what was recorded in `%s` is played no more: %s", self._reader.path, error)
         finally:
             self._tell_losses()
             self._finished.set()
@@ -189,7 +191,7 @@ class Player(Closing):
         if counted.missing or counted.damaged or counted.lost:
             said = "of `%s` %d events were played; %d were not recorded, %d are damaged, %d were dropped"
             told = counted.events, counted.missing, counted.damaged, counted.lost
-            log.warning(said, self._reader.path, *told)
+            threads.log.warning(said, self._reader.path, *told)
 
 
 class _Part:
@@ -243,7 +245,7 @@ class _Part:
 
 
 def play(
-    path: str | PathLike[str],
+    log: str | PathLike[str] | Log,
     /,
     into: Channel[Any],
     *,
@@ -260,7 +262,7 @@ def play(
     Nothing is dropped for want of room: sinks elsewhere hold the player up, whose own events then leave late.
 
     Arguments:
-        path: the log; what is added to it meanwhile is not played.
+        log: its folder, or what `echo.open_log` gives; what is added to it meanwhile is not played.
         into: where it is played; sources are on this channel until the player is closed.
         speed: 2.0 is twice as fast as it was recorded; 0 plays as fast as sinks take it.
         streams: those that are played; by default all.
@@ -274,10 +276,21 @@ def play(
         IncompatibleError: what is to be played does not fit the channel's types; `types` leaves it out.
         ClosedError: the channel is closed.
 
-        with echo.play("run.echolog", into=channel, speed=2.0, wait_matched=1) as player:
-            player.wait(timeout_s=None)
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp(suffix=".echolog")
+    >>> with echo.create_channel("points", Point) as channel, channel.record(path):
+    ...     channel.source().submit(Point(1.5))
+    >>> with echo.create_channel("again", Point) as again:
+    ...     sink = again.sink(Point)
+    ...     with echo.play(path, into=again, speed=0) as player:
+    ...         player.wait()
+    ...     sink.get(timeout_s=10).x
+    1.5
     """
-    reader = LogReader(path)
+    reader = LogReader(log if isinstance(log, str | PathLike) else log.path)
     chosen = _chosen(reader, streams, types)
     open_ = partial(_opened, reader, chosen, _nanoseconds(since_s), _nanoseconds(until_s))
     playback = Playback(open_, speed, loop=loop)

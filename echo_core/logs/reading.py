@@ -32,7 +32,7 @@ from echo_core.logs.described import (
     StreamInfo,
 )
 from echo_core.logs.folders import segment_numbers, segment_path
-from echo_core.logs.layout import FOUND, HEADER_BYTES, MARK, Kind, SegmentHeader, State
+from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
 from echo_core.logs.salvage import good_records, parts_of, runs_of
 from echo_core.logs.scanning import Scan, map_file, read_header, scan, without_torn_tail
 
@@ -105,6 +105,11 @@ class LogReader:
         return tuple(self._catalogue.damage)
 
     @property
+    def losses(self) -> int:
+        """How many `gaps` and `damage` there are, without looking at any."""
+        return len(self._catalogue.gaps) + len(self._catalogue.damage)
+
+    @property
     def members(self) -> tuple[Member, ...]:
         return tuple(self._catalogue.members)
 
@@ -139,22 +144,30 @@ class LogReader:
     def refresh(self) -> bool:
         """Reads what was added since; whether that was anything."""
         before = self.end if self._segments else None
-        known = {each.contents.number for each in self._segments}
+        if before is None or self._has_changed(before.segment):
+            self._look_for_segments(0 if before is None else before.segment)
+        if self._segments and not self._segments[-1].is_ended:
+            self._read_on(self._segments[-1], None)
+        return bool(self._segments) and self.end != before
+
+    def _has_changed(self, last: int) -> bool:
+        """Whether there are others. Retention begins with the oldest: while one is there, so is the next."""
+        following = segment_path(self.path, last + 1)
+        return following.exists() or not segment_path(self.path, last).exists()
+
+    def _look_for_segments(self, last: int) -> None:
         try:
             numbers = segment_numbers(os.listdir(self.path))
         except OSError as error:
             msg = f"Expected a log, got {error.strerror}"
             raise LogError(msg, path=str(self.path)) from error
-        last = self._segments[-1].contents.number if self._segments else 0
         for number in numbers:
-            if number not in known and number > last:
+            if number > last:
                 self._add_segment(number, is_last=number == numbers[-1])
-        if self._segments and not self._segments[-1].is_ended:
-            self._read_on(self._segments[-1], None)
+        there = set(numbers)
         self._segments = [
-            each for each in self._segments if each.contents.number in numbers or not each.is_ended
+            each for each in self._segments if each.contents.number in there or not each.is_ended
         ]
-        return bool(self._segments) and self.end != before
 
     def _add_segment(self, number: int, *, is_last: bool) -> None:
         path = segment_path(self.path, number)
@@ -170,7 +183,7 @@ class LogReader:
             self._end_last(header)
         size = os.fstat(fd).st_size
         salt = header.salt if header is not None else 0
-        contents = Contents(number, salt, np.empty(0, FOUND))
+        contents = Contents(number, salt)
         segment = _Segment(path, header, contents, fd, size=size)
         self._segments.append(segment)
         if header is None or header.number != number:
@@ -218,7 +231,7 @@ class LogReader:
         if found.is_too_many:
             what = f"more than {limits.MAX_BLOCKS} blocks"
             self._damaged(Damage(contents.number, found.end, until, what))
-        contents.part(found.rows)
+        contents.add(found.rows)
         segment.end = found.end
         known = len(self._catalogue.damage)
         self._catalogue.add(contents, data, found.end)
