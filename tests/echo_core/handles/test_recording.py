@@ -443,7 +443,6 @@ def test_a_log_has_one_recorder(make_node: MakeNode, tmp_path: Path) -> None:
     with first, second, channel.source() as source:
         source.submit(plain(1))
 
-
     assert numbers(tmp_path / "a.echolog") == numbers(tmp_path / "b.echolog") == [0]
 
 
