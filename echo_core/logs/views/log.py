@@ -293,7 +293,8 @@ class Log:
         if self._is_closed:
             return f"Log({self.path.name}, closed)"
         it = self.summary()
-        said = f"{it.events:,} events, {it.channels} channels, {it.streams} streams"
+        counts = (it.events, "event"), (it.channels, "channel"), (it.streams, "stream")
+        said = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)
         if it.missing:
             said += f", {it.missing:,} missing"
         if it.damaged_bytes:

@@ -72,6 +72,16 @@ class Selection:
     numbers: tuple[Numbers, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
+    def __str__(self) -> str:
+        """As it was asked for."""
+        parts = [f".channel({name!r})" for name in self.channels]
+        parts += [f".source({name!r})" for name in self.sources]
+        if self.is_timed:
+            parts.append(f".between({self.start_ns}, {self.stop_ns})")
+        parts += [f".sequences({it.source!r}, {it.start}, {it.stop})" for it in self.numbers]
+        parts += [f".where({it.expression!r})" for it in self.conditions]
+        return "".join(parts)
+
     def between(self, start: Time | None, stop: Time | None) -> Selection:
         """The part of it that lies between two times."""
         start_ns = self.start_ns if start is None else max(self.start_ns, time_ns(start))

@@ -291,4 +291,4 @@ class View(Generic[T]):
 
     def __repr__(self) -> str:
         cls = self.wanted.cls
-        return f"View({self.log.path.name}, {'any' if cls is None else cls.__qualname__}, {self.selection!r})"
+        return f"View({self.log.path.name}, {'any' if cls is None else cls.__qualname__}){self.selection}"

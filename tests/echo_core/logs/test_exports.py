@@ -214,6 +214,8 @@ def test_a_suffix_that_nobody_knows_is_refused(path: Path, tmp_path: Path, name:
     """With those that there are."""
     with echo.open_log(path) as log, pytest.raises(echo.FormatError, match=r"\.parquet"):
         log.export(tmp_path / name)
+    with echo.open_log(path) as log, pytest.raises(echo.FormatError, match="nowhere"):
+        log.export(tmp_path / "nowhere" / "run.csv")
 
 
 def test_a_file_is_there_as_a_whole_or_stays_as_it_was(path: Path, tmp_path: Path) -> None:
