@@ -1,6 +1,6 @@
 """A run is recorded, and then read in each way that there is: also by a class that has changed since.
 
-    python examples/reading_a_log.py
+python examples/reading_a_log.py
 """
 
 import tempfile

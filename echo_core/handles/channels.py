@@ -389,12 +389,14 @@ class Channel(Closing, Generic[T]):
             values: the value of each parameter, by its name.
 
         Returns:
-            The `EventInfo.source_id` of the sources that have any of them, and have answered.
+            The `EventInfo.source_id` of the sources that have any of them, and have answered; none where
+            there are no sources yet. Those of members that it has yet to be linked to are waited for.
 
         Raises:
             ChannelError: sources are there, and none has such a parameter; or one cannot have the value, and
                 then nothing is requested. Also where only the id of a derived channel is known: it grants no
-                more than what comes there.
+                more than what comes there; and in a handler on a thread that reads a link, where sources
+                elsewhere would have to answer: nothing is requested then, either.
             TimedOutError: not all have answered in time; the message names those that have not.
             ClosedError: the channel is closed.
 

@@ -246,6 +246,18 @@ class Attendance:
         """Members that should be linked and are not."""
         return sum(known.member.version > 0 and not known.has_left for known in self._wanted())
 
+    def expected_senders(self) -> list[bytes]:
+        """Nodes elsewhere with sources that are linked, or are for all that is known about to be."""
+        return [
+            node_id
+            for node_id, known in self._known.items()
+            if known.member.standing & SENDS
+            and known.member.version > 0
+            and not known.has_left
+            and not known.is_here
+            and (known.is_linked or (bool(known.tellers) and known.failures == 0))
+        ]
+
     # -----------------------------------------------------------------------
     # What has happened here
 

@@ -84,11 +84,11 @@ _DUMP = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 def _with_texts(value: Any) -> Any:
     """The same with texts for numbers that JSON does not have."""
+    given: Any = value  # without the types of what it holds, of which nothing is known
     if isinstance(value, dict):
-        items = cast("dict[str, Any]", value)
-        return {name: _with_texts(item) for name, item in items.items()}
+        return {name: _with_texts(item) for name, item in given.items()}
     if isinstance(value, list):
-        return [_with_texts(item) for item in cast("list[Any]", value)]
+        return [_with_texts(item) for item in given]
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -8,7 +8,7 @@ import math
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -88,10 +88,11 @@ def _number(number: float) -> float | str:
 
 def hollowed(value: Any) -> Any:
     """Lists in which there are only empty lists are empty: a plain value does not tell their number."""
+    given: Any = value
     if isinstance(value, dict):
-        return {name: hollowed(item) for name, item in cast("dict[str, Any]", value).items()}
+        return {name: hollowed(item) for name, item in given.items()}
     if isinstance(value, list):
-        items = [hollowed(item) for item in cast("list[Any]", value)]
+        items = [hollowed(item) for item in given]
         return [] if all(item == [] for item in items) else items
     return value
 

@@ -146,7 +146,7 @@ def test_views_are_narrowed_in_chains_and_do_not_change(path: Path) -> None:
         assert not every.between(0, 1)
 
 
-@pytest.mark.parametrize("time", [dt.datetime(2026, 1, 1), 1.5, "now", True, np.datetime64("nat")])
+@pytest.mark.parametrize("time", [dt.datetime(2026, 1, 1), 1.5, "now", True, np.datetime64("nat", "ns")])
 def test_what_is_no_time_is_refused(path: Path, time: Any) -> None:
     """A naive datetime would mean another instant on another host."""
     with echo.open_log(path) as log, pytest.raises(echo.FormatError, match="time zone"):
