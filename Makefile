@@ -12,7 +12,7 @@ export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
 TRANSPORT   ?= shm
 SANITIZERS  ?= address thread
-FUZZ        ?= frames ring intake trees
+FUZZ        ?= frames ring intake trees logs
 FUZZ_SECONDS ?= 60
 
 BIN    := $(VENV)/bin

@@ -26,7 +26,7 @@ from echo_core.logs.described import (
     StreamInfo,
     StreamKey,
 )
-from echo_core.logs.layout import Flag, Kind, State
+from echo_core.logs.layout import FOUND, Flag, Kind, State
 from echo_core.logs.salvage import missing_of
 from echo_core.logs.scanning import Rows
 
@@ -56,16 +56,29 @@ class Contents:
 
     number: int
     salt: int
-    rows: Rows
     streams: list[Counted | None] = field(default_factory=list[Counted | None])
     """Of each row that has records which can be read."""
     formats: dict[int, Format] = field(default_factory=dict[int, Format])
     declared: dict[int, tuple[Counted, int]] = field(default_factory=dict[int, tuple[Counted, int]])
     """Streams by their numbers there, each with the number of its format."""
 
-    def part(self, rows: Rows) -> None:
-        """More blocks, behind those that there are."""
-        self.rows = np.concatenate((self.rows, rows)) if len(self.rows) else rows
+    _room: Rows = field(default_factory=lambda: np.empty(0, FOUND))
+    _count: int = 0
+
+    @property
+    def rows(self) -> Rows:
+        """Its blocks, and bytes that are none."""
+        return self._room[: self._count]
+
+    def add(self, rows: Rows) -> None:
+        """More of them, behind those that there are. Room doubles, as a reader may add them one by one."""
+        count = self._count + len(rows)
+        if count > len(self._room):
+            room = np.empty(max(count, 2 * len(self._room)), FOUND)
+            room[: self._count] = self.rows
+            self._room = room
+        self._room[self._count : count] = rows
+        self._count = count
 
 
 class Catalogue:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ from echo_core.logs.described import (
     StreamInfo,
 )
 from echo_core.logs.folders import segment_numbers, segment_path
-from echo_core.logs.layout import FOUND, HEADER_BYTES, MARK, Kind, SegmentHeader, State
+from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
 from echo_core.logs.salvage import good_records, parts_of, runs_of
 from echo_core.logs.scanning import Scan, map_file, read_header, scan, without_torn_tail
 
@@ -69,13 +70,14 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
+        self._segments: list[_Segment] = []
+        self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
             raise LogError(msg, path="on_damage")
         self.path = Path(path)
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
-        self._segments: list[_Segment] = []
         self._torn = 0
         self.refresh()
         if not self._segments:
@@ -139,22 +141,30 @@ class LogReader:
     def refresh(self) -> bool:
         """Reads what was added since; whether that was anything."""
         before = self.end if self._segments else None
-        known = {each.contents.number for each in self._segments}
+        if before is None or self._has_changed(before.segment):
+            self._look_for_segments(0 if before is None else before.segment)
+        if self._segments and not self._segments[-1].is_ended:
+            self._read_on(self._segments[-1], None)
+        return bool(self._segments) and self.end != before
+
+    def _has_changed(self, last: int) -> bool:
+        """Whether there are others. Retention begins with the oldest: while one is there, so is the next."""
+        following = segment_path(self.path, last + 1)
+        return following.exists() or not segment_path(self.path, last).exists()
+
+    def _look_for_segments(self, last: int) -> None:
         try:
             numbers = segment_numbers(os.listdir(self.path))
         except OSError as error:
             msg = f"Expected a log, got {error.strerror}"
             raise LogError(msg, path=str(self.path)) from error
-        last = self._segments[-1].contents.number if self._segments else 0
         for number in numbers:
-            if number not in known and number > last:
+            if number > last:
                 self._add_segment(number, is_last=number == numbers[-1])
-        if self._segments and not self._segments[-1].is_ended:
-            self._read_on(self._segments[-1], None)
+        there = set(numbers)
         self._segments = [
-            each for each in self._segments if each.contents.number in numbers or not each.is_ended
+            each for each in self._segments if each.contents.number in there or not each.is_ended
         ]
-        return bool(self._segments) and self.end != before
 
     def _add_segment(self, number: int, *, is_last: bool) -> None:
         path = segment_path(self.path, number)
@@ -170,7 +180,7 @@ class LogReader:
             self._end_last(header)
         size = os.fstat(fd).st_size
         salt = header.salt if header is not None else 0
-        contents = Contents(number, salt, np.empty(0, FOUND))
+        contents = Contents(number, salt)
         segment = _Segment(path, header, contents, fd, size=size)
         self._segments.append(segment)
         if header is None or header.number != number:
@@ -218,7 +228,7 @@ class LogReader:
         if found.is_too_many:
             what = f"more than {limits.MAX_BLOCKS} blocks"
             self._damaged(Damage(contents.number, found.end, until, what))
-        contents.part(found.rows)
+        contents.add(found.rows)
         segment.end = found.end
         known = len(self._catalogue.damage)
         self._catalogue.add(contents, data, found.end)
@@ -226,10 +236,14 @@ class LogReader:
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until something is added; False: the time was up. What is added is read."""
-        with c.Watch(os.fspath(self.path)) as watch:
-            if self.refresh():
-                return True
-            return watch.wait(timeout_s) and self.refresh()
+        if self._watch is None:  # kept: the system takes some 20 ms to close one
+            self._watch = c.Watch(os.fspath(self.path))
+        until = time.monotonic() + timeout_s
+        while not self.refresh():
+            left = until - time.monotonic()
+            if left <= 0 or not self._watch.wait(left):
+                return False
+        return True
 
     # --- records
 
@@ -392,6 +406,9 @@ class LogReader:
             if segment.fd is not None:
                 os.close(segment.fd)
                 segment.fd = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def __enter__(self) -> Self:
         return self

@@ -69,7 +69,8 @@ def _bad_slices(parts: Parts, data: mmap.mmap | bytes) -> Bools:
     expected = np.frombuffer(data, "<u4", count, parts.slices)
     starts = range(parts.payload, parts.end, SLICE_BYTES)
     found = [c.crc32c(view[start : min(start + SLICE_BYTES, parts.end)]) for start in starts]
-    return np.not_equal(np.array(found, np.uint32), expected)
+    differ: Bools = np.array(found, np.uint32) != expected
+    return differ
 
 
 def runs_of(wanted: Bools) -> list[tuple[int, int]]:

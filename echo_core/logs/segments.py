@@ -123,8 +123,8 @@ class Segment:
     def batch(self, staging: c.Staging, size: int) -> c.Batch | None:
         """What is staged and fits into a segment of some size; into an empty one the first in any case.
 
-        Where declarations alone take most of that, so much again follows them, or each segment would hold nothing
-        but the declarations of the next.
+        Where declarations alone take most of that, so much again follows them, or each segment would hold
+        nothing but the declarations of the next.
         """
         end = max(size - self.index_bytes, self._start + size // 2) - _END_ROOM
         if self.is_sealed:
@@ -157,7 +157,7 @@ class Segment:
             return
         blocks, chain, index = self.blocks, self._chain, 0
         headers = b"".join(self._headers)
-        end = []
+        end: list[bytes] = []
         offset = self.offset
         if len(headers) * _INDEX_SHARE <= self.offset:
             index = offset

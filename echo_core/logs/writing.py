@@ -1,12 +1,12 @@
 """LogWriter: a log's folder, open for writing by one process.
 
-Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there, and
-whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are written,
-`_syncing` while a file is synced, and who needs both takes them in this order.
+Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there,
+and whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are
+written, `_syncing` while a file is synced, and who needs both takes them in this order.
 
-A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that all
-is well the second time. The log has failed then, and all that comes is counted as lost. A disk that is full is
-no failure: nothing of what was written is lost, so it is tried until there is room.
+A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that
+all is well the second time. The log has failed then, and all that comes is counted as lost. A full disk is no
+failure: nothing of what was written is lost, so it is tried until there is room.
 """
 
 from __future__ import annotations
@@ -330,6 +330,11 @@ class LogWriter:
         self._staging.fail()
 
     # --- syncing
+
+    def flush(self) -> None:
+        """Has all that was taken written soon, so that readers see it; waits for nothing."""
+        self._check()
+        self._staging.flush()
 
     def sync(self, timeout_s: float = 30.0) -> Position:
         """Waits until all that was taken is on the disk; one sync serves all who wait. Returns the end of it.

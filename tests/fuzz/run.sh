@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Hostile bytes for the C code, found by clang's libFuzzer, as `make fuzz` runs it:
 #
-#   tests/fuzz/run.sh PYTHON SECONDS frames|intake|ring|trees...
+#   tests/fuzz/run.sh PYTHON SECONDS frames|intake|logs|ring|trees...
 #
 # Builds in a copy of the tree, build/fuzz. What was found to be of interest stays in build/fuzz-corpus, where
 # the next run begins; an input that fails is written to build/fuzz-findings.
@@ -37,6 +37,9 @@ CODE
 build() {
     case $1 in
     frames) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_frames.c -o fuzz_frames ;;
+    logs)
+        "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_logs.c native/logs/{composing,crc32c,scanning}.c -o fuzz_logs
+        ;;
     ring) "$CLANG" "${FLAGS[@]}" tests/fuzz/fuzz_ring.c native/core/wires/signals.c -o fuzz_ring ;;
     intake | trees)
         CC=$CLANG LDSHARED="$CLANG -shared" ECHO_SANITIZE=fuzzer \

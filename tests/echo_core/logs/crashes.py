@@ -1,7 +1,8 @@
 """Crash states: what a disk may hold after a machine has stopped, from what was done to it.
 
-Durable is what a sync of its file followed; a name is when a sync of the folder did. Of what was written since, any
-units of 512 bytes may be there, the others as they were before, or zeros or garbage where the file has grown.
+Durable is what a sync of its file followed; a name is when a sync of the folder did. Of what was written
+since, any units of 512 bytes may be there, the others as they were before, or zeros or garbage where the file
+has grown.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Crash:
 
 
 def crashes(done: list[Operation], chance: random.Random, *, each: int, units: int) -> Iterator[Crash]:
-    """After each operation; of a write, at each so many bytes, and with any of so many units of it, or of others."""
+    """After each operation; of a write, at each so many bytes, and with any of so many of its units."""
     model = Model()
     for operation in done:
         if isinstance(operation, Write):

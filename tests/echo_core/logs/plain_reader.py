@@ -15,7 +15,7 @@ SLICE = 16384
 
 
 def _table() -> list[int]:
-    table = []
+    table: list[int] = []
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
@@ -95,10 +95,12 @@ class Block:
 
 @dataclass
 class Log:
-    events: dict[tuple[bytes, bytes], list[tuple[int, int, bytes]]] = field(default_factory=dict)
+    events: dict[tuple[bytes, bytes], list[tuple[int, int, bytes]]] = field(
+        default_factory=dict[tuple[bytes, bytes], list[tuple[int, int, bytes]]]
+    )
     """Number, time and record, by the payload of STREAM and the format's metadata."""
-    gaps: list[tuple[bytes, int, int, str]] = field(default_factory=list)
-    damage: list[tuple[int, int, int]] = field(default_factory=list)
+    gaps: list[tuple[bytes, int, int, str]] = field(default_factory=list[tuple[bytes, int, int, str]])
+    damage: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """Segment, start, end."""
     torn: int = 0
     """Bytes."""

@@ -150,5 +150,5 @@ def test_the_oldest_make_room_where_that_was_asked_for(tmp_path: Path) -> None:
     with LogReader(path) as reader:
         numbers = [number for number, _ in numbered(reader)[0]]
         assert numbers == list(range(numbers[0], 40_000))
-        assert 0 < numbers[0]
+        assert numbers[0] > 0
         assert reader.gaps == ()
