@@ -164,7 +164,7 @@ class Sink(Closing, Generic[T]):
         waited for. Events of the log have the `EventInfo` of their source, and are said to be kept.
 
         Arguments:
-            log: one that has the channel: its folder, or what `echo.open_log` gives. Its recorder may be at work.
+            log: its folder, or what `echo.open_log` gives; its recorder may be at work.
             since_s: of the log only what was recorded from then on, in seconds since 1970.
             timeout_s: how long the log may be behind; then what it has not got is told in the log of the
                 process, and left out.

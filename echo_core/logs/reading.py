@@ -107,6 +107,11 @@ class LogReader:
         return tuple(self._catalogue.damage)
 
     @property
+    def losses(self) -> int:
+        """How many `gaps` and `damage` there are, without looking at any."""
+        return len(self._catalogue.gaps) + len(self._catalogue.damage)
+
+    @property
     def members(self) -> tuple[Member, ...]:
         return tuple(self._catalogue.members)
 

@@ -91,7 +91,7 @@ class TakingTarget(Target):
     # -----------------------------------------------------------------------
     # Feeds
 
-    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | None:  # noqa: ARG002
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | None:
         try:
             intake = self._begin(feed)
         except Exception as error:  # noqa: BLE001 - of a log that has failed: no fault of the source's

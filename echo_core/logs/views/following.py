@@ -111,7 +111,7 @@ class Follow(Generic[T]):
                 for event, row in piece.numbered():
                     yield event, piece, row
             else:
-                self._tell(piece, self._reader.streams)
+                self._tell(piece, self._reader)
                 if self._shows_gaps:
                     yield piece, None, 0
 

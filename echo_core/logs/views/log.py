@@ -239,9 +239,11 @@ class Log:
         """From records of a format to what is wanted."""
         return DECODERS.of(wanted, format_, self._most, self._budget)
 
-    def tell_missing(self, gap: Gap, streams: Sequence[StreamInfo]) -> None:
-        """Once: `gaps` has the rest. `streams` are those that the gap's number is of."""
-        source = next(stream.key.source_name for stream in streams if stream.number == gap.stream)
+    def tell_missing(self, gap: Gap, reader: LogReader) -> None:
+        """Once: `gaps` has the rest. `reader`: whose streams the gap's number is of."""
+        if "missing" in self._told:
+            return
+        source = next(stream.key.source_name for stream in reader.streams if stream.number == gap.stream)
         self._warn_once(
             "missing",
             f"the events {gap.first} to {gap.last} of source `{shown(source)}` are missing"

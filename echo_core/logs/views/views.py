@@ -258,7 +258,7 @@ class View(Generic[T]):
         blocks = log.reader.blocks(chosen=run.chooses)
         for piece in itertools.chain(run.pieces(blocks), run.rest(log.streams)):
             if isinstance(piece, Gap):
-                log.tell_missing(piece, log.streams)
+                log.tell_missing(piece, log.reader)
             yield piece
         log.tell_failures(run.failures())
 
