@@ -61,6 +61,7 @@ class Membership:
         "is_closing",
         "is_proven",
         "name",
+        "onlookers",
         "origins",
         "peers",
         "relayed",
@@ -96,6 +97,7 @@ class Membership:
         self.announcements = Announcements(is_derived=descent is not None)
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
+        self.onlookers: list[object] = []  # watchers of all sources, wherever these are
         self.requesters: list[Requester] = []  # handles that request something of sources
         self.attendance = presence.attend(self)
         self.peers: list[Peer] = []

@@ -97,11 +97,12 @@ def stand(membership: Membership) -> None:
 def standing_of(membership: Membership) -> int:
     """What this node has on the channel. Whoever has a derived one open takes it: else it would end.
 
-    So does who requests something of its sources, which have to be linked for that; and who has sources
-    that have nothing there sends all the same: that has to be told.
+    So does who requests something of its sources or watches all of them, which have to be linked for that;
+    and who has sources that have nothing there sends all the same: that has to be told.
     """
     keeps = membership.descent is not None and membership.handles > 1
-    takes = membership.targets or membership.requesters or keeps or _takes_derived(membership)
+    takes = membership.targets or membership.requesters or membership.onlookers or keeps
+    takes = takes or _takes_derived(membership)
     sends = membership.origins or (membership.descent is not None and membership.descent.underivable)
     what = ((HOLDS, membership.is_creator), (SENDS, sends), (TAKES, takes))
     return sum(standing for standing, is_so in what if is_so)

@@ -242,7 +242,7 @@ def _switches(thread: threading.Thread) -> int:
 
 def test_a_few_stand_by(link: Link, readers: Readers) -> None:
     """Another one does, too, until the end of the last link."""
-    ended: list[Link | None] = []
+    ended: list[object] = []
     readers.read(link)
     readers.stand_by()
     eventually(lambda: not links.wants_standby())
