@@ -15,7 +15,7 @@ from echo_core.codegen.conversion import GENERATOR_VERSION, Buffer, Tier, check_
 from echo_core.codegen.emit.columns import LINE, Column, emit, lead_of
 from echo_core.codegen.machine import engine
 from echo_core.codegen.machine.store import load_code
-from echo_core.errors import FormatError
+from echo_core.errors import FormatError, unexpected
 from echo_core.formats.declare import format_of
 from echo_core.formats.dtypes import type_dtype
 from echo_core.formats.format import Format
@@ -83,10 +83,11 @@ class _Room(NamedTuple):
 class ColumnDecoder:
     """Records to columns: by numpy until code is ready. Call it, or have columns filled that are there."""
 
-    def __init__(self, format_: Format, records_of: ArrayDecoder) -> None:
+    def __init__(self, format_: Format, records_of: ArrayDecoder, names: Sequence[str] | None = None) -> None:
+        """`names`: those of the columns that are wanted, in their order; by default all."""
         self._format = format_
         self._records_of = records_of
-        self._leaves = _leaves(format_.record, 0, "")
+        self._leaves = _chosen(_leaves(format_.record, 0, ""), names, format_.name)
         self.dtypes = {
             name: type_dtype(type_, format_.byte_order, format_.name) for name, type_, _ in self._leaves
         }
@@ -179,6 +180,20 @@ def _leaves(record: Record, base: int, prefix: str) -> list[tuple[str, Type, int
         else:
             found.append((prefix + member.name, member.type, base + member.offset))
     return found
+
+
+def _chosen(
+    leaves: list[tuple[str, Type, int]], names: Sequence[str] | None, path: str
+) -> list[tuple[str, Type, int]]:
+    if names is None:
+        return leaves
+    leaf_by_name = {leaf[0]: leaf for leaf in leaves}
+    for name in names:
+        if name not in leaf_by_name:
+            raise unexpected(
+                FormatError, f"a column out of {', '.join(leaf_by_name)}", f"`{name}`", path=path
+            )
+    return [leaf_by_name[name] for name in dict.fromkeys(names)]
 
 
 def _field(records: Array_, path: str) -> Array_:

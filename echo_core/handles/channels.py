@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import starmap
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from echo_core._c import locks
@@ -41,15 +43,20 @@ from echo_core.roster.telling import tell
 from echo_core.streams.origins import Origin
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.messages import Standing
 from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.event_info import EventInfo
 from echo_core.values.keep import Keep
+from echo_core.values.members import Member
 from echo_core.values.notices import Notice
 from echo_core.values.statistics import ChannelStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Waits
 
 if TYPE_CHECKING:
     from echo_core.handles.derived import DerivedChannel
+    from echo_core.handles.recorders import Compression, LevelName, OnFull, Recorder
+    from echo_core.logs.described import Retain, Rotate
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -203,9 +210,8 @@ class Channel(Closing, Generic[T]):
         key = None if kept is None or kept.per is None else place_of_key(format_, kept.per)
         demand_flag("timestamps", timestamps)
         encode = FormatEncoder(format_) if event_class is None else encoder(event_class, abi=abi)
-        with books.changing():
-            self._demand_open()
-            origin = Origin(
+        return self._begun(
+            Origin(
                 event_class,
                 format_,
                 encode,
@@ -217,6 +223,11 @@ class Channel(Closing, Generic[T]):
                 key=key,
                 has_times=timestamps,
             )
+        )
+
+    def _begun(self, origin: Origin) -> Source[Any]:
+        with books.changing():
+            self._demand_open()
             self._origins = [*(held for held in self._origins if not held.is_closed), origin]
             self._membership.add_origin(origin)
         return Source(self._membership, origin)
@@ -382,12 +393,14 @@ class Channel(Closing, Generic[T]):
             values: the value of each parameter, by its name.
 
         Returns:
-            The `EventInfo.source_id` of the sources that have any of them, and have answered.
+            The `EventInfo.source_id` of the sources that have any of them, and have answered; none where
+            there are no sources yet. Those of members that it has yet to be linked to are waited for.
 
         Raises:
             ChannelError: sources are there, and none has such a parameter; or one cannot have the value, and
                 then nothing is requested. Also where only the id of a derived channel is known: it grants no
-                more than what comes there.
+                more than what comes there; and in a handler on a thread that reads a link, where sources
+                elsewhere would have to answer: nothing is requested then, either.
             TimedOutError: not all have answered in time; the message names those that have not.
             ClosedError: the channel is closed.
 
@@ -403,13 +416,26 @@ class Channel(Closing, Generic[T]):
             self._requester = Requester(root)
         return requested(self._requester, values, timeout_s)
 
-    def watch(self, handler: Callable[[Notice], object]) -> Watch:
+    def members(self) -> tuple[Member, ...]:
+        """The other nodes on the channel, as far as this one has heard; those that it is linked to first.
+
+        It takes a moment to hear of all after the channel was opened.
+
+            print([member.name for member in channel.members() if member.has_sources])
+        """
+        with books.changing():
+            self._demand_open()
+            attendance = self._membership.attendance
+            return tuple(starmap(_described, attendance.others()))
+
+    def watch(self, handler: Callable[[Notice], object], *, everywhere: bool = False) -> Watch:
         """Reports who comes and goes, which types do not fit, and which events were lost.
 
         Arguments:
             handler: called with a `Notice` for each process and source there is, before this returns; then,
                 by a thread of its own, for each change in order, until the returned `Watch` is closed. One
                 that is slow holds up other notices and nothing else.
+            everywhere: also of sources that no sink here has use for: this node links to all who have any.
 
         Raises:
             ChannelError: the handler cannot be called.
@@ -418,7 +444,8 @@ class Channel(Closing, Generic[T]):
             watch = channel.watch(print)
         """
         demand_handler(handler)
-        watch = Watch(handler, self._membership)
+        demand_flag("everywhere", everywhere)
+        watch = Watch(handler, self._membership, everywhere=everywhere)
         with watch.in_turn():
             with books.changing():
                 self._demand_open()
@@ -427,6 +454,42 @@ class Channel(Closing, Generic[T]):
             for notice in present:
                 tell(partial(watch._call, notice))  # pyright: ignore[reportPrivateUsage] - this module
         return watch
+
+    def record(
+        self,
+        path: str | PathLike[str],
+        *,
+        level: LevelName = "buffered",
+        compress: Compression | None = None,
+        where: Expression | None = None,
+        on_full: OnFull = "drop",
+        rotate: Rotate | None = None,
+        retain: Retain | None = None,
+        before_s: float | None = None,
+    ) -> Recorder:
+        """Keeps what flows here in a log, of whatever types, until the recorder is closed, or this handle.
+
+        Arguments: path, level, compress, where, on_full, rotate, retain, before_s: as for `echo.record`,
+        whose log may be of several channels.
+
+        Raises what that does.
+
+            with channel.record("run.echolog") as recorder:
+                source.submit(Particle(id=1, temperature=300.0))
+        """
+        from echo_core.handles.recorders import record
+
+        return record(
+            self,
+            path,
+            level=level,
+            compress=compress,
+            where=where,
+            on_full=on_full,
+            rotate=rotate,
+            retain=retain,
+            before_s=before_s,
+        )
 
     # -----------------------------------------------------------------------
     # Its life
@@ -540,13 +603,54 @@ class Channel(Closing, Generic[T]):
         self._membership.demand_open()
 
 
+def _described(member: messages.Member, is_linked: bool) -> Member:
+    standing = member.standing
+    return Member(
+        member.name,
+        member.node_id,
+        member.addresses,
+        holds_channel=bool(standing & Standing.HOLDS),
+        has_sources=bool(standing & Standing.SENDS),
+        has_sinks=bool(standing & Standing.TAKES),
+        is_linked=is_linked,
+    )
+
+
+def record_source(channel: Channel[Any], format_: Format, *, name: str, backlog: Backlog) -> Source[Any]:
+    """A source of records as they lie, for what has been recorded: `submit` takes the bytes of one.
+
+    They are not verified: who receives what breaks the rules takes it for this process's fault.
+    """
+    membership = channel._membership  # pyright: ignore[reportPrivateUsage] - this module
+    channel._demand_open()  # pyright: ignore[reportPrivateUsage] - this module
+    channel._demand_underived()  # pyright: ignore[reportPrivateUsage] - this module
+    demand_source_type(channel.name, channel.types, format_)
+    pool = membership.home.pool()
+    named = name or format_.name
+    origin = Origin(None, format_, bytes, name=named, backlog=backlog, delay_ns=0, pool=pool)
+    return channel._begun(origin)  # pyright: ignore[reportPrivateUsage] - this module
+
+
+def take_all(channel: Channel[Any], put_on: Callable[[Membership], Target]) -> None:
+    """Has a target take what comes on the channel until this handle is closed."""
+    with books.changing():
+        channel._demand_open()  # pyright: ignore[reportPrivateUsage] - this module
+        target = put_on(channel._membership)  # pyright: ignore[reportPrivateUsage] - this module
+        held = [each for each in channel._targets if not each.is_closed]  # pyright: ignore[reportPrivateUsage] - this module
+        channel._targets = [*held, target]  # pyright: ignore[reportPrivateUsage] - this module
+    matching.catch_up(target)
+
+
 class Watch(Closing):
     """A handler of notices, made by `Channel.watch`: it is told until this is closed, or the channel."""
 
-    __slots__ = ("_handler", "_membership", "_turn", "is_closed")
+    __slots__ = ("_everywhere", "_handler", "_membership", "_turn", "is_closed")
 
-    def __init__(self, handler: Callable[[Notice], object], membership: Membership) -> None:
+    def __init__(
+        self, handler: Callable[[Notice], object], membership: Membership, *, everywhere: bool
+    ) -> None:
         self._handler = handler
+        self._everywhere = everywhere
         self._membership = membership
         self._turn = threading.RLock()
         self.is_closed = False
@@ -566,11 +670,17 @@ class Watch(Closing):
     def _begin(self) -> list[Notice]:
         """What is there now, which is not told yet."""
         self._membership.announcements.add(self._tell)
+        if self._everywhere:
+            self._membership.onlookers.append(self)
+            presence.stand(self._membership)
         return list(self._membership.present())
 
     def _stop(self) -> None:
         """What has happened by now is still told."""
         self._membership.announcements.remove(self._tell)
+        if self in self._membership.onlookers:
+            self._membership.onlookers.remove(self)
+            presence.stand(self._membership)
 
     def close(self) -> None:
         """Nothing more is told; a call of the handler that is under way is not waited for."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from weakref import ref
 
 from echo_core._c import links
@@ -24,6 +25,9 @@ from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.event_info import EventInfo
 from echo_core.values.statistics import SinkStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
+
+if TYPE_CHECKING:
+    from echo_core.logs.views.log import Log
 
 T = TypeVar("T")
 _DEFAULT_NS = nanoseconds(DEFAULT_WAIT_S)
@@ -124,6 +128,60 @@ class Sink(Closing, Generic[T]):
         A task that is cancelled or out of time within `anext` can go on with the same iterator: none is lost.
         """
         return Events(self._own_queue())
+
+    @overload
+    def after(
+        self,
+        log: str | PathLike[str] | Log,
+        *,
+        since_s: float | None = None,
+        timeout_s: float = DEFAULT_WAIT_S,
+        with_info: Literal[False] = False,
+    ) -> Iterator[T]: ...
+
+    @overload
+    def after(
+        self,
+        log: str | PathLike[str] | Log,
+        *,
+        since_s: float | None = None,
+        timeout_s: float = DEFAULT_WAIT_S,
+        with_info: Literal[True],
+    ) -> Iterator[tuple[T, EventInfo]]: ...
+
+    def after(
+        self,
+        log: str | PathLike[str] | Log,
+        *,
+        since_s: float | None = None,
+        timeout_s: float = DEFAULT_WAIT_S,
+        with_info: bool = False,
+    ) -> Iterator[Any]:
+        """Every event that a log has of this channel, and then each that comes, until the sink is closed.
+
+        Nothing is missing between the two, and nothing comes twice: the log is read up to where the sink
+        began, while what comes waits in its queue. Where the recorder has not written that far yet, it is
+        waited for. Events of the log have the `EventInfo` of their source, and are said to be kept.
+
+        Arguments:
+            log: its folder, or what `echo.open_log` gives; its recorder may be at work.
+            since_s: of the log only what was recorded from then on, in seconds since 1970.
+            timeout_s: how long the log may be behind; then what it has not got is told in the log of the
+                process, and left out.
+            with_info: gives pairs of an event and its `EventInfo`.
+
+        Raises:
+            LogError: there is no log.
+            ChannelError: the sink has a handler, or takes arrays.
+
+            with channel.sink(Particle) as sink:
+                for particle in sink.after("run.echolog"):
+                    print(particle)
+        """
+        from echo_core.handles.histories import following
+
+        pairs = following(self, log, since_s=since_s, timeout_s=timeout_s)
+        return pairs if with_info else (event for event, _ in pairs)
 
     def _own_queue(self) -> links.Queue:
         if self._queue is None:

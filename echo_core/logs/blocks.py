@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,18 @@ from echo_core.logs.layout import (
 )
 
 U32 = npt.NDArray[np.uint32]
+
+
+class Extent(NamedTuple):
+    """What the header of a block says of its events."""
+
+    stream: StreamInfo
+    first: int
+    """Their numbers, both included."""
+    last: int
+    first_ns: int
+    """The least and the greatest of their times."""
+    last_ns: int
 
 
 class Block:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
@@ -21,7 +21,7 @@ from echo_core._c import logs as c
 from echo_core.errors import LogError, WireError
 from echo_core.formats.format import Format
 from echo_core.logs import limits
-from echo_core.logs.blocks import Block, starts_of
+from echo_core.logs.blocks import Block, Extent, starts_of
 from echo_core.logs.catalogue import Catalogue, Contents, Counted
 from echo_core.logs.compression import decompressed
 from echo_core.logs.described import (
@@ -105,6 +105,11 @@ class LogReader:
     def damage(self) -> tuple[Damage, ...]:
         """Bytes that are not what was written, as far as they were looked at: `verify` looks at all."""
         return tuple(self._catalogue.damage)
+
+    @property
+    def losses(self) -> int:
+        """How many `gaps` and `damage` there are, without looking at any."""
+        return len(self._catalogue.gaps) + len(self._catalogue.damage)
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -253,6 +258,7 @@ class LogReader:
         streams: Collection[int] | None = None,
         since: Position | None = None,
         until: Position | None = None,
+        chosen: Callable[[Extent], bool] | None = None,
         verify: bool = True,
     ) -> Iterator[Block]:
         """The records that were read so far, in the order in which they were written.
@@ -260,6 +266,8 @@ class LogReader:
         Arguments:
             streams: numbers of those that are wanted. None: all.
             since, until: ends of blocks. Those behind the first come, up to the second.
+            chosen: whether a block is wanted, by what its header says; it is asked when the one before was
+                taken. Of others nothing is read.
             verify: look at the checksums of records, too. Without it nothing is read but what is used.
 
         Raises:
@@ -273,7 +281,7 @@ class LogReader:
                 continue
             if until is not None and number > until.segment:
                 break
-            yield from self._blocks_of(segment, streams, since, until, verify)
+            yield from self._blocks_of(segment, streams, since, until, chosen, verify)
 
     def _check_since(self, since: Position) -> None:
         first = self._segments[0]
@@ -294,6 +302,7 @@ class LogReader:
         streams: Collection[int] | None,
         since: Position | None,
         until: Position | None,
+        chosen: Callable[[Extent], bool] | None,
         verify: bool,
     ) -> Iterator[Block]:
         contents = segment.contents
@@ -310,6 +319,8 @@ class LogReader:
         for index in range(int(start), int(stop)):
             stream = contents.streams[index]
             if stream is None or (streams is not None and stream.number not in streams):
+                continue
+            if chosen is not None and not chosen(_extent(rows[index], stream)):
                 continue
             if data is None:
                 data = self._mapped(segment)
@@ -424,6 +435,12 @@ def _records(row: np.void, data: mmap.mmap, at: int) -> memoryview:
     if not row["codec"]:
         return stored
     return memoryview(decompressed(int(row["codec"]), int(row["flags"]), stored, int(row["raw"])))
+
+
+def _extent(row: np.void, stream: Counted) -> Extent:
+    first = int(row["first"])
+    times = int(row["least_time"]), int(row["greatest_time"])
+    return Extent(stream.info(), first, first + int(row["count"]) - 1, *times)
 
 
 def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:

@@ -47,6 +47,7 @@ class IncomingStream(links.IncomingStream, Feed):
         "describe",
         "format",
         "had",
+        "has_closed",
         "has_started",
         "is_held_back",
         "judged",
@@ -77,7 +78,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self._taking: dict[Target, links.Delivery] = {}
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
-        self.has_started = False
+        self.has_started = self.has_closed = False
         self.is_held_back = False  # nobody here takes its events: its side has to prove a channel first
         self.judged: Judged | None = None  # what was last said of a derived one
         self.asking: Asking | None = None  # of its source; None: that has no parameters
@@ -92,6 +93,18 @@ class IncomingStream(links.IncomingStream, Feed):
         conversation.confirmations.add(self.confirm)
         if told.keep:
             conversation.keeping.add(self)
+
+    @property
+    def source_id(self) -> bytes:
+        return self.told.source_id
+
+    @property
+    def is_by_key(self) -> bool:
+        return self.told.keys > 0
+
+    @property
+    def next_number(self) -> int | None:
+        return self.sequence if self.has_started and not self._starts_asked else None
 
     @property
     def link(self) -> links.Link:
@@ -252,7 +265,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self._hand_on()
         if not self._taking:
             self.confirm()
-        if any(target.queue is not None for target in self._taking):
+        if any(target.may_drop for target in self._taking):
             self.conversation.reports.add(self.report_drops)
         else:
             self.conversation.reports.discard(self.report_drops)
@@ -297,6 +310,7 @@ class IncomingStream(links.IncomingStream, Feed):
 
         That is confirmed as it is taken, as any other event: this process may be killed before.
         """
+        self.has_closed = True
         self._let_go()
         self.link.forbid(self.told.number)
         self.conversation.closing.add(self)

@@ -54,6 +54,22 @@ class Feed:
 
     format: Format
     describe: Describing  # where its event of a number is from
+    has_closed: bool  # its source is closed: it will not come back
+
+    @property
+    def source_id(self) -> bytes:
+        """By which its source is known again, on whichever link."""
+        raise NotImplementedError
+
+    @property
+    def is_by_key(self) -> bool:
+        """Whether its source keeps the last of each value of a key, so that those before are not lost."""
+        return False
+
+    @property
+    def next_number(self) -> int | None:
+        """Of the event that comes next; None: that is not known yet."""
+        raise NotImplementedError
 
     @property
     def link(self) -> links.Link | None:
@@ -64,6 +80,16 @@ class Feed:
     def peer(self) -> str | None:
         """The process that they come from; None: this one."""
         return None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its source can be expected to send anything: not while a link is lost."""
+        return True
+
+    @property
+    def is_judged_here(self) -> bool:
+        """Whether it is derived from another process's events as these come."""
+        return False
 
     @property
     def lost(self) -> int:
@@ -84,6 +110,8 @@ class Feed:
 class Target:
     """The working part of a sink. All but `join` and `statistics` is called with the books open."""
 
+    decodes = True  # whether records become events here, by what takes long to make ready
+
     def __init__(
         self, wanted: Wanted, handler: Handler, receptions: Receptions, backlog: Backlog | None
     ) -> None:
@@ -99,6 +127,7 @@ class Target:
                 policy=backlog.policy,
                 timeout_ns=backlog.timeout_ns,
                 with_info=handler.takes_info,
+                until_next=handler.function is not None,
             )
         )
         self.thread: threading.Thread | None = None
@@ -139,6 +168,10 @@ class Target:
         delivery = self._delivery(feed, reception, feed.describe)
         if reception is not None:
             self._reception_by_feed[feed] = reception
+        return self._enter(feed, delivery)
+
+    def _enter(self, feed: Feed, delivery: links.Delivery) -> links.Delivery:
+        """Its events come by that delivery from now on."""
         self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
@@ -169,14 +202,23 @@ class Target:
         is_by_key: bool,
     ) -> CatchingUp:
         """Has what a feed keeps handed over before the sink takes part in what is new."""
-        reception, delivery = self._reception_by_feed.get(feed), None
-        if reception is not None:
-            delivery = self._delivery(feed, reception, feed.describe.kept)
-            self._late.append((delivery, _Missed(0, 0)))
-        most = self._most
+        delivery, most = self._delivery_of_kept(feed), self._most
         behind = CatchingUp(keeper, delivery, most, join, is_by_key=is_by_key)
         self._behind.append(behind)
         return behind
+
+    def _delivery_of_kept(self, feed: Feed) -> links.Delivery | None:
+        reception = self._reception_by_feed.get(feed)
+        if reception is None:
+            return None
+        delivery = self._delivery(feed, reception, feed.describe.kept)
+        self._late.append((delivery, _Missed(0, 0)))
+        return delivery
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether it may have no room for what comes, of which sources are told."""
+        return self.queue is not None
 
     def takes(self, sends: type[Any] | None) -> bool:
         """Whether events of a class can be handed over by reference.
@@ -189,8 +231,16 @@ class Target:
         return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
 
     def next_behind(self) -> CatchingUp | None:
-        """What it has to be handed yet by whoever has made it."""
-        return self._behind.popleft() if self._behind else None
+        """What it has to be handed yet; by whoever has made it, mostly, but any thread may ask."""
+        try:
+            return self._behind.popleft()
+        except IndexError:
+            return None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is any such."""
+        return len(self._behind) > 0
 
     def note_missed(self, events: int) -> None:
         """It was too slow for them to be handed over before it took part."""
@@ -229,7 +279,16 @@ class Target:
 
     @property
     def feeds(self) -> int:
-        return len(self._feeds)
+        return sum(feed.is_there for feed in self._feeds)
+
+    @property
+    def next_numbers(self) -> dict[bytes, int | None]:
+        """Of the event that comes next from each source, by its id; None: that is not known yet."""
+        return {feed.source_id: feed.next_number for feed in self._feeds}
+
+    def reception(self, sender: Format) -> Reception | Report | None:
+        """What becomes of records of a format, by whichever way they come; None: they are not wanted."""
+        return self._receptions.of(self.wanted, sender) if self.wanted.knows(sender) else None
 
     def refuse(self, feed: Feed, report: Report) -> None:
         """Keeps why a feed's events cannot be taken, for whoever waits for them."""
@@ -326,7 +385,8 @@ class Target:
             slow=self._slowness.told,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,
-            sources=len(self._feeds),
+            sources=self.feeds,
+            judged_here=sum(feed.is_judged_here and feed.is_there for feed in self._feeds),
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
             filtered=counted["filtered"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class SinkStatistics:
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
     had dropped it. `dropped` came and found no room, or was left of an array when the sink was closed.
     `filtered` are those of the sources behind a derived channel that have not passed since the sink came,
-    as told four times a second: they were not lost. `slow` counts calls of the handler that took a second
+    as told four times a second: they were not lost. `judged_here` of the `sources` are in processes that do
+    not know of derived channels, so that their events come here first: then `lost` has events of theirs that
+    might not have passed. `slow` counts calls of the handler that took a second
     or more. `queued_events` and `queued_bytes` wait in the sink's queue; events in an array count one by
     one. Of the events that came as records, `compiled` were decoded by native code, `interpreted` by Python
     code: until what is compiled is ready, and where only Python has the words."""
@@ -53,6 +56,7 @@ class SinkStatistics:
     queued_events: int
     queued_bytes: int
     sources: int
+    judged_here: int
     compiled: int
     interpreted: int
     filtered: int
@@ -74,7 +78,8 @@ class ChannelStatistics:
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
     elsewhere; `confirmed` and `unconfirmed` are as of a source. For sinks here, `lost` never came, and
     `dropped_here` came and was dropped. What is queued waits at either. On a derived channel `filtered` are
-    the events that sources here did not let pass."""
+    the events that sources here did not let pass, and those that did not here of sources elsewhere:
+    `judged_here` of the `remote_sources` are in processes that do not know of derived channels."""
 
     sources: int
     sinks: int
@@ -82,6 +87,7 @@ class ChannelStatistics:
     members: int
     missing: int
     remote_sources: int
+    judged_here: int
     remote_sinks: int
     submitted_events: int
     submitted_bytes: int
@@ -131,3 +137,56 @@ class NodeStatistics:
     links: tuple[LinkStatistics, ...]
     links_lost: int
     handshakes_failed: int
+
+
+class Place(NamedTuple):
+    """The end of a block in a log: of which file, and where in it."""
+
+    segment: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderStatistics:
+    """`events` have come into the log's memory, from `streams` sources that there are now; `size_bytes` are
+    those of their records. Of these `written_events`, and `written_bytes` of all, are in files up to
+    `written`, and on the disk up to `synced`; `staged_bytes` of memory hold the rest. `dropped` found no room
+    there. `missing` never came: they were dropped on the way, or a link was lost. `kept_events` are those of
+    the last seconds, while the recorder `is_waiting` for its trigger. `is_full`: the disk has no room, and
+    what comes is dropped once memory is used up, until there is some; `failure` is what the disk has said
+    where it has failed, and nothing is recorded any more."""
+
+    events: int
+    size_bytes: int
+    streams: int
+    missing: int
+    dropped: int
+    staged_bytes: int
+    written_events: int
+    written_bytes: int
+    written: Place
+    synced: Place
+    kept_events: int
+    is_waiting: bool
+    is_full: bool
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerStatistics:
+    """`events` have left, `size_bytes` are those of their records. `late` left more than 10 ms after they
+    were due, `most_late_s` by so much at most. `lost` were dropped by sinks, once for each; `missing` were
+    never recorded, and `damaged` are not what their type allows, so that they were not played. `rounds` is
+    how often playing has begun again, `time_s` when the event that comes next was recorded; None: there is
+    none."""
+
+    events: int
+    size_bytes: int
+    late: int
+    most_late_s: float
+    lost: int
+    missing: int
+    damaged: int
+    rounds: int
+    time_s: float | None
+    is_paused: bool

@@ -23,7 +23,7 @@ struct incoming_stream {
     PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
     PyObject *deliveries;      /* owned tuple of Delivery; replaced as a whole */
     Py_ssize_t delivery_count; /* in it */
-    int has_handlers;          /* 1: not all of them end in queues */
+    int has_handlers;          /* 1: not all of them end in queues, or takers */
     int has_times;             /* 1: each frame, or loan, says when its events were submitted */
     Py_ssize_t record_size;    /* of one record; 0: records vary, and a frame holds one */
     struct link *link;         /* borrowed; that it is bound to. NULL: none */

@@ -4,6 +4,7 @@
  *   Stage     the way of one stream's events there (stages.c); a taker of records for other modules (taking.h)
  *   Batch     closed chunks, composed as blocks for one place in a file (batches.c, composing.c)
  *   Watch     waits until the files of a folder change (watches.c)
+ *   Lookback  the last seconds of what came, until somebody wants it (lookback.c)
  *   scan      which blocks are in bytes that may be anything (scanning.c)
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state; it is released while bytes are summed or written.
@@ -14,10 +15,8 @@
 #include "logs/scanning.h"
 
 static PyType_Spec *const specs[TYPE_COUNT] = {
-    [STAGING] = &echo_staging_spec,
-    [STAGE] = &echo_stage_spec,
-    [BATCH] = &echo_batch_spec,
-    [WATCH] = &echo_watch_spec,
+    [STAGING] = &echo_staging_spec, [STAGE] = &echo_stage_spec,       [BATCH] = &echo_batch_spec,
+    [WATCH] = &echo_watch_spec,     [LOOKBACK] = &echo_lookback_spec, [LOOKBACK_STREAM] = &echo_lookback_stream_spec,
 };
 
 static int module_exec(PyObject *module)

@@ -3,7 +3,7 @@
 
 #include "types.h"
 
-enum type { STAGING, STAGE, BATCH, WATCH, TYPE_COUNT };
+enum type { STAGING, STAGE, BATCH, WATCH, LOOKBACK, LOOKBACK_STREAM, TYPE_COUNT };
 
 /* Per module; borrowed by everything else, and freed with the module. */
 struct module_state {
@@ -19,6 +19,8 @@ extern PyType_Spec echo_staging_spec;
 extern PyType_Spec echo_stage_spec;
 extern PyType_Spec echo_batch_spec;
 extern PyType_Spec echo_watch_spec;
+extern PyType_Spec echo_lookback_spec;
+extern PyType_Spec echo_lookback_stream_spec;
 
 int echo_is_staging(PyObject *object);
 

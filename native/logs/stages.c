@@ -341,7 +341,16 @@ static int room_in(PyObject *self, uint64_t bytes)
     return stage->staging != NULL && !stage->staging->is_failed && has_room(stage->staging, bytes + BLOCK_BYTES);
 }
 
-static const struct record_taker taker = {take, miss, room_in};
+static int64_t take_and_count(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
+                              int64_t time)
+{
+    const struct stage *stage = (struct stage *)self;
+    uint64_t before = stage->lost;
+
+    return take(self, bytes, size, events, number, time) < 0 ? -1 : (int64_t)(stage->lost - before);
+}
+
+static const struct record_taker taker = {take_and_count, miss, room_in};
 
 static PyObject *get_taker(PyObject *self, void *unused)
 {

@@ -16,10 +16,10 @@
 /* All of it is called with the GIL, which is kept, and runs no Python code. */
 struct record_taker {
     /* Copies `events` records that lie one behind another, `size` bytes in all; one at a time where records vary.
-     * `number`: of the first. 1: taken. 0: no room, for some of them at least; these are counted as a gap by the
-     * taker. -1 with an exception: closed, or of another size. A time of 0 is for the taker to read from a clock. */
-    int (*take)(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
-                int64_t submitted_ns);
+     * `number`: of the first. How many of them find no room, 0 mostly; these are counted as a gap by the taker. -1 with
+     * an exception: closed, or of another size. A time of 0 is for the taker to read from a clock. */
+    int64_t (*take)(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
+                    int64_t submitted_ns);
 
     /* Events of these numbers will not come. The cause is UTF-8 that ends with a zero. 0, or -1 with an exception. */
     int (*miss)(PyObject *self, uint64_t first, uint64_t last, const char *cause);

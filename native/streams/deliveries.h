@@ -5,7 +5,11 @@
 #include "links/incoming.h"
 #include "links/state.h"
 
+#include "logs/taking.h"
 #include "raw_codec.h"
+
+/* Of a taker that has had nothing yet: the first event may have any number. */
+#define ANY_NUMBER UINT64_MAX
 
 /* How many of the functions that decode one after another may count: a walker and the conversion before it. */
 #define COUNTS 2
@@ -36,24 +40,26 @@ struct sharers {
 /* The Python object. It has no tp_clear: a cycle through it leads through an IncomingStream, an Outlet, a Queue or an
  * instance of a class, which have one. */
 struct delivery {
-    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
-    PyObject *target;        /* owned; a Queue, or called with each event */
-    PyObject *decode;        /* owned; from a record, or if is_array from a buffer of records */
-    PyObject *dtype;         /* owned; what decode takes besides a buffer. NULL: nothing */
-    PyObject *sink;          /* owned; all deliveries to one sink have the same. NULL: there is no other */
+    PyObject ob_base; /* spelled out: PyObject_HEAD hides it */
+    PyObject *target; /* owned; a Queue, a taker of records, an Outlet, or called with each event */
+    PyObject *decode; /* owned; from a record, or if is_array from a buffer of records. For an outlet: from a record
+                              * that varies in size to the same, verified. Unused by a taker */
+    PyObject *dtype;  /* owned; what decode takes besides a buffer. NULL: nothing */
+    PyObject *sink;   /* owned; all deliveries to one sink have the same. NULL: there is no other */
     struct sharers *sharers; /* borrowed; the sink, where it is that. NULL: it is not */
     PyObject *on_error;      /* owned; called with each exception; True: also what is no Exception is reported now */
     PyObject *on_refusal;    /* owned; on_error for what decode raises, or the same */
     PyObject *describe; /* owned; called with an event's number, and its time where that is told, says where it is from:
-                           * for handlers a second argument, for queues until somebody asks. NULL: nobody does */
+                           * for handlers a second argument, for queues until somebody asks. For an outlet: called with
+                           * the number of what comes next, until it is true. NULL: nobody does */
     struct raw_call raw;              /* of decode */
     const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size;           /* of one record; 0: records vary, and each comes by itself */
-    int is_queue;                     /* what target is */
+    int is_queue, is_relay;           /* what target is: a Queue, an Outlet */
     int is_array;                     /* 1: all records of a batch become one object */
     int is_closed;                    /* 1: nothing more is handed on */
-    int is_plain;                     /* 1: neither array nor closed, and nothing is passed over: one look for all */
-    uint64_t had;                     /* of the stream's events it has had those below that number, by another link */
+    int is_plain; /* 1: neither taken, relayed, array nor closed, and nothing is passed over: one look for all */
+    uint64_t had; /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
@@ -72,6 +78,15 @@ struct delivery {
     uint64_t bytes;                           /* of the records of all events, in the sender's layout */
     uint64_t skipped;                         /* events that were left of batches when it was closed */
     uint64_t dropped;                         /* of all, for want of room in the queue, or skipped */
+    const struct record_taker *taker;         /* what target does if it takes records. NULL: it is no such thing */
+    PyObject *on_gap;                         /* owned; called with the first and the last number of events that are
+                                               * left out of what is taken. NULL: nobody is */
+    uint64_t next_number;                     /* of what is taken; what is below was had, ANY_NUMBER: nothing was */
+    PyObject *await_room;                     /* owned; called with the bytes for which a taker has no room: whether to
+                                               * look again. NULL: what finds none is dropped */
+    PyObject *on_held;                        /* owned; what is taken is pending until it is said to be done with, and
+                                               * this called when there is some again. NULL: nothing is pending */
+    int has_held;                             /* 1: it was called, and nobody has looked since */
 };
 
 /* --- deliveries.c --- */
@@ -102,6 +117,20 @@ int echo_delivery_hand_event(PyObject *delivery, PyObject *event, const struct r
  * since the last look. So a handler that is slow can be told of, and one that is not pays for no clock. GIL; runs no
  * Python code. */
 int64_t echo_delivery_look(PyObject *delivery);
+
+/* Hands what is raised to on_error, as for a handler. 0; -1: it stays set, and is the thread's. May run any code. */
+int echo_delivery_report(struct delivery *delivery);
+
+/* Whether a record is one, or several of fixed size. 0 with WireError. */
+int echo_delivery_is_whole(const struct delivery *delivery, const struct record *record);
+
+/* --- taking.c --- */
+
+/* Finds out whether the target takes records. -1 with TypeError: it is nothing that a delivery hands anything to. */
+int echo_delivery_find_taker(struct delivery *delivery);
+
+/* As echo_delivery_hand, to a taker. */
+int echo_delivery_take(struct delivery *delivery, const struct record *records, Py_ssize_t count, uint64_t number);
 
 /* --- spans.c --- */
 

@@ -29,6 +29,28 @@ static PyObject *delivery_hand(PyObject *self, PyObject *args)
     return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *delivery_held(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    struct delivery *delivery = (struct delivery *)self;
+    struct amount pending = delivery->pending;
+
+    if (!delivery->has_held)
+        Py_RETURN_NONE;
+    delivery->has_held = 0;
+    return Py_BuildValue("KK", (unsigned long long)pending.events, (unsigned long long)pending.bytes);
+}
+
+/* done(events, bytes) */
+static PyObject *delivery_done_with(PyObject *self, PyObject *args)
+{
+    Py_ssize_t events, bytes;
+
+    if (!PyArg_ParseTuple(args, "nn:done", &events, &bytes))
+        return NULL;
+    delivery_done((struct delivery *)self, events, bytes);
+    Py_RETURN_NONE;
+}
+
 static PyObject *delivery_close(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     echo_delivery_close(self);
@@ -97,14 +119,14 @@ static int take_counts(struct delivery *delivery, PyObject *convert)
 
 static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"target",  "decode",     "on_error", "record_size", "is_array", "dtype",
-                            "convert", "on_refusal", "sink",     "describe",    NULL};
+    static char *names[] = {"target",     "decode", "on_error", "record_size", "is_array", "dtype",      "convert",
+                            "on_refusal", "sink",   "describe", "on_gap",      "on_held",  "await_room", NULL};
     PyObject *target, *decode, *on_error, *dtype = Py_None, *convert = NULL, *on_refusal = NULL, *sink = NULL;
-    PyObject *describe = Py_None;
+    PyObject *describe = Py_None, *on_gap = Py_None, *on_held = Py_None, *await_room = Py_None;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOOOO:Delivery", names, &target, &decode, &on_error,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$npOOOOOOOO:Delivery", names, &target, &decode, &on_error,
                                      &delivery->record_size, &delivery->is_array, &dtype, &convert, &on_refusal, &sink,
-                                     &describe))
+                                     &describe, &on_gap, &on_held, &await_room))
         return -1;
     if (delivery->record_size < 0 || (delivery->is_array && delivery->record_size == 0)) {
         PyErr_Format(PyExc_ValueError, "Expected the size of a record, got %zd", delivery->record_size);
@@ -117,6 +139,10 @@ static int take_arguments(struct delivery *delivery, PyObject *args, PyObject *k
     delivery->on_refusal = Py_NewRef(on_refusal != NULL ? on_refusal : on_error);
     delivery->sink = Py_XNewRef(sink);
     delivery->describe = describe != Py_None ? Py_NewRef(describe) : NULL;
+    delivery->on_gap = on_gap != Py_None ? Py_NewRef(on_gap) : NULL;
+    delivery->on_held = on_held != Py_None ? Py_NewRef(on_held) : NULL;
+    delivery->await_room = await_room != Py_None ? Py_NewRef(await_room) : NULL;
+    delivery->next_number = ANY_NUMBER;
     if (echo_raw_call_of(decode, &delivery->raw) != 0)
         return -1;
     return take_counts(delivery, convert);
@@ -133,7 +159,10 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     delivery->forks = echo_forks;
     if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
-        delivery->is_plain = !delivery->is_array;
+        delivery->is_relay = Py_IS_TYPE(delivery->target, state->outlet_type);
+    }
+    if (PyErr_Occurred() == NULL && echo_delivery_find_taker(delivery) == 0) {
+        delivery->is_plain = !delivery->is_array && !delivery->is_relay && delivery->taker == NULL;
         if (delivery->sink != NULL && Py_IS_TYPE(delivery->sink, state->sharers_type))
             delivery->sharers = (struct sharers *)(void *)delivery->sink;
     } else
@@ -141,12 +170,19 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)delivery;
 }
 
-static const Py_ssize_t delivery_owned[] = {
-    offsetof(struct delivery, target),      offsetof(struct delivery, decode),
-    offsetof(struct delivery, dtype),       offsetof(struct delivery, on_error),
-    offsetof(struct delivery, on_refusal),  offsetof(struct delivery, counting[0]),
-    offsetof(struct delivery, counting[1]), offsetof(struct delivery, sink),
-    offsetof(struct delivery, describe),    0};
+static const Py_ssize_t delivery_owned[] = {offsetof(struct delivery, target),
+                                            offsetof(struct delivery, decode),
+                                            offsetof(struct delivery, dtype),
+                                            offsetof(struct delivery, on_error),
+                                            offsetof(struct delivery, on_refusal),
+                                            offsetof(struct delivery, counting[0]),
+                                            offsetof(struct delivery, counting[1]),
+                                            offsetof(struct delivery, sink),
+                                            offsetof(struct delivery, describe),
+                                            offsetof(struct delivery, on_gap),
+                                            offsetof(struct delivery, on_held),
+                                            offsetof(struct delivery, await_room),
+                                            0};
 _Static_assert(COUNTS == 2, "each has its place above");
 
 static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
@@ -164,6 +200,11 @@ static void delivery_dealloc(PyObject *self)
 static PyMethodDef delivery_methods[] = {
     {"hand", delivery_hand, METH_VARARGS,
      PyDoc_STR("hand($self, records, number=0, submitted_ns=0, /)\n--\n\nAs if a frame with these records had come.")},
+    {"held", delivery_held, METH_NOARGS,
+     PyDoc_STR("held($self, /)\n--\n\nEvents, and bytes of them, that are pending; None: nothing was taken since the "
+               "last look.")},
+    {"done", delivery_done_with, METH_VARARGS,
+     PyDoc_STR("done($self, events, bytes, /)\n--\n\nOf what is pending so much is done with.")},
     {"hand_event", delivery_hand_event, METH_O,
      PyDoc_STR("hand_event($self, event, /)\n--\n\nAn event of the sink's own type, by reference.")},
     {"pass_over", delivery_pass_over, METH_O,
@@ -197,7 +238,28 @@ static PyObject *delivery_is_busy(PyObject *self, void *Py_UNUSED(ignored))
                            !has_forked_since(delivery->forks));
 }
 
+static PyObject *delivery_get_next_number(PyObject *self, void *Py_UNUSED(ignored))
+{
+    uint64_t number = ((struct delivery *)self)->next_number;
+
+    return number != ANY_NUMBER ? PyLong_FromUnsignedLongLong(number) : Py_NewRef(Py_None);
+}
+
+static int delivery_set_next_number(PyObject *self, PyObject *value, void *Py_UNUSED(ignored))
+{
+    unsigned long long number = value != NULL ? PyLong_AsUnsignedLongLong(value) : ANY_NUMBER;
+
+    if (value == NULL)
+        PyErr_SetString(PyExc_TypeError, "Expected the number of an event, got none");
+    if (PyErr_Occurred() != NULL)
+        return -1;
+    ((struct delivery *)self)->next_number = number;
+    return 0;
+}
+
 static PyGetSetDef delivery_getters[] = {
+    {"next_number", delivery_get_next_number, delivery_set_next_number,
+     PyDoc_STR("Of a taker's: what it is given has numbers from this on; None: it has had none."), NULL},
     {"events", delivery_get_events, NULL, PyDoc_STR("How many have come to this sink, failures included."), NULL},
     {"compiled", delivery_get_compiled, NULL, PyDoc_STR("How many of them native code has made of records."), NULL},
     {"is_busy", delivery_is_busy, NULL, PyDoc_STR("Whether a batch is under way, or put aside."), NULL},
@@ -219,7 +281,8 @@ static PyMemberDef delivery_members[] = {
 
 static PyType_Slot delivery_slots[] = {
     {Py_tp_doc, PyDoc_STR("Delivery(target, decode, on_error, *, record_size=0, is_array=False, dtype=None, "
-                          "convert=None, on_refusal=on_error, sink=None, describe=None)\n--\n\n"
+                          "convert=None, on_refusal=on_error, sink=None, describe=None, on_gap=None, "
+                          "on_held=None, await_room=None)\n--\n\n"
                           "From the records of one stream to one sink.")},
     {Py_tp_new, delivery_new},
     {Py_tp_dealloc, delivery_dealloc},

@@ -220,13 +220,17 @@ static PyObject *incoming_get_deliveries(PyObject *self, void *Py_UNUSED(unused)
     return incoming->deliveries != NULL ? Py_NewRef(incoming->deliveries) : PyTuple_New(0);
 }
 
+/* What is taken as it lies keeps nobody, unless there has to be room for it. */
 static int has_handlers(PyObject *deliveries)
 {
     Py_ssize_t i, count = PyTuple_Size(deliveries);
+    const struct delivery *delivery;
 
-    for (i = 0; i < count; i++)
-        if (!((struct delivery *)PyTuple_GetItem(deliveries, i))->is_queue)
+    for (i = 0; i < count; i++) {
+        delivery = (struct delivery *)PyTuple_GetItem(deliveries, i);
+        if (!delivery->is_queue && (delivery->taker == NULL || delivery->await_room != NULL))
             return 1;
+    }
     return 0;
 }
 

@@ -9,13 +9,24 @@
 
 /* --- submit_records --- */
 
-/* They share one copy: the caller may write to the buffer again. */
+static int are_takers(const struct sinks *sinks)
+{
+    Py_ssize_t i = 0;
+
+    while (i < sinks->converting_count && ((struct delivery *)PyTuple_GetItem(sinks->converting, i))->taker != NULL)
+        i++;
+    return sinks->direct_count == 0 && i == sinks->converting_count;
+}
+
+/* They share one copy: the caller may write to the buffer again. Who takes what lies there needs none. */
 static int hand_buffer(const struct sinks *sinks, PyObject *records, struct submission *submission)
 {
     struct record *record = &submission->record;
 
     if (sinks->direct == NULL)
         return 0;
+    if (are_takers(sinks))
+        return hand_to_all(sinks->converting, sinks->converting_count, NULL, submission);
     submission->owner = PyBytes_CheckExact(records)
                             ? Py_NewRef(records)
                             : PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
@@ -118,6 +129,31 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
     if (status > 0)
         echo_raise("FormatError", "Expected a contiguous buffer of records, got %R", Py_TYPE(records));
     return NULL;
+}
+
+/* --- relayed --- */
+
+/* Who takes them takes what is derived: the outlet of a source elsewhere has no sinks and streams of its own. */
+int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    struct submission submission = {
+        .record = *record, .events = events, .forks = echo_forks, .owner = Py_XNewRef(owner)};
+    struct subject subject = {.what = &submission, .record_size = outlet->record_size};
+    struct passes passes = {NULL, NULL};
+    struct sinks sinks = {.direct = NULL};
+    PyObject *done;
+    int status = atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
+
+    if (status == 0 && !outlet->is_closed && (status = enter_submission()) == 0) {
+        status = echo_branches_send(outlet, &subject, &sinks, &passes);
+        let_sinks_go(&sinks);
+        status = echo_passes_hand(&passes, &submission, status);
+        leave_submission();
+    }
+    done = conclude(&submission, status);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
 }
 
 /* --- submit_array --- */

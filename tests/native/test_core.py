@@ -26,11 +26,11 @@ INCLUDED_BY_ROOM = {
     "core/wires": {"core"},
     "core/outbox": {"core", "core/wires"},
     "links": {"", *_CORE},
-    "streams": {"", *_CORE, "links", "events/raw_codec.h"},
+    "streams": {"", *_CORE, "links", "events/raw_codec.h", "logs/taking.h"},
+    "logs": {""},
     "events": {"", "code"},
     "expressions": {"", "code", "events/leaves.h"},
     "locks": {""},
-    "logs": {""},
     "code": {""},
 }
 

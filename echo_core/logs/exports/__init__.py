@@ -1,0 +1,1 @@
+"""Logs written in forms that others read."""
