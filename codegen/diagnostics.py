@@ -14,13 +14,15 @@ from echo_core.codegen.machine import background, cache, engine
 class Diagnostics:
     """`event_code` says why code is not compiled for event classes, and is empty where it is.
 
-    `clock` is what links measure time by.
+    `clock` is what links measure time by. `cache_folder` is where compiled code is kept; empty where it is
+    not.
     """
 
     target: str
     vector_bytes: int
     event_code: str
     clock: str
+    cache_folder: str
     engine: dict[str, Any]
     cache: dict[str, Any]
     background: dict[str, Any]
@@ -30,6 +32,7 @@ class Diagnostics:
             f"target      {self.target}, shuffles of {self.vector_bytes} bytes",
             f"event code  {self.event_code or 'compiled'}",
             f"clock       {self.clock}",
+            f"code in     {self.cache_folder or 'no folder'}",
         ]
         for name, counts in (("engine", self.engine), ("cache", self.cache), ("background", self.background)):
             lines.append(f"{name:<12}" + ", ".join(f"{count} {what}" for what, count in counts.items()))
@@ -45,12 +48,13 @@ def diagnostics() -> Diagnostics:
     >>> print(report)  # doctest: +ELLIPSIS
     target      ...
     """
-    target = engine.native_target()
+    target, folder = engine.native_target(), cache.default_cache().folder
     return Diagnostics(
         target=f"{target.triple} {target.cpu}",
         vector_bytes=target.vector_bytes,
         event_code=cpython.problem(),
         clock=_clock(),
+        cache_folder=str(folder or ""),
         engine=asdict(engine.statistics()),
         cache=asdict(cache.default_cache().statistics()),
         background=asdict(background.statistics()),

@@ -63,6 +63,8 @@ from echo_core.formats.comparing.compare import Verdict as Verdict
 from echo_core.formats.comparing.compare import compare as compare
 from echo_core.formats.declare import format_of as format_of
 from echo_core.formats.format import Format as Format
+from echo_core.formats.jsonable import from_jsonable as from_jsonable
+from echo_core.formats.jsonable import jsonable as jsonable
 from echo_core.formats.token import Token as Token
 from echo_core.formats.types import Field as Field
 from echo_core.handles.channels import Channel as Channel
@@ -74,6 +76,8 @@ from echo_core.handles.default_node import default_node as default_node
 from echo_core.handles.default_node import open_channel as open_channel
 from echo_core.handles.default_node import open_channel_async as open_channel_async
 from echo_core.handles.derived import DerivedChannel as DerivedChannel
+from echo_core.handles.named import NamedChannel as NamedChannel
+from echo_core.handles.named import channels as channels
 from echo_core.handles.nodes import Node as Node
 from echo_core.handles.parameters import Parameter as Parameter
 from echo_core.handles.players import Player as Player
@@ -103,6 +107,7 @@ from echo_core.values.backlog import WhenFull as WhenFull
 from echo_core.values.demand import Demand as Demand
 from echo_core.values.event_info import EventInfo as EventInfo
 from echo_core.values.keep import Keep as Keep
+from echo_core.values.members import Member as Member
 from echo_core.values.notices import EventsLost as EventsLost
 from echo_core.values.notices import HandlerSlow as HandlerSlow
 from echo_core.values.notices import HeldTwice as HeldTwice

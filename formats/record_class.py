@@ -118,7 +118,7 @@ def blank_value(type_: Type) -> Any:
         case Record():
             return class_of(type_)(**{field.name: blank_value(field.type) for field in type_.fields})
         case Enumeration():
-            return next(iter(type_.python or _enum_class(type_)))
+            return next(iter(enum_class_of(type_)))
         case Scalar():
             return from_plain(type_, unpack(type_, bytes(type_.size), "little", ""), "")
         case StaticArray() | Sequence():
@@ -158,7 +158,7 @@ def annotation_of(type_: Type) -> Any:
         case Scalar():
             return Annotated[_PYTHON_TYPES[type_.kind], type_]
         case Enumeration():
-            return type_.python or _enum_class(type_)
+            return enum_class_of(type_)
         case Text():
             return str
         case Blob():
@@ -180,6 +180,11 @@ def annotation_of(type_: Type) -> Any:
 def sequence_container(type_: StaticArray | Sequence) -> type[Any]:
     """The Python type of a sequence: as declared, else a numpy array for numbers and a list for the rest."""
     return type_.container or (np.ndarray if is_numeric(type_.element) else list)
+
+
+def enum_class_of(enumeration: Enumeration) -> type[enum.Enum]:
+    """The class that the enumeration was declared with, or one made for it."""
+    return enumeration.python or _enum_class(enumeration)
 
 
 @functools.lru_cache(maxsize=256)

@@ -27,7 +27,10 @@ struct raw_judge {
 
     /* The snapshot that counts now; borrowed bytes. */
     PyObject *(*parameters)(PyObject *self);
+
+    /* As `object`, where the event need not be encoded for it: runs no Python code. -1: it has to be, and is not judged. */
+    int (*glance)(PyObject *self, PyObject *event, int64_t now_ns);
 };
 
 /* The attribute, and the capsule's name. A new layout of struct raw_judge takes a new number. */
-#define RAW_JUDGE "__echo_raw_judge_2__"
+#define RAW_JUDGE "__echo_raw_judge_3__"

@@ -57,6 +57,7 @@ MAX_VERSION = (1 << 62) - 1  # of what is said of a member: the member itself ca
 MAX_EPOCH = (1 << 62) - 1  # of parameters: whoever sets others can always say more
 MAX_NUMBER = 2**63 - 1  # of an event when a stream begins; as in native/core/frames.h
 MAX_DERIVED = 1024  # channels that are derived from one channel at a time, for all that peers have told
+MAX_RELAYED = 1024  # channels times sources of one peer, where these are derived from on receipt
 MAX_DERIVED_DEPTH = 8  # of channels that are derived from one another
 MAX_DERIVATION_BYTES = (
     96 * 1024

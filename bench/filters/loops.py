@@ -34,7 +34,7 @@ def judged_ns(judge: expressions.Judge, rows: Any, *, repeats: int) -> tuple[flo
     """The best time for a record, asked as C code asks; and how many pass."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    raw = pointer(judge.__echo_raw_judge_2__, b"__echo_raw_judge_2__")
+    raw = pointer(judge.__echo_raw_judge_3__, b"__echo_raw_judge_3__")
     record = ctypes.c_void_p.from_address(raw).value
     passed = ctypes.c_uint64()
     sizes = len(rows), rows.dtype.itemsize, repeats

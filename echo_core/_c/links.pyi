@@ -47,9 +47,10 @@ class RingWire(Wire):
     """Two rings in shared memory, one for each direction. `side` is 0 for who made it, 1 for the other.
 
     The descriptor stays the caller's, who may close it. WireError: it is no memory that can be trusted.
+    `bell`: a socket to the other side, which the wire takes over. Without one (-1) it cannot rest.
     """
 
-    def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0) -> RingWire: ...
+    def __new__(cls, memory_fd: int, side: int, *, spin_ns: int = 0, bell: int = -1) -> RingWire: ...
 
 def ring_memory(ring_bytes: int, /) -> int:
     """A descriptor of new memory for a RingWire; each ring has a power of two bytes, from 4096 on."""
@@ -75,7 +76,15 @@ class Link:
         """Reads and delivers. True: until the end of the link; WireError, LinkError: why. False: another
         thread has taken over."""
     def take_over(self) -> bool:
-        """As `run`, in place of a thread whose handler is slow. False: also if none is."""
+        """As `run`, for a link that rests, or in place of a thread whose handler is slow. False: also if
+        neither is so, and when it rests again."""
+    def rest(self, read: Callable[[], object], /) -> None:
+        """Has it read by threads that stand by, from here on: by nobody until something comes.
+
+        Then one of them calls `read`, which calls `take_over`. It is let go of at the link's end.
+        """
+    def is_read_here(self) -> bool:
+        """Whether the calling thread is the one that reads it now."""
     def call_behind(self, called: Callable[[], object], stream: IncomingStream | None = None, /) -> int:
         """Has it called by each thread at a slow sink, when that has all that came before: by how many.
 
@@ -110,6 +119,9 @@ class Link:
     def sent_frames(self) -> int: ...
     @property
     def received_frames(self) -> int: ...
+    @property
+    def overlooked(self) -> int:
+        """How often nobody had come to read it, though there was something, from one `rouse` to the next."""
     @property
     def queued_bytes(self) -> int: ...
     @property
@@ -253,7 +265,7 @@ class Delivery:
 
     def __new__(
         cls,
-        target: Callable[..., object] | Queue | Taker,
+        target: Callable[..., object] | Queue | Taker | Outlet,
         decode: Callable[..., Any] | None,
         on_error: Callable[[BaseException], object],
         *,
@@ -277,7 +289,10 @@ class Delivery:
         A `Taker` copies records as they lie, and `decode` is unused. `on_gap`: called with the first and the
         last number of events that are left out of what it is given. `on_held`: what it has taken is pending
         until it is `done`, and this is called when there is some again. `await_room`: called where it has no
-        room for so many bytes, whether to look again; None: they are dropped."""
+        room for so many bytes, whether to look again; None: they are dropped.
+
+        An Outlet gets records as they are; those that vary in size once `decode` has verified them, and
+        `describe` is called with the number of what comes next until it returns True."""
     def hand(self, records: Any, number: int = 0, submitted_ns: int = 0, /) -> None:
         """As if a frame with these records had come."""
     def pass_over(self, number: int, /) -> None:
@@ -337,9 +352,17 @@ class Queue:
     """Events that wait for a thread, bounded."""
 
     def __new__(
-        cls, *, max_events: int, max_bytes: int, policy: int, timeout_ns: int, with_info: bool = False
+        cls,
+        *,
+        max_events: int,
+        max_bytes: int,
+        policy: int,
+        timeout_ns: int,
+        with_info: bool = False,
+        until_next: bool = False,
     ) -> Queue:
-        """`with_info`: who iterates gets what `get_with_info` gives."""
+        """`with_info`: who iterates gets what `get_with_info` gives. `until_next`: and is done with an event
+        when it asks for the next one, not as soon as it has it."""
     def put(self, event: object, size: int = 0, events: int = 1) -> None:
         """One event, or an array of so many. Treated by the policy where there is no room."""
     def get(self, timeout_ns: int = -1, /) -> Any:
@@ -431,6 +454,11 @@ class Outlet:
         """What it keeps from a number on: number, record, when submitted or 0. And the next number."""
     def kept_at(self, root: Outlet, /) -> tuple[list[tuple[int, builtins.bytes, int]], int]:
         """What another one keeps, which this one is derived from, and the number of its own next event."""
+    def forget_kept(self) -> None:
+        """Sinks that come later get nothing of what was submitted by now."""
+    @property
+    def kept_bytes(self) -> int:
+        """Of what it keeps."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:
@@ -569,15 +597,17 @@ class Loan:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-def stand_by() -> Link | None:
-    """Waits for a link whose reader is held up by a handler: `take_over` is for it.
+def stand_by() -> Callable[[], object] | None:
+    """Waits for a link on which something comes while it rests, or whose reader is held up by a handler.
 
-    While another thread stands by it waits for its turn, for some seconds. None: that has not come, or there
-    is no link.
+    Returns what reads it, which the caller has to call: what `rest` was given, else the link's `take_over`.
+
+    Several threads may. Credit for links that rest is taken meanwhile, without the GIL. None: the
+    thread was not needed for some seconds, or there is no link.
     """
 
 def wants_standby() -> bool:
-    """Whether there are links, and no thread stands by."""
+    """Whether there are links, and too few threads stand by."""
 
 def is_dispatching() -> bool:
     """Whether this thread is handing over what it has read from a link."""

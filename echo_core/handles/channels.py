@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import starmap
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -42,9 +43,12 @@ from echo_core.roster.telling import tell
 from echo_core.streams.origins import Origin
 from echo_core.streams.receptions import Wanted
 from echo_core.streams.targets import Target
+from echo_core.transports.protocol import messages
+from echo_core.transports.protocol.messages import Standing
 from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.event_info import EventInfo
 from echo_core.values.keep import Keep
+from echo_core.values.members import Member
 from echo_core.values.notices import Notice
 from echo_core.values.statistics import ChannelStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Waits
@@ -389,12 +393,14 @@ class Channel(Closing, Generic[T]):
             values: the value of each parameter, by its name.
 
         Returns:
-            The `EventInfo.source_id` of the sources that have any of them, and have answered.
+            The `EventInfo.source_id` of the sources that have any of them, and have answered; none where
+            there are no sources yet. Those of members that it has yet to be linked to are waited for.
 
         Raises:
             ChannelError: sources are there, and none has such a parameter; or one cannot have the value, and
                 then nothing is requested. Also where only the id of a derived channel is known: it grants no
-                more than what comes there.
+                more than what comes there; and in a handler on a thread that reads a link, where sources
+                elsewhere would have to answer: nothing is requested then, either.
             TimedOutError: not all have answered in time; the message names those that have not.
             ClosedError: the channel is closed.
 
@@ -410,13 +416,26 @@ class Channel(Closing, Generic[T]):
             self._requester = Requester(root)
         return requested(self._requester, values, timeout_s)
 
-    def watch(self, handler: Callable[[Notice], object]) -> Watch:
+    def members(self) -> tuple[Member, ...]:
+        """The other nodes on the channel, as far as this one has heard; those that it is linked to first.
+
+        It takes a moment to hear of all after the channel was opened.
+
+            print([member.name for member in channel.members() if member.has_sources])
+        """
+        with books.changing():
+            self._demand_open()
+            attendance = self._membership.attendance
+            return tuple(starmap(_described, attendance.others()))
+
+    def watch(self, handler: Callable[[Notice], object], *, everywhere: bool = False) -> Watch:
         """Reports who comes and goes, which types do not fit, and which events were lost.
 
         Arguments:
             handler: called with a `Notice` for each process and source there is, before this returns; then,
                 by a thread of its own, for each change in order, until the returned `Watch` is closed. One
                 that is slow holds up other notices and nothing else.
+            everywhere: also of sources that no sink here has use for: this node links to all who have any.
 
         Raises:
             ChannelError: the handler cannot be called.
@@ -425,7 +444,8 @@ class Channel(Closing, Generic[T]):
             watch = channel.watch(print)
         """
         demand_handler(handler)
-        watch = Watch(handler, self._membership)
+        demand_flag("everywhere", everywhere)
+        watch = Watch(handler, self._membership, everywhere=everywhere)
         with watch.in_turn():
             with books.changing():
                 self._demand_open()
@@ -583,6 +603,19 @@ class Channel(Closing, Generic[T]):
         self._membership.demand_open()
 
 
+def _described(member: messages.Member, is_linked: bool) -> Member:
+    standing = member.standing
+    return Member(
+        member.name,
+        member.node_id,
+        member.addresses,
+        holds_channel=bool(standing & Standing.HOLDS),
+        has_sources=bool(standing & Standing.SENDS),
+        has_sinks=bool(standing & Standing.TAKES),
+        is_linked=is_linked,
+    )
+
+
 def record_source(channel: Channel[Any], format_: Format, *, name: str, backlog: Backlog) -> Source[Any]:
     """A source of records as they lie, for what has been recorded: `submit` takes the bytes of one.
 
@@ -611,10 +644,13 @@ def take_all(channel: Channel[Any], put_on: Callable[[Membership], Target]) -> N
 class Watch(Closing):
     """A handler of notices, made by `Channel.watch`: it is told until this is closed, or the channel."""
 
-    __slots__ = ("_handler", "_membership", "_turn", "is_closed")
+    __slots__ = ("_everywhere", "_handler", "_membership", "_turn", "is_closed")
 
-    def __init__(self, handler: Callable[[Notice], object], membership: Membership) -> None:
+    def __init__(
+        self, handler: Callable[[Notice], object], membership: Membership, *, everywhere: bool
+    ) -> None:
         self._handler = handler
+        self._everywhere = everywhere
         self._membership = membership
         self._turn = threading.RLock()
         self.is_closed = False
@@ -634,11 +670,17 @@ class Watch(Closing):
     def _begin(self) -> list[Notice]:
         """What is there now, which is not told yet."""
         self._membership.announcements.add(self._tell)
+        if self._everywhere:
+            self._membership.onlookers.append(self)
+            presence.stand(self._membership)
         return list(self._membership.present())
 
     def _stop(self) -> None:
         """What has happened by now is still told."""
         self._membership.announcements.remove(self._tell)
+        if self in self._membership.onlookers:
+            self._membership.onlookers.remove(self)
+            presence.stand(self._membership)
 
     def close(self) -> None:
         """Nothing more is told; a call of the handler that is under way is not waited for."""

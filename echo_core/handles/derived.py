@@ -69,6 +69,8 @@ class DerivedChannel(Channel[Any]):
         Raises:
             ExpressionError: there is no such parameter, or a value has another type than its first one.
             TimedOutError: not all have answered in time; the message names those that have not.
+            ChannelError: a handler calls it that runs on a thread which reads a link, and sources elsewhere
+                would have to answer; nothing is set.
             ClosedError: the channel is closed.
 
             numbers = hot.set(limit=320.0, timeout_s=1)
@@ -81,6 +83,8 @@ class DerivedChannel(Channel[Any]):
                 msg = f"the channel that `{self.name}` is derived from"
                 raise unexpected(ChannelError, msg, "one that this node has left")
             derived = self._derived.with_values(parameters)
+            if any(not stream.is_held_back for stream in self._membership.incoming):
+                books.demand_thread_that_waits(lambda: "answers of sources")
             epoch = derivations.next_epoch(self._membership, descent)
             derivations.adjust(self._membership, epoch, derived.derivation.values)
             self._derived = derived

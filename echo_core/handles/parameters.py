@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
+from echo_core._c import links
 from echo_core.errors import ChannelError, TimedOutError, unexpected
 from echo_core.roster import requests
 from echo_core.roster.bookkeeping import books
@@ -16,6 +19,7 @@ from echo_core.values.waits import Wait, Waits
 V = TypeVar("V", bool, int, float, str)
 
 _NEW_S = 0.5  # until sources that are there have said what they have, and nobody is said to have a name
+_LINKING_S = 5.0  # until sources of members that are not linked yet are known
 _RESERVED = frozenset({"timeout_s"})  # which `Channel.request` has itself
 
 
@@ -103,11 +107,19 @@ def _bound(name: str, default: Value, end_given: Any, end: Value) -> Value:
 def requested(requester: Requester, values: Mapping[str, object], timeout_s: float | None) -> list[str]:
     """See `Channel.request`. Opens the books itself."""
     waiting = _Requesting(requester, values)
-    waiting.await_who_knows(timeout_s)
-    books.wait_for_all(waiting.asking(), timeout_s)
+    began_s = time.monotonic()
+    with requests.coming(requester):
+        if any(value is not None for value in values.values()):
+            waiting.await_sources(timeout_s)
+        waiting.await_who_knows(_left(timeout_s, began_s))
+        books.wait_for_all(waiting.asking(), _left(timeout_s, began_s), asked_s=timeout_s)
     with books.changing():  # some may have gone meanwhile, without an answer
         known = {source.id.hex() for source in requests.known_sources(requester.membership)}
     return [source for source in waiting.sources if source in known]
+
+
+def _left(timeout_s: float | None, began_s: float) -> float | None:
+    return None if timeout_s is None else max(0.0, timeout_s - (time.monotonic() - began_s))
 
 
 class _Requesting:
@@ -118,6 +130,16 @@ class _Requesting:
         self._requester = requester
         self._values = values
         self.sources: list[str] = []  # that have any of what is requested
+
+    def await_sources(self, timeout_s: float | None) -> None:
+        """Of members that are about to be linked, as somebody asks their sources now."""
+        if links.is_dispatching():  # what is known has to do
+            return
+        patience_s = _LINKING_S if timeout_s is None else min(_LINKING_S, timeout_s)
+        with suppress(TimedOutError):
+            books.wait_for(
+                lambda: not requests.are_sources_coming(self._membership), patience_s, lambda: "sources"
+            )
 
     def await_who_knows(self, timeout_s: float | None) -> None:
         """Sources that have just come need a moment. ChannelError: some are there, and none has a name."""
@@ -144,6 +166,8 @@ class _Requesting:
             self._membership.demand_open()
             sources = requests.known_sources(self._membership)
             values = {name: self._fitting(name, value, sources) for name, value in self._values.items()}
+            if requests.have_elsewhere(self._membership, values):
+                books.demand_thread_that_waits(lambda: "answers of sources")
             requests.request(self._requester, values)
             unanswered = requests.unanswered(self._membership, values)
             having = [it for it in sources if not values.keys().isdisjoint(requests.names_of(it))]

@@ -38,7 +38,6 @@ class Kind(IntEnum):
     GAP = 4
     MEMBER = 5
     ACK = 6
-    RETAINED = 7
     INDEX = 8
     SEAL = 9
     PAD = 10

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +70,14 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
+        self._segments: list[_Segment] = []
+        self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
             raise LogError(msg, path="on_damage")
         self.path = Path(path)
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
-        self._segments: list[_Segment] = []
         self._torn = 0
         self.refresh()
         if not self._segments:
@@ -239,10 +241,14 @@ class LogReader:
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until something is added; False: the time was up. What is added is read."""
-        with c.Watch(os.fspath(self.path)) as watch:
-            if self.refresh():
-                return True
-            return watch.wait(timeout_s) and self.refresh()
+        if self._watch is None:  # kept: the system takes some 20 ms to close one
+            self._watch = c.Watch(os.fspath(self.path))
+        until = time.monotonic() + timeout_s
+        while not self.refresh():
+            left = until - time.monotonic()
+            if left <= 0 or not self._watch.wait(left):
+                return False
+        return True
 
     # --- records
 
@@ -405,6 +411,9 @@ class LogReader:
             if segment.fd is not None:
                 os.close(segment.fd)
                 segment.fd = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def __enter__(self) -> Self:
         return self

@@ -448,6 +448,13 @@ class LogWriter:
 
     # --- the end
 
+    def abandon(self) -> None:
+        """In a forked child: the log is the parent's, and so is its lock, which is to end with the parent."""
+        if not self._is_closed:
+            self._is_closing = self._is_closed = True
+            self._segment.close()
+            self._disk.close(self._lock)
+
     def close(self, timeout_s: float = 30.0) -> None:
         """Writes all that was taken, and ends the log. A second time it does nothing.
 

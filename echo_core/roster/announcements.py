@@ -11,7 +11,6 @@ from echo_core.formats.comparing.compare import Report
 from echo_core.formats.comparing.lookalikes import Lookalikes
 from echo_core.roster.attendance import Unlinkable
 from echo_core.roster.bookkeeping import books
-from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
 from echo_core.streams.targets import Target
 from echo_core.transports.fields import shown
@@ -42,9 +41,11 @@ Watcher = Callable[[Notice], object]
 class Announcements:
     """Of one channel in one node. Called with the books open; handlers run in a thread of their own."""
 
-    __slots__ = ("_has_warned", "_joining", "_lookalikes", "_underivable", "_watchers")
+    __slots__ = ("_has_warned", "_joining", "_level", "_lookalikes", "_underivable", "_watchers")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_derived: bool = False) -> None:
+        """`is_derived`: from a channel that is here, too, whose log has who comes and goes."""
+        self._level = logging.DEBUG if is_derived else logging.INFO
         self._watchers: list[Watcher] = []
         self._has_warned = False
         self._joining: list[str] = []  # processes, until the log may tell of them
@@ -72,21 +73,22 @@ class Announcements:
     def log_joined(self, channel: str) -> None:
         """What it is called is known, or will not be."""
         for peer in self._joining:
-            log.info("channel `%s`: joined by `%s`", shown(channel), peer)
+            log.log(self._level, "channel `%s`: joined by `%s`", shown(channel), peer)
         self._joining.clear()
 
     def tell_left(self, channel: str, peer: str, reason: str, *, is_logged: bool) -> None:
         """It does no longer; `reason` is empty where it said goodbye. `is_logged`: that its link is lost."""
         self.log_joined(channel)
         if not is_logged:
-            log.info("channel `%s`: left by `%s`: %s", shown(channel), peer, reason or "it said goodbye")
+            why = reason or "it said goodbye"
+            log.log(self._level, "channel `%s`: left by `%s`: %s", shown(channel), peer, why)
         self.tell(PeerLeft(peer, reason))
 
     def tell_drops_of(self, origin: Origin) -> None:
         """What sinks of this process have dropped since that was last told."""
         newly = origin.local.newly_dropped()
         if newly:
-            self.tell(EventsLost(HERE, origin.name, newly))
+            self.tell(EventsLost(origin.peer, origin.name, newly))
 
     def tell_drops_at(self, channel: str, target: Target, said: str) -> None:
         """What a sink here drops because its queue is full; empty: there is nothing to say."""
@@ -100,12 +102,6 @@ class Announcements:
         said = "channel `%s`: source `%s` to %s: %d events were sent and not confirmed when the link was lost"
         log.warning(said, channel, origin.name, peer, events)
         self.tell(EventsLost(peer, origin.name, events, is_unconfirmed=True))
-
-    def tell_losses_of(self, stream: IncomingStream) -> None:
-        """What a source elsewhere has dropped since that was last told."""
-        newly = stream.newly_lost()
-        if newly:
-            self.tell(EventsLost(stream.peer, stream.name, newly))
 
     def tell_unlinked(self, channel: str, found: Unlinkable) -> None:
         """A member that has to be linked to this node cannot be."""

@@ -241,10 +241,32 @@ class Attendance:
         """Others on the channel."""
         return sum(not known.has_left and known.member.version > 0 for known in self._known.values())
 
+    def others(self) -> list[tuple[Member, bool]]:
+        """Others on the channel, and whether each is linked, or in this process; those first."""
+        there = [
+            known
+            for known in self._known.values()
+            if (known.is_linked or known.tellers) and known.member.version > 0 and not known.has_left
+        ]
+        linked_first = sorted(there, key=lambda known: not known.is_linked)
+        return [(known.member, known.is_linked) for known in linked_first]
+
     @property
     def missing(self) -> int:
         """Members that should be linked and are not."""
         return sum(known.member.version > 0 and not known.has_left for known in self._wanted())
+
+    def expected_senders(self) -> list[bytes]:
+        """Nodes elsewhere with sources that are linked, or are for all that is known about to be."""
+        return [
+            node_id
+            for node_id, known in self._known.items()
+            if known.member.standing & SENDS
+            and known.member.version > 0
+            and not known.has_left
+            and not known.is_here
+            and (known.is_linked or (bool(known.tellers) and known.failures == 0))
+        ]
 
     # -----------------------------------------------------------------------
     # What has happened here

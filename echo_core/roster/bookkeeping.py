@@ -95,17 +95,22 @@ class Bookkeeping:
         sleep = threading.Lock()
         try:
             while not self._is_met(is_met, sleep):
-                if links.is_dispatching():
-                    msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
-                    raise ChannelError(
-                        msg, hint="handlers run there; give the sink a thread with own_thread=True"
-                    )
+                self.demand_thread_that_waits(what)
                 left_s = limit - time.monotonic()
                 if left_s <= 0:
                     raise _late(what, timeout_s if asked_s is None else asked_s)
                 sleep.acquire(timeout=min(left_s, threading.TIMEOUT_MAX))
         finally:
             self._asleep.discard(sleep.release)
+
+    @staticmethod
+    def demand_thread_that_waits(what: Callable[[], str]) -> None:
+        """ChannelError: a handler asks, whose thread reads what is waited for. Also for who changes something
+        first, and has to know before.
+        """
+        if links.is_dispatching():
+            msg = f"Expected a thread that can wait for {what()}, got the one that reads the link"
+            raise ChannelError(msg, hint="handlers run there; give the sink a thread with own_thread=True")
 
     def _is_met(self, is_met: Callable[[], bool], sleep: threading.Lock) -> bool:
         """If not, the next change ends the sleep; what is in `_asleep` is locked."""
@@ -114,13 +119,17 @@ class Bookkeeping:
             self._asleep.add(sleep.release)  # before the look: what `freeing` frees is free at any moment
             return is_met()
 
-    def wait_for_all(self, waits: Waits, timeout_s: float | None) -> None:
-        """Blocks until each of them is met, in turn; there is one limit of time for all."""
+    def wait_for_all(self, waits: Waits, timeout_s: float | None, *, asked_s: float | None = None) -> None:
+        """Blocks until each of them is met, in turn; there is one limit of time for all.
+
+        `asked_s`: as above.
+        """
+        asked_s = timeout_s if asked_s is None else asked_s
         limit = None if timeout_s is None else time.monotonic() + timeout_s
         with closing(waits):
             for wait in waits:
                 left_s = None if limit is None else max(0.0, limit - time.monotonic())
-                self.wait_for(wait.is_met, left_s, wait.what, asked_s=timeout_s)
+                self.wait_for(wait.is_met, left_s, wait.what, asked_s=asked_s)
 
     async def await_all(self, waits: Waits, timeout_s: float | None) -> None:
         """Likewise in an event loop, which goes on with other tasks meanwhile."""

@@ -19,12 +19,13 @@ _Each = TypeVar("_Each", SourceStatistics, SinkStatistics)
 class Counts:
     """They never fall: what a closed source or sink has counted is added up."""
 
-    __slots__ = ("_ending", "_gone_sinks", "_gone_sources")
+    __slots__ = ("_ending", "_filtered", "_gone_sinks", "_gone_sources")
 
     def __init__(self) -> None:
         self._ending: list[Origin] = []  # closed, but what they have queued may yet be dropped
         self._gone_sources = _sum(SourceStatistics, [])
         self._gone_sinks = _sum(SinkStatistics, [])
+        self._filtered = 0  # on receipt, of sources that are gone
 
     @property
     def ending(self) -> tuple[Origin, ...]:
@@ -40,6 +41,10 @@ class Counts:
         self._ending.append(origin)
         self.settle()
 
+    def add_filtered(self, events: int) -> None:
+        """A source elsewhere is gone, of which so many were filtered here."""
+        self._filtered += events
+
     def settle(self) -> None:
         """Lets go of closed sources that nothing is left of."""
         settled = [origin for origin in self._ending if origin.is_settled]
@@ -52,13 +57,18 @@ class Counts:
         self,
         origins: Sequence[Origin],
         targets: Sequence[Target],
+        relayed: Sequence[Origin],
         *,
         peers: int,
         members: int,
         missing: int,
         remote_sources: int,
     ) -> ChannelStatistics:
-        """With the sources and sinks that are here, and how many processes and sources are elsewhere."""
+        """With the sources and sinks that are here, and how many processes and sources are elsewhere.
+
+        `relayed`: sources elsewhere that are derived from on receipt.
+        """
+        judged_here = sum(origin.local.is_there for origin in relayed)
         self.settle()
         sending = [origin.statistics() for origin in (*origins, *self._ending)]
         taking = [target.statistics() for target in targets]
@@ -71,7 +81,8 @@ class Counts:
             peers=peers,
             members=members,
             missing=missing,
-            remote_sources=remote_sources,
+            remote_sources=remote_sources + judged_here,
+            judged_here=judged_here,
             remote_sinks=sum(origin.remote_sinks for origin in origins),
             submitted_events=sent.events,
             submitted_bytes=sent.size_bytes,
@@ -85,7 +96,7 @@ class Counts:
             dropped_here=taken.dropped,
             queued_events=sum(each.queued_events for each in waiting),
             queued_bytes=sum(each.queued_bytes for each in waiting),
-            filtered=sent.filtered,
+            filtered=sent.filtered + self._filtered + sum(origin.local.filtered for origin in relayed),
         )
 
 

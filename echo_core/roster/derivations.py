@@ -27,6 +27,7 @@ from echo_core.streams.branches import Branching
 from echo_core.streams.origins import Origin
 from echo_core.transports.limits import MAX_DERIVED, MAX_DERIVED_DEPTH, MAX_EPOCH
 from echo_core.transports.protocol.messages import Adjust, Derive, Judged
+from echo_core.values.notices import HERE
 
 if TYPE_CHECKING:
     from echo_core.roster.memberships import Membership
@@ -54,6 +55,7 @@ class Descent:
     told_at: float = field(default_factory=time.monotonic)
     branchings: list[Branching] = field(default_factory=list[Branching])
     underivable: dict[Origin, str] = field(default_factory=dict[Origin, str])  # sources that cannot, and why
+    unreceivable: dict[Origin, str] = field(default_factory=dict[Origin, str])  # likewise on receipt
 
     def adjusted(self) -> Adjust | None:
         """What is to be told of its parameters; None: they are those of the derivation."""
@@ -112,6 +114,7 @@ def derive(
     for origin in base.origins:
         branch(child, origin)
     vouching.note_strangers(child, base)
+    child.take_relayed()
     _pass_on(base, told, teller)
     for mate in _mates_to_derive(base, id_.uid):
         derive(mate, told, derivation, budget)
@@ -154,9 +157,13 @@ def _has_room(base: Membership) -> bool:
 
 
 def tell_all(base: Membership, peer: Peer) -> None:
-    """A peer that is new on a channel is told what is derived from it."""
+    """A peer that is new on a channel is told what is derived from it, and taken by anybody.
+
+    Of what is not, whoever takes it again tells (`tick`): else it would not end while members come and go.
+    """
     for child in base.derived.values():
-        _tell_of(child, peer)
+        if _is_used(child):
+            _tell_of(child, peer)
 
 
 def tell_who_is_missing(child: Membership) -> None:
@@ -187,7 +194,7 @@ def tick(base: Membership) -> None:
         descent = child.descent
         assert descent is not None
         presence.stand(child)
-        if child.handles > 1 or child.targets or child.derived or child.attendance.is_taken:
+        if _is_used(child):
             descent.used_at = now
             if now - descent.told_at > _AGAIN_S:
                 tell_who_is_missing(child)
@@ -195,6 +202,11 @@ def tick(base: Membership) -> None:
                 _tell_filtered(child, branching)
         elif now - descent.used_at > UNUSED_S:
             _let_go_of(child)
+
+
+def _is_used(child: Membership) -> bool:
+    """Whether anybody takes it, here or elsewhere, for all that is known."""
+    return bool(child.handles > 1 or child.targets or child.derived or child.attendance.is_taken)
 
 
 def let_go(base: Membership) -> None:
@@ -217,6 +229,7 @@ def _end_descent(child: Membership) -> None:
     if descent is not None:
         for branching in descent.branchings:
             branching.end()
+        child.end_relayed()
         descent.base.derived.pop(child.id.uid, None)
         child.descent = None
 
@@ -246,9 +259,8 @@ def branch(child: Membership, origin: Origin) -> None:
     descent = child.descent
     assert descent is not None
     view = descent.derivation.tree.record
-    if any(each.base is origin for each in descent.branchings) or not is_called_alike(
-        origin.format.record, view
-    ):
+    is_done = any(each.base is origin for each in descent.branchings) or origin in descent.unreceivable
+    if is_done or not is_called_alike(origin.format.record, view):
         return
     payers = Payers()
     payers.add(descent.budget)
@@ -258,7 +270,10 @@ def branch(child: Membership, origin: Origin) -> None:
         vouching.note_underivable(child, origin, error)
         return
     descent.branchings.append(branching)
-    child.add_origin(branching.origin)
+    if origin.peer == HERE:
+        child.add_origin(branching.origin)
+    else:
+        child.add_relayed(branching.origin)
     branching.begin()
 
 

@@ -49,6 +49,10 @@ def _remove_target(membership: Membership, target: Target) -> None:
             origin.forget_unreachable(target)
             origin.remove_local(target)
             other.announcements.tell_drops_of(origin)
+    for origin in list(membership.relayed):
+        origin.forget_unreachable(target)
+        origin.remove_local(target)
+        membership.announcements.tell_drops_of(origin)
     for stream in membership.incoming:
         if stream.remove(target):
             stream.feed(stream.take_refusing(), partial(matching.concern, membership))

@@ -39,6 +39,7 @@ from echo_core.transports.addresses import (
 )
 
 SIDE_SEATS = 3  # on a host, for one channel
+SEAT_PREFIX = "echo-seat-"  # of the abstract addresses of all seats
 MAX_NAMED = 4  # members, in one id
 
 _PREFIX, _DERIVED_PREFIX = "echo1:", "echo1-derived:"
@@ -101,7 +102,7 @@ class ChannelId:
 
     def _seat(self, person: bytes) -> UnixAddress:
         return UnixAddress(
-            f"echo-seat-{hashlib.blake2b(self.uid, digest_size=16, person=person).hexdigest()}"
+            f"{SEAT_PREFIX}{hashlib.blake2b(self.uid, digest_size=16, person=person).hexdigest()}"
         )
 
     @property

@@ -47,13 +47,13 @@ def catch_up(target: Target) -> None:
 def connect(membership: Membership, origin: Origin, target: Target) -> None:
     """A source and a sink of this process."""
     found = target.accept(origin.local, origin.cls)
-    _tell_lookalikes(membership, HERE, origin.name, origin.local, target)
+    _tell_lookalikes(membership, origin.peer, origin.name, origin.local, target)
     if isinstance(found, links.Delivery):
         origin.add_local(target, found, is_direct=target.takes(origin.cls))
     elif found is not None and concern(membership, origin.format, target.wanted):
         target.refuse(origin.local, found)
         origin.note_unreachable(target, str(found))
-        membership.announcements.tell_unreachable(membership.name, HERE, origin.name, found)
+        membership.announcements.tell_unreachable(membership.name, origin.peer, origin.name, found)
 
 
 def feed(membership: Membership, stream: IncomingStream, targets: Sequence[Target]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
-from echo_core.roster import derivations, ending, matching, presence, requests, together, vouching
+from echo_core.roster import derivations, ending, matching, presence, receipt, requests, together, vouching
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.counts import Counts
@@ -26,6 +26,7 @@ from echo_core.roster.together import are_together, mates_of
 from echo_core.streams.incoming import IncomingStream
 from echo_core.streams.origins import Origin
 from echo_core.streams.outgoing import OutgoingStream
+from echo_core.streams.relaying import Relay
 from echo_core.streams.resuming import Resuming
 from echo_core.streams.targets import Target
 from echo_core.transports.threads import log
@@ -60,8 +61,11 @@ class Membership:
         "is_closing",
         "is_proven",
         "name",
+        "onlookers",
         "origins",
         "peers",
+        "relayed",
+        "relays",
         "requesters",
         "resuming",
         "seat",
@@ -90,14 +94,17 @@ class Membership:
         self.is_proven = False  # whether its key is known to be the channel's
         self.seat: Seat | None = None  # where this node holds the channel on this host
         self.side_seat: Seat | None = None  # where it lets others in beside another holder
-        self.announcements = Announcements()
+        self.announcements = Announcements(is_derived=descent is not None)
         self.origins: list[Origin] = []
         self.targets: list[Target] = []
+        self.onlookers: list[object] = []  # watchers of all sources, wherever these are
         self.requesters: list[Requester] = []  # handles that request something of sources
         self.attendance = presence.attend(self)
         self.peers: list[Peer] = []
         self.incoming: list[IncomingStream] = []
         self.underivable: dict[bytes, dict[bytes, Unreachable]] = {}  # sources elsewhere, by node and id
+        self.relays: list[Relay] = []  # of sources elsewhere that are derived from on receipt
+        self.relayed: list[Origin] = []  # sources that are derived so, for the sinks of this node
         self.resuming = Resuming()
         self.counts = Counts()
         here = together.begin(id_.uid)
@@ -121,6 +128,7 @@ class Membership:
         for other in mates_of(self):
             for target in other.targets:
                 matching.connect(other, origin, target)
+                receipt.catch_up_later(target)
         for peer in self.peers:
             self._offer(peer, origin)
         for other in mates_of(self):
@@ -129,11 +137,27 @@ class Membership:
         for child in self.derived.values():
             derivations.branch(child, origin)
 
+    def add_relayed(self, origin: Origin) -> None:
+        """A source elsewhere that is derived from on receipt."""
+        receipt.add(self, origin)
+
+    def take_relayed(self) -> None:
+        """Of all such sources, if anybody takes what is derived."""
+        receipt.take_part(self)
+
+    def end_relayed(self) -> None:
+        """It is derived no longer."""
+        for origin in list(self.relayed):
+            receipt.end_relayed(self, origin)
+
     def add_target(self, target: Target) -> None:
+        receipt.take_part(self, is_taken=True)
         self.targets.append(target)
         for other in mates_of(self):
             for origin in other.origins:
                 matching.connect(self, origin, target)
+        for origin in self.relayed:
+            matching.connect(self, origin, target)
         for stream in self.incoming:
             matching.feed(self, stream, [target])
         presence.stand(self)
@@ -227,13 +251,17 @@ class Membership:
         if not stream.is_held_back:
             matching.feed(self, stream, list(self.targets))
             self.announcements.tell(SourceOpened(stream.peer, stream.name, stream.format))
-        vouching.note_stranger(self, peer, stream)
+        if not peer.knows_derived_channels:
+            vouching.note_stranger(self, peer, stream)
+            for child in self.derived.values():
+                receipt.take_part(child)
 
     def remove_incoming(self, stream: IncomingStream) -> None:
         """Its source is closed, or its process has gone; the caller has the stream end."""
         self.incoming.remove(stream)
         vouching.forget_stranger(self, stream)
-        self.announcements.tell_losses_of(stream)
+        self._tell_losses_of(stream)
+        receipt.part(self, stream)
         for target in self.targets:
             target.forget_refusal(stream)
         if not stream.is_held_back:
@@ -267,7 +295,11 @@ class Membership:
             if said := origin.take_forgetting():
                 log.warning("channel `%s`: source `%s` %s", self.shown, origin.name, said)
         for stream in self.incoming:
-            self.announcements.tell_losses_of(stream)
+            self._tell_losses_of(stream)
+        for relay in self.relays:
+            relay.handler.settle()
+        for origin in self.relayed:
+            self.announcements.tell_drops_of(origin)
         now = time.monotonic()
         for target in self.targets:
             for slow in target.tick():
@@ -276,6 +308,12 @@ class Membership:
         self.counts.settle()
         derivations.tick(self)
         requests.tick(self)
+
+    def _tell_losses_of(self, stream: IncomingStream) -> None:
+        newly = stream.newly_lost()
+        if newly:
+            self.announcements.tell(EventsLost(stream.peer, stream.name, newly))
+            receipt.tell_losses(self, stream, newly)
 
     def served(self) -> list[tuple[Membership, Target, str]]:
         """Sinks whose handlers were called between the last two ticks, and with whose events."""
@@ -303,6 +341,9 @@ class Membership:
         for stream in self.incoming:
             if not stream.is_held_back:
                 yield SourceOpened(stream.peer, stream.name, stream.format)
+        for origin in self.relayed:
+            if origin.local.is_there:
+                yield SourceOpened(origin.peer, origin.name, origin.format)
         yield from vouching.underivable_now(self)
 
     # -----------------------------------------------------------------------
@@ -314,6 +355,7 @@ class Membership:
             return self.counts.of_channel(
                 self.origins,
                 self.targets,
+                self.relayed,
                 peers=len(self.peers),
                 members=self.attendance.members,
                 missing=self.attendance.missing,
@@ -366,6 +408,7 @@ class Membership:
                 finally:
                     peer.leave(self.id.uid)  # which ends a link that no channel needs any longer
             derivations.let_go(self)
+            receipt.let_go(self)
             requests.let_go(self)
             self.home.memberships.pop(self.id.uid, None)
             here = together.here(self.id.uid)
@@ -383,7 +426,7 @@ class Membership:
             seat.abandon()
         for target in self.targets:
             target.abandon()
-        for origin in self.origins:
+        for origin in (*self.origins, *self.relayed, *(relay.origin for relay in self.relays)):
             origin.abandon()
 
 

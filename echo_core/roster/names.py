@@ -1,8 +1,8 @@
 """Names: by which processes of one user on one host find a channel without an id.
 
 A name's identity follows, by a keyed hash, from a secret that the first of these processes leaves in the
-user's run-time directory: `$XDG_RUNTIME_DIR/echo_core`, or else `/tmp/echo_core-<user>`. Nothing is written
-for a name, so nothing is left of one; who holds its channel is decided at the channel's seat.
+user's run-time directory: `$XDG_RUNTIME_DIR/echo_core`, or else `/tmp/echo_core-<user>`. Who holds a name's
+channel is decided at the channel's seat. A list of names is kept beside the secret, for who looks for them.
 
 Seats belong to a network namespace, and so does the secret: a container that shares the directory but not the
 network is refused, as its processes would hold channels of the same names by themselves. A secret of before
@@ -23,7 +23,9 @@ import time
 from collections.abc import Generator
 
 from echo_core.errors import ChannelError
+from echo_core.roster import listed_names, seats
 from echo_core.roster.ids import ChannelId
+from echo_core.transports.threads import log
 from echo_core.values.waits import DEFAULT_WAIT_S
 
 _FILE = "names"
@@ -33,16 +35,48 @@ _PAUSE_S = 0.005
 
 
 def identity_of(name: str, timeout_s: float = DEFAULT_WAIT_S) -> ChannelId:
-    """ChannelError: the directory or what is in it is not this user's alone, or of another namespace.
+    """Of the channel of that name, which is listed from now on.
 
     `timeout_s`: for another process that reads the secret too.
+
+    ChannelError: the directory or what is in it is not this user's alone, or of another namespace.
     """
+    with _opened(timeout_s) as (directory, secret):
+        try:
+            listed_names.add(directory, name, lambda: _is_there(secret))
+        except OSError as error:  # others still meet by it
+            log.warning("name %r is not listed: %s", name, error.strerror)
+    return _identity(secret, name)
+
+
+def listed(timeout_s: float = DEFAULT_WAIT_S) -> list[tuple[str, ChannelId]]:
+    """The names whose channels are there now, with their identities. ChannelError: as `identity_of`."""
+    with _opened(timeout_s) as (directory, secret):
+        is_there = _is_there(secret)
+        return [(name, _identity(secret, name)) for name in listed_names.names(directory) if is_there(name)]
+
+
+@contextlib.contextmanager
+def _opened(timeout_s: float) -> Generator[tuple[int, bytes]]:
+    """The directory and the secret, while no other process is there."""
     with (
         _opened_directory() as (path, directory),
         _locked_file(path, directory, timeout_s) as (file_path, file),
         _told(path),
     ):
-        secret = _secret(file_path, file)
+        yield directory, _secret(file_path, file)
+
+
+def _is_there(secret: bytes) -> listed_names.IsThere:
+    taken = seats.taken()
+
+    def is_there(name: str) -> bool:
+        return any(seat in taken for seat in seats.of(_identity(secret, name)))
+
+    return is_there
+
+
+def _identity(secret: bytes, name: str) -> ChannelId:
     return ChannelId(_derived(secret, name, b"echo name's uid"), _derived(secret, name, b"echo name's key"))
 
 

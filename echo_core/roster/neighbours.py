@@ -230,7 +230,9 @@ class Neighbours:
     ) -> Peer:
         attempt, others = object(), list[bytes]()
         shares_memory = self._home.place.shares_memory and "shm" in ways
-        own = self.identity if shares_memory else replace(self.identity, features=Feature.DERIVED_CHANNELS)
+        own = self.identity
+        if not shares_memory:
+            own = replace(own, features=own.features & ~Feature.SHARED_MEMORY)
         if crosses_hosts(address):  # its host is not known yet
             own = own.told_to(UNKNOWN_HOST)
 
@@ -342,6 +344,7 @@ class Neighbours:
             if held_s:
                 tell_held(held_s, self._home.memberships.values())
             self._meetings.tick()
+        standby.stand_by()  # where there was no thread for that
         for repeats in self._turned_away.values():
             repeats.settle()
 
@@ -349,7 +352,7 @@ class Neighbours:
     # A link's life
 
     def _add(self, connection: Connection) -> Peer:
-        """A handshake has ended well: a link, which its thread begins to read."""
+        """A handshake has ended well: a link, which is read when something comes."""
         try:
             peer = self._peer_at(connection)
         except BaseException:
@@ -359,11 +362,7 @@ class Neighbours:
         try:
             with books.changing():
                 self._links.add(peer)
-            if connection.watched is not None and self._door is not None:
-                self._door.watch(connection.watched, peer.link.conclude)
-            name = f"echo-link-{peer}"
-            standby.watch(peer.link, name, partial(self._read_by, peer, peer.link.take_over))
-            standby.begin(name, partial(self._read, peer))
+            standby.attend(peer.link, f"echo-link-{peer}", partial(self._read, peer))
         except BaseException as error:  # an interrupt too: nobody would read the link
             self._discard(peer, str(error) or type(error).__name__)
             if isinstance(error, RuntimeError):
@@ -406,36 +405,35 @@ class Neighbours:
 
     def _make_link(self, connection: Connection, control: Callable[[int, bytes], None]) -> links.Link:
         bounds = self._home.limits
-        return links.Link(
-            connection.wire,
-            control,
-            max_payload=bounds.payload_bytes,
-            control_bytes=limits.MAX_WAITING_CONTROL_BYTES,
-            delay_ns=nanoseconds(bounds.delay_s),
-            stall_ns=nanoseconds(bounds.stall_s),
-            pool=connection.pool,
-            holder=connection.holder,
-            mapping=connection.mapping,
-        )
+        try:
+            return links.Link(
+                connection.wire,
+                control,
+                max_payload=bounds.payload_bytes,
+                control_bytes=limits.MAX_WAITING_CONTROL_BYTES,
+                delay_ns=nanoseconds(bounds.delay_s),
+                stall_ns=nanoseconds(bounds.stall_s),
+                pool=connection.pool,
+                holder=connection.holder,
+                mapping=connection.mapping,
+            )
+        except OSError as error:
+            msg = f"Expected descriptors to wait for links with: {error.strerror}"
+            raise LinkError(msg) from error
 
-    def _read(self, peer: Peer) -> bool:
-        """Unless another thread does, or has. False: another one reads on."""
-        return not peer.take_reading() or self._read_by(peer, peer.link.run)
-
-    def _read_by(self, peer: Peer, read: Callable[[], bool]) -> bool:
-        """Whoever reads last follows the end of the link. False: another thread reads on."""
-        if not peer.run(read):
-            return False
+    def _read(self, peer: Peer) -> None:
+        """Unless another thread does, or has. Whoever reads last follows the end of the link."""
+        if not peer.read():
+            return
         try:
             peer.link.shut()
         except ClosedError:  # a handler has forked this process: the link is the parent's
-            return True
+            return
         try:
             with books.changing():
                 self._end(peer)
         finally:
             peer.is_over.set()
-        return True
 
     def _end(self, peer: Peer) -> None:
         standby.forget(peer.link)
@@ -452,18 +450,17 @@ class Neighbours:
         self._take_back(peer.connection)
 
     def _discard(self, peer: Peer, reason: str) -> None:
-        """A link that is not wanted: its thread cannot start, need not, or was interrupted in it."""
+        """A link that is not wanted: no thread can read it, or its beginning was interrupted."""
         with books.changing():
             peer.say_goodbye(reason)
+        peer.link.rest(partial(self._read, peer))  # where it has not come to that
         peer.link.shut()
-        self._read(peer)  # which is over at once, if its thread has not begun; the link lets go of the peer
+        self._read(peer)  # which is over at once, unless another thread does; the link lets go of the peer
 
     def _take_back(self, connection: Connection) -> None:
         """A link has ended: the memory that its peer held is free."""
         if connection.pool is not None:
             connection.pool.detach(connection.holder)
-        if connection.watched is not None and self._door is not None:
-            self._door.unwatch(connection.watched)
 
     # -----------------------------------------------------------------------
     # The node's life

@@ -33,7 +33,7 @@ from echo_core.transports.repeats import Repeats
 from echo_core.values.waits import DEFAULT_WAIT_S
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.5  # between attempts to open a channel
-_HASTY_S = 0.1  # an attempt that has no more tells less than one before it
+_HASTY_S = 0.5  # an attempt that has no more tells less than one before it
 _FIRST_ATTEMPT_S = 2.0  # by name: a holder that is stopped is silent, and others let newcomers in, too
 _PATIENT_S, _TELL_S = 3.0, 60.0  # who waits for a channel that is not there says so, now and then
 _MAX_BESIDE = 64  # channels of a node by which it lets others in: each takes a descriptor

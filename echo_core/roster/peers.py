@@ -1,13 +1,12 @@
 """Another process: its link, the channels shared with it, and the sources here that it knows of.
 
-All but `run`, `close` and `wait_until_over` is called with the books open.
+All but `read`, `close` and `wait_until_over` is called with the books open.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 
 from echo_core.errors import ClosedError, EchoError, LinkError, RefusedError, bare
@@ -66,8 +65,7 @@ class Peer:
         self._dropped = 0  # on the link, at the last tick
         self._look_until = self._look_next = 0.0  # at how its streams flow
         self._looked_at = 0  # how many frames had been sent when all that they carried was confirmed
-        self._reader: threading.Thread | None = None
-        self._is_unread = threading.Lock()  # whoever takes it reads, and never gives it back
+        self._last_reader: threading.Thread | None = None  # that follows the end of the link
 
     def __str__(self) -> str:
         return self.conversation.name
@@ -266,14 +264,11 @@ class Peer:
         are_done = [stream.look(now) for streams in self._outgoing.values() for stream in streams.values()]
         self._looked_at = sent if all(are_done) else -1
 
-    def run(self, read: Callable[[], bool]) -> bool:
-        """Reads until the end of the link, which `failure` explains. False: another thread reads on.
-
-        `read`: the link's `run`, or its `take_over`.
-        """
-        self._reader = threading.current_thread()
+    def read(self) -> bool:
+        """True: to the end of the link, which `failure` explains. False: another thread reads, or will."""
         try:
-            return read()
+            if not self.link.take_over():
+                return False
         except EchoError as failure:
             self.failure = bare(failure)
         except BaseException as failure:
@@ -281,11 +276,8 @@ class Peer:
                 raise
             log.exception("link to %s", str(self))
             self.failure = LinkError(f"{type(failure).__name__}: {failure}")
+        self._last_reader = threading.current_thread()
         return True
-
-    def take_reading(self) -> bool:
-        """Whether nobody reads the link, or has read it; then the caller is to `run`."""
-        return self._is_unread.acquire(blocking=False)
 
     def end(self) -> EchoError | None:
         """The link is over. Returns the error where it is to be reported."""
@@ -312,7 +304,7 @@ class Peer:
 
     def wait_until_over(self, limit: float) -> None:
         """For the end of the link, unless this is the thread that reads it."""
-        if self._reader is not threading.current_thread():
+        if self._last_reader is not threading.current_thread() and not self.link.is_read_here():
             self.is_over.wait(max(0.0, limit - time.monotonic()))
 
     def statistics(self) -> LinkStatistics:

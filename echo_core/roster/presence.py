@@ -87,21 +87,32 @@ def converse(membership: Membership) -> None:
 
 def stand(membership: Membership) -> None:
     """Says what there is here, where that has changed."""
-    membership.attendance.stand(standing_of(membership))
+    before, now = membership.attendance.own.standing, standing_of(membership)
+    membership.attendance.stand(now)
     converse(membership)
+    if now != before and membership.descent is not None:
+        stand(membership.descent.base)
 
 
 def standing_of(membership: Membership) -> int:
     """What this node has on the channel. Whoever has a derived one open takes it: else it would end.
 
-    So does who requests something of its sources, which have to be linked for that; and who has sources
-    that have nothing there sends all the same: that has to be told.
+    So does who requests something of its sources or watches all of them, which have to be linked for that;
+    and who has sources that have nothing there sends all the same: that has to be told.
     """
     keeps = membership.descent is not None and membership.handles > 1
-    takes = membership.targets or membership.requesters or keeps
+    takes = membership.targets or membership.requesters or membership.onlookers or keeps
+    takes = takes or _takes_derived(membership)
     sends = membership.origins or (membership.descent is not None and membership.descent.underivable)
     what = ((HOLDS, membership.is_creator), (SENDS, sends), (TAKES, takes))
     return sum(standing for standing, is_so in what if is_so)
+
+
+def _takes_derived(base: Membership) -> bool:
+    """Whether anybody here takes what is derived: sources whose processes do not know of that are judged
+    here, and no others have to be linked for it than those that are on what is derived.
+    """
+    return any(child.attendance.own.standing & TAKES for child in base.derived.values())
 
 
 def invitation(membership: Membership) -> ChannelId:

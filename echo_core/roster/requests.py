@@ -7,7 +7,8 @@ that comes, or whose link comes back, is asked when it says what it has. Called 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from echo_core.roster.memberships import Membership
     from echo_core.roster.peers import Peer
 
+_NOBODY_HAS, _NOT_FITTING = "no source has it", "a source cannot have what is requested"
 PATIENCE_S = 2.0  # until it is logged that no source has what is requested
 
 
@@ -40,7 +42,7 @@ class Requester:
         self.membership = membership
         self.values: dict[str, Value] = {}
         self.asked_at = 0.0
-        self.is_told: set[str] = set()  # names of which the log has said that no source has them
+        self.is_told: set[tuple[str, str]] = set()  # names, and what the log has said of them
 
 
 class Known(NamedTuple):
@@ -64,7 +66,7 @@ def request(requester: Requester, values: dict[str, Value | None]) -> None:
     membership = requester.membership
     for name, value in values.items():
         requester.values.pop(name, None)
-        requester.is_told.discard(name)
+        requester.is_told -= {(name, what) for what in (_NOBODY_HAS, _NOT_FITTING)}
         if value is not None:
             requester.values[name] = value
     requester.asked_at = time.monotonic()
@@ -74,6 +76,40 @@ def request(requester: Requester, values: dict[str, Value | None]) -> None:
         membership.requesters.append(requester)
     presence.stand(membership)
     renew(membership)
+
+
+@contextmanager
+def coming(requester: Requester) -> Generator[None]:
+    """While a handle is about to request something: sources have to be linked to who has them asked.
+
+    What is requested may then turn out to be impossible. Opens the books itself.
+    """
+    membership = requester.membership
+    with books.changing():
+        membership.demand_open()
+        if requester not in membership.requesters:
+            membership.requesters.append(requester)
+            presence.stand(membership)
+    try:
+        yield
+    finally:
+        with books.changing():
+            if not requester.values and requester in membership.requesters:
+                membership.requesters.remove(requester)
+                presence.stand(membership)
+
+
+def are_sources_coming(membership: Membership) -> bool:
+    """Whether members have sources that are not known here yet, and may well be in a moment."""
+    linked = {peer.node_id: peer.link for peer in membership.peers}
+    told = {stream.link for stream in membership.incoming}
+    return any(linked.get(node_id) not in told for node_id in membership.attendance.expected_senders())
+
+
+def have_elsewhere(membership: Membership, names: Iterable[str]) -> bool:
+    """Whether sources elsewhere have any parameters of these names."""
+    asked = [stream.asking for stream in membership.incoming if stream.asking is not None]
+    return any(not asking.types.keys().isdisjoint(names) for asking in asked)
 
 
 def withdraw(requester: Requester) -> None:
@@ -114,7 +150,8 @@ def _wanted(membership: Membership, type_: ParameterType) -> Value | None:
         try:
             found.append(type_.fitting(requester.values[type_.name]))
         except ChannelError as error:
-            _tell_once(membership, requester, type_.name, f"a source cannot have what is requested: {error}")
+            said = f"{_NOT_FITTING}: {error}"
+            _tell_once(membership, requester, type_.name, _NOT_FITTING, said)
     return type_.merged(found) if found else None
 
 
@@ -146,7 +183,7 @@ def tick(membership: Membership) -> None:
         sources = known_sources(membership)
         for name in requester.values if sources else ():
             if all(name not in names_of(source) for source in sources):
-                _tell_once(membership, requester, name, none_has(name, sources))
+                _tell_once(membership, requester, name, _NOBODY_HAS, none_has(name, sources))
 
 
 def names_of(source: Known) -> list[str]:
@@ -163,9 +200,10 @@ def none_has(name: str, sources: list[Known]) -> str:
     )
 
 
-def _tell_once(membership: Membership, requester: Requester, name: str, said: str) -> None:
-    if name not in requester.is_told:
-        requester.is_told.add(name)
+def _tell_once(membership: Membership, requester: Requester, name: str, what: str, said: str) -> None:
+    """A source that has just come may have yet to say what it has, which is then told as well."""
+    if (name, what) not in requester.is_told:
+        requester.is_told.add((name, what))
         log.warning("channel `%s`: request of `%s`: %s", membership.shown, name, said)
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import socket
 import time
+from collections.abc import Collection
 
 from echo_core.errors import EchoError, LinkError, RefusedError
-from echo_core.roster.ids import ChannelId
+from echo_core.roster.ids import SEAT_PREFIX, ChannelId
 from echo_core.transports.addresses import UnixAddress
 from echo_core.transports.handshake.exchange import Initiator
 from echo_core.transports.handshake.words import Identity
@@ -26,6 +28,8 @@ from echo_core.transports.wires.doorkeeper import Doorkeeper
 
 HELD = "held"  # the code of the refusal of a second holder
 
+_LISTED_AS = f"@{SEAT_PREFIX}"  # in the system's table of Unix sockets
+_LISTENS = "00010000"  # likewise, a flag
 _ASK_S = 2.0  # for who sits there to say so, where there is as much time
 _KNOWN_S = 0.5  # for the system to say which process listens
 _PAUSE_S = 0.005  # where who sat there has just left
@@ -74,6 +78,39 @@ def take_beside(id_: ChannelId, door: Doorkeeper) -> Seat | None:
         with contextlib.suppress(LinkError):
             return Seat(sockets.listen(address), door)
     return None
+
+
+def of(id_: ChannelId) -> tuple[UnixAddress, ...]:
+    """All seats of a channel, the holder's first."""
+    return id_.seat, *id_.side_seats
+
+
+def taken() -> dict[UnixAddress, int]:
+    """Seats of any channels at which somebody listens on this host, with the inodes of their sockets."""
+    found: dict[UnixAddress, int] = {}
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as table:
+        for line in table:
+            words = line.split()  # address, references, protocol, flags, type, state, inode, name
+            if len(words) == 8 and words[7].startswith(_LISTED_AS) and words[3] == _LISTENS:
+                found[UnixAddress(words[7].removeprefix("@"))] = int(words[6])
+    return found
+
+
+def processes_at(sockets_: Collection[int]) -> dict[int, int]:
+    """By inode, the processes of this user that have these sockets; what cannot be seen is left out.
+
+    The system tells that of a connection, too, but who is there would take one for a peer that fails.
+    """
+    wanted = {f"socket:[{inode}]": inode for inode in sockets_}
+    found: dict[int, int] = {}
+    for process in filter(str.isdecimal, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # another user's, or ended meanwhile
+            for descriptor in os.scandir(f"/proc/{process}/fd"):
+                with contextlib.suppress(OSError):
+                    inode = wanted.get(os.readlink(descriptor.path))
+                    if inode is not None:
+                        found.setdefault(inode, int(process))
+    return found
 
 
 def is_taken(error: LinkError) -> bool:

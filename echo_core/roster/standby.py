@@ -1,7 +1,8 @@
-"""The thread that stands by: it goes on reading a link whose reader is held up by a handler.
+"""The threads that stand by: they read links.
 
-There is one in each process that has links. When it becomes a link's reader, another one takes its place: one
-that was overtaken itself and is done with its handler, or else a new one.
+One of a process waits for all links on which nothing happens, and for readers that are held up by a handler.
+It reads the link that it is told of, and another thread takes its place: one that is done with its own link
+or handler, or else a new one. So a process has as many threads as it has busy links, and a few more.
 """
 
 from __future__ import annotations
@@ -16,59 +17,54 @@ from echo_core.transports.threads import OwnThread, failures_logged, is_ending, 
 
 _NAME = "echo-standby"
 
-_successors: dict[
-    links.Link, tuple[str, Callable[[], object]]
-] = {}  # what goes on reading, and who it is then
+_attended: set[links.Link] = set()  # so that none goes before its end was followed
 
 
-def watch(link: links.Link, name: str, read_on: Callable[[], object]) -> None:
-    """From here on a thread called `name` calls `read_on` where the one that reads the link is held up."""
-    _successors[link] = name, read_on
-    stand_by()
+def attend(link: links.Link, name: str, read: Callable[[], object]) -> None:
+    """From here on a thread called `name` calls `read` when something has come and nobody reads the link.
 
-
-def begin(name: str, read: Callable[[], bool]) -> None:
-    """A thread called `name` reads a link. `read`: False once another one reads on; then it stands by."""
-    once = [read]  # what it refers to goes with the link
-    OwnThread(partial(_read, once), name).start()
-
-
-def _read(once: list[Callable[[], bool]]) -> None:
-    is_over = once.pop()()
-    if is_over:
-        stand_by()  # where there was no thread for that until now
-    else:
-        _stand_by()
+    Also where the one that does is held up. RuntimeError: there is no such thread, and none can be started.
+    """
+    _attended.add(link)
+    link.rest(partial(_read_as, name, read))
+    if links.wants_standby():
+        _start()
 
 
 def forget(link: links.Link) -> None:
     """The link is over."""
-    _successors.pop(link, None)
+    _attended.discard(link)
 
 
 def stand_by() -> None:
-    """Sees to it that a thread stands by. Without one, a slow handler holds up what comes behind it."""
+    """Sees to it that a thread stands by. Without one nobody reads links that rest, or overtakes handlers."""
     if not links.wants_standby():
         return
     try:
-        OwnThread(_stand_by, _NAME).start()
+        _start()
     except RuntimeError as error:
         if not is_ending():
-            log.error("no thread to read on while a handler is slow: %s", error)
+            log.error("no thread that stands by, to read links and go on where a handler is slow: %s", error)
+
+
+def _start() -> None:
+    OwnThread(_stand_by, _NAME).start()
 
 
 def _stand_by() -> None:
-    threading.current_thread().name = _NAME
-    while (link := links.stand_by()) is not None:
+    while (read := links.stand_by()) is not None:
         stand_by()  # first: from here on this thread reads
-        successor = _successors.get(link)
-        if successor is not None:
-            threading.current_thread().name, read_on = successor
-            with failures_logged("a link that a slow handler had held up"):
-                read_on()
-            del read_on
-            threading.current_thread().name = _NAME
-        del link, successor  # this may stand by for long
+        read()
+        del read  # this may stand by for long
 
 
-os.register_at_fork(after_in_child=_successors.clear)  # links and threads are the parent's
+def _read_as(name: str, read: Callable[[], object]) -> None:
+    """In the thread that was called for it."""
+    thread = threading.current_thread()
+    before, thread.name = thread.name, name
+    with failures_logged("a link that a thread stood by for"):
+        read()
+    thread.name = before
+
+
+os.register_at_fork(after_in_child=_attended.clear)  # links and threads are the parent's

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from echo_core.roster.peers import Peer
 
 _REMEDY = "derive by a class that has a default for what sources lack, and types that theirs convert to"
-_STRANGE = "its process does not know of derived channels: take its events from the base, by `echo.where`"
+_STRANGE = (
+    "its process does not know of derived channels: who has the channel that this is derived from gets it"
+)
 _UNTOLD = "it lacks what the derivation reads; who has the channel that it is derived from is told what"
 _MOST_KNOWN = 64  # of one peer; it may tell of any number
 
@@ -39,7 +41,12 @@ def note_underivable(child: Membership, origin: Origin, error: EchoError) -> Non
     """A source here has nothing on a derived channel: said here, and to all who take that channel."""
     descent = child.descent
     assert descent is not None
-    text = descent.underivable[origin] = cut(f"{error}: {_REMEDY}", MAX_REPORT_BYTES)
+    text = cut(f"{error}: {_REMEDY}", MAX_REPORT_BYTES)
+    if origin.peer != HERE:  # on receipt, which is this node's own affair
+        descent.unreceivable[origin] = text
+        child.announcements.tell_underivable(child.shown, origin.peer, origin.name, text)
+        return
+    descent.underivable[origin] = text
     descent.base.announcements.tell_underivable(descent.base.shown, HERE, origin.name, text)
     for mate in mates_of(child):
         if mate is not child or child.handles > 1 or child.targets:  # else nobody here has opened it
@@ -51,8 +58,12 @@ def note_underivable(child: Membership, origin: Origin, error: EchoError) -> Non
 
 def tell_underivable_to(child: Membership, peer: Peer) -> None:
     """A peer that is new on a derived channel hears of sources that have nothing there."""
-    for origin in () if child.descent is None else child.descent.underivable:
-        _tell_underivable(child, peer, origin)
+    descent = child.descent
+    if descent is not None:
+        for origin in descent.underivable:
+            _tell_underivable(child, peer, origin)
+        for _, stream in strangers_on(descent.base):
+            _tell_stranger(child, peer, stream, _STRANGE)
 
 
 def _tell_underivable(child: Membership, peer: Peer, origin: Origin) -> None:
@@ -63,40 +74,64 @@ def _tell_underivable(child: Membership, peer: Peer, origin: Origin) -> None:
     peer.tell_derived(child.id.uid, Underivable(0, origin.id, origin.name, text))
 
 
+def strangers_on(base: Membership) -> list[tuple[Peer, IncomingStream]]:
+    """Sources whose processes do not know of derived channels: derived from on receipt (receipt.py)."""
+    peers = {peer.link: peer for peer in base.peers if not peer.knows_derived_channels}
+    if not peers:
+        return []
+    streams = [stream for stream in base.incoming if stream.link in peers and not stream.is_held_back]
+    return [(peers[stream.link], stream) for stream in streams]
+
+
 def note_strangers(child: Membership, base: Membership) -> None:
-    """Sources of the base whose processes do not know of derived channels have nothing on a new one."""
-    strangers = {peer.link: peer for peer in base.peers if not peer.knows_derived_channels}
-    for stream in base.incoming if strangers else ():
-        if stream.link in strangers:
-            _note_stranger(child, strangers[stream.link], stream)
+    """Who has the id of a new derived channel alone has nothing of them."""
+    for peer, stream in strangers_on(base):
+        _note_stranger(child, peer, stream)
 
 
 def note_stranger(base: Membership, peer: Peer, stream: IncomingStream) -> None:
     """Likewise where such a source comes, on all that are derived."""
-    for child in () if peer.knows_derived_channels else base.derived.values():
+    for child in base.derived.values():
         _note_stranger(child, peer, stream)
 
 
 def _note_stranger(child: Membership, peer: Peer, stream: IncomingStream) -> None:
-    _note_elsewhere(child, peer, stream.told.source_id, stream.name, _STRANGE)
+    for mate in mates_of(child):
+        if mate.descent is None:
+            mate.announcements.tell_underivable(mate.shown, str(peer), stream.name, _STRANGE)
+    for other in child.peers:
+        _tell_stranger(child, other, stream, _STRANGE)
+
+
+def _tell_stranger(child: Membership, peer: Peer, stream: IncomingStream, text: str) -> None:
+    assert child.descent is not None
+    if not peer.has_proven(child.descent.base.id.uid):
+        said = Underivable(0, stream.told.source_id, stream.name, text)
+        peer.tell_derived(child.id.uid, said)
 
 
 def forget_stranger(base: Membership, stream: IncomingStream) -> None:
     """Its source is closed, or its link is lost."""
+    is_strange = any(peer.link is stream.link and not peer.knows_derived_channels for peer in base.peers)
     for child in base.derived.values():
         for known in child.underivable.values():
             known.pop(stream.told.source_id, None)
+        for peer in child.peers if is_strange else ():
+            _tell_stranger(child, peer, stream, "")
 
 
 def hear_underivable(child: Membership, peer: Peer, said: Underivable) -> None:
     """A source elsewhere has nothing on a derived channel; without a text that is over."""
     if said.text:
-        _note_elsewhere(child, peer, said.source_id, said.name, said.text)
+        note_elsewhere(child, peer, said.source_id, said.name, said.text)
     else:
         child.underivable.get(peer.node_id, {}).pop(said.source_id, None)
 
 
-def _note_elsewhere(child: Membership, peer: Peer, source_id: bytes, name: str, text: str) -> None:
+def note_elsewhere(child: Membership, peer: Peer, source_id: bytes, name: str, text: str) -> None:
+    """Of a source of a peer's, or of one that the peer tells of; others may have told of that already."""
+    if any(source_id in known for known in child.underivable.values()):
+        return
     known = child.underivable.setdefault(peer.node_id, {})
     if len(known) < _MOST_KNOWN:
         known[source_id] = Unreachable(str(peer), name, text)
@@ -110,6 +145,12 @@ def underivable_now(membership: Membership) -> Iterator[Unreachable]:
     for mate in mates_of(membership):
         for origin, text in _underivable_by(mate):
             yield Unreachable(HERE, origin.name, _told_to(membership, text))
+        if membership.descent is None and mate.descent is not None:
+            for peer, stream in strangers_on(mate.descent.base):
+                yield Unreachable(str(peer), stream.name, _STRANGE)
+    if membership.descent is not None:
+        for origin, text in membership.descent.unreceivable.items():
+            yield Unreachable(origin.peer, origin.name, text)
     for child in membership.derived.values():
         for origin, text in _underivable_by(child):
             yield Unreachable(HERE, origin.name, text)
@@ -127,6 +168,8 @@ def _told_to(mate: Membership, text: str) -> str:
 def forget_underivable(child: Membership, origin: Origin) -> None:
     """A source here is closed."""
     descent = child.descent
+    if descent is not None:
+        descent.unreceivable.pop(origin, None)
     if descent is None or descent.underivable.pop(origin, None) is None:
         return
     for peer in child.peers:

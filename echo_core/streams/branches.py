@@ -63,6 +63,7 @@ class Branching:
             alike = base.shapes.get(self._shape)
             self._judging.begin("auto", payers, None if alike is None else alike.judging)
         self.origin = _origin(base, derivation)
+        self.origin.local.relay = base.local.relay
         if base.keep is not None:
             self.origin.replay = self.origin.local.replay = Replay(self, self.origin.outlet)
         self.first = 0  # the number of the first event that the parameters of now have judged
@@ -209,6 +210,7 @@ def _origin(base: Origin, derivation: Derivation) -> Origin:
         keep=_keep(base, derivation),
         has_times=base.has_times,
         is_derived=True,
+        peer=base.peer,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from echo_core._c import links
 from echo_core.codegen.expressions.wire import Derivation, from_bytes
@@ -22,6 +22,14 @@ from echo_core.transports.threads import log
 
 if TYPE_CHECKING:
     from echo_core.streams.incoming import IncomingStream
+
+
+class Keeping(Protocol):
+    """Who keeps events of another process. `links.IncomingStream` has the words."""
+
+    @property
+    def kept_bytes(self) -> int: ...
+    def forget_kept(self) -> None: ...
 
 
 class PartedError(LinkError):
@@ -51,7 +59,7 @@ class Conversation:
         self.unanswered: set[int] = set()  # flushes that somebody waits for
         self.reports: set[Callable[[], None]] = set()  # tell the other process what sinks here have dropped
         self.confirmations: set[Callable[[], bool]] = set()  # and what they have finished with; if all of it
-        self.keeping: set[links.IncomingStream] = set()  # streams here that keep events for sinks to come
+        self.keeping: set[Keeping] = set()  # streams here that keep events for sinks to come
         self.closing: set[IncomingStream] = set()  # of closed sources, events of which are in queues here
         self.parameter_bytes = 0  # of what its sources have said that they can be asked for
         self._has_forgotten = False

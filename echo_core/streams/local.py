@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from echo_core._c import links
 from echo_core.errors import ClosedError
@@ -14,6 +15,17 @@ from echo_core.streams.stages import Stages
 from echo_core.streams.targets import Feed, Target
 from echo_core.values.event_info import Describing
 from echo_core.values.keep import Keep
+
+
+class Relayed(Protocol):
+    """The source elsewhere that such events come from."""
+
+    @property
+    def peer(self) -> str: ...
+    @property
+    def lost(self) -> int: ...
+    @property
+    def is_there(self) -> bool: ...
 
 
 class LocalStream(Feed):
@@ -29,6 +41,7 @@ class LocalStream(Feed):
         "describe",
         "format",
         "has_closed",
+        "relay",
         "replay",
         "stages",
     )
@@ -44,6 +57,7 @@ class LocalStream(Feed):
         self._keep = keep
         self.branch: links.Branch | None = None  # by which events come to the outlet, where it is derived
         self.replay: Replay | None = None  # where it is derived from what is kept
+        self.relay: Relayed | None = None  # where its events are those of another process, judged on receipt
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone
         self._told_dropped = 0  # as components have been told
@@ -54,9 +68,15 @@ class LocalStream(Feed):
         join = partial(self._join, target, delivery, is_direct)
         if self._keep is None:
             join(None)
-        elif join(0) is None:
+        elif not self._is_first(join):
             is_by_key = self._keep.per is not None and self.replay is None
             target.catch_up(self, self.replay or self._outlet, join, is_by_key=is_by_key)
+
+    def _is_first(self, join: Callable[[int | None], int | None]) -> bool:
+        """Whether it takes part from the first event on: else it is handed what is kept."""
+        if self.replay is None:
+            return join(0) is not None
+        return self.replay.is_new and join(self.replay.first_number) is not None
 
     def _join(
         self, target: Target, delivery: links.Delivery, is_direct: bool, sequence: int | None
@@ -86,6 +106,22 @@ class LocalStream(Feed):
             self._outlet.converting = without(self._outlet.converting, delivery)
         self._past_dropped += delivery.dropped
         target.release(self)
+
+    @property
+    def peer(self) -> str | None:
+        return None if self.relay is None else self.relay.peer
+
+    @property
+    def lost(self) -> int:
+        return 0 if self.relay is None else self.relay.lost
+
+    @property
+    def is_there(self) -> bool:
+        return self.relay is None or self.relay.is_there
+
+    @property
+    def is_judged_here(self) -> bool:
+        return self.relay is not None
 
     @property
     def source_id(self) -> bytes:

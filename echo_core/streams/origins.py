@@ -38,7 +38,8 @@ class Origin:
     """The working part of a source. Called with the books open; events pass only `outlet`.
 
     `cls` is the class of its events; None: of any that `encode` takes. `key`: by which it keeps them.
-    `is_derived`: it is no source's own, and what it keeps is that of the source behind it.
+    `is_derived`: it is no source's own, and what it keeps is that of the source behind it. `peer`: another
+    process, whose events these are (relaying.py).
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Origin:
         key: KeyPlace | None = None,
         has_times: bool = False,
         is_derived: bool = False,
+        peer: str = HERE,
     ) -> None:
         self._first_number = keep.events if keep is not None and is_derived else 0
         self.id = secrets.token_bytes(SOURCE_ID_BYTES)  # by which sinks know it again on another link
@@ -62,6 +64,7 @@ class Origin:
         self.format = format_
         self.encode = encode
         self.name = name
+        self.peer = peer  # the process that its events come from
         self.channel = ""  # what it is called, for the log
         self.backlog = backlog
         self.delay_ns = delay_ns
@@ -89,9 +92,10 @@ class Origin:
         self.replay: Replay | None = None  # where it is derived from what is kept
         self.controls = Controls()
         self.demand: Demand | None = None  # what is wanted of it; None: that has to be looked at
+        self.on_demand: Callable[[], None] | None = None  # called when that is something else
         self.shapes: dict[Hashable, Shape] = {}  # of those that are judged together
         self.outlet.pool = pool
-        self.local = LocalStream(format_, self.outlet, Describing(name, self.id, HERE), keep=keep)
+        self.local = LocalStream(format_, self.outlet, Describing(name, self.id, peer), keep=keep)
         self._has_refusals = False
         self._has_told_forgetting = False
         self._sinks_by_stream: dict[links.OutgoingStream, int] = {}
@@ -173,6 +177,8 @@ class Origin:
             self.demand = None
             if self.base is not None:
                 self.base.reconsider()
+            if self.on_demand is not None:
+                self.on_demand()
 
     def look_at_demand(self) -> Demand:
         """What everybody wants together, those of what is derived from it included."""

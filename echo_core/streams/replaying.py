@@ -27,14 +27,20 @@ Earlier = list[tuple[bytes, int]]
 class Replay:
     """Of one derived source: what a `CatchingUp` asks for what is kept."""
 
-    __slots__ = ("_outlet", "_root", "_stages")
+    __slots__ = ("_outlet", "_root", "_stages", "first_number")
 
     def __init__(self, branching: Branching, outlet: links.Outlet) -> None:
         """`outlet`: where the derived events leave, whose first number is above 0."""
         before = branching.base.replay
         self._outlet = outlet
+        self.first_number = outlet.sequence  # of all that is derived
         self._root: Origin = branching.base if before is None else before._root
         self._stages: tuple[Branching, ...] = (*(() if before is None else before._stages), branching)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was submitted yet: nothing is kept."""
+        return self._root.outlet.sequence == 0
 
     def earlier(self) -> tuple[Earlier, int]:
         """What is kept, and passes all stages, and the number of the event behind it.

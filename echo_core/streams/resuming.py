@@ -38,6 +38,10 @@ class Resuming:
             del self._left[next(iter(self._left))]
         self._left[stream.told.source_id] = _Left(stream.sequence, had)
 
+    def remembers(self, target: Target) -> bool:
+        """Whether it has had events of a source whose link is lost."""
+        return any(target in left.had for left in self._left.values())
+
     def forget(self, target: Target) -> None:
         """The sink is closed."""
         for source_id, left in list(self._left.items()):

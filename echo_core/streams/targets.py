@@ -82,6 +82,16 @@ class Feed:
         return None
 
     @property
+    def is_there(self) -> bool:
+        """Whether its source can be expected to send anything: not while a link is lost."""
+        return True
+
+    @property
+    def is_judged_here(self) -> bool:
+        """Whether it is derived from another process's events as these come."""
+        return False
+
+    @property
     def lost(self) -> int:
         """Events that the stream has dropped before they came here."""
         return 0
@@ -117,6 +127,7 @@ class Target:
                 policy=backlog.policy,
                 timeout_ns=backlog.timeout_ns,
                 with_info=handler.takes_info,
+                until_next=handler.function is not None,
             )
         )
         self.thread: threading.Thread | None = None
@@ -160,6 +171,7 @@ class Target:
         return self._enter(feed, delivery)
 
     def _enter(self, feed: Feed, delivery: links.Delivery) -> links.Delivery:
+        """Its events come by that delivery from now on."""
         self._feeds[feed] = delivery, _missed_of(feed)
         self._feeds_by_link[feed.link] += 1
         self._choose_link()
@@ -219,8 +231,16 @@ class Target:
         return self.wanted.cls is None or issubclass(sends, self.wanted.cls)
 
     def next_behind(self) -> CatchingUp | None:
-        """What it has to be handed yet by whoever has made it."""
-        return self._behind.popleft() if self._behind else None
+        """What it has to be handed yet; by whoever has made it, mostly, but any thread may ask."""
+        try:
+            return self._behind.popleft()
+        except IndexError:
+            return None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is any such."""
+        return len(self._behind) > 0
 
     def note_missed(self, events: int) -> None:
         """It was too slow for them to be handed over before it took part."""
@@ -259,7 +279,7 @@ class Target:
 
     @property
     def feeds(self) -> int:
-        return len(self._feeds)
+        return sum(feed.is_there for feed in self._feeds)
 
     @property
     def next_numbers(self) -> dict[bytes, int | None]:
@@ -365,7 +385,8 @@ class Target:
             slow=self._slowness.told,
             queued_events=queue.depth_events if queue else 0,
             queued_bytes=queue.depth_bytes if queue else 0,
-            sources=len(self._feeds),
+            sources=self.feeds,
+            judged_here=sum(feed.is_judged_here and feed.is_there for feed in self._feeds),
             compiled=counted["compiled"],
             interpreted=counted["interpreted"],
             filtered=counted["filtered"],

@@ -26,14 +26,15 @@ class EventInfo:
 
 
 class Describing:
-    """Makes the infos of one source's events of their numbers; those before `kept_until` were kept."""
+    """Makes the infos of one source's events of their numbers; those from `kept_from` to before `kept_until`
+    were kept."""
 
-    __slots__ = ("_known", "kept_until", "source_id")
+    __slots__ = ("_known", "kept_from", "kept_until", "source_id")
 
     def __init__(self, source: str, source_id: bytes, peer: str) -> None:
         self.source_id = source_id
         self._known = source, source_id.hex(), peer
-        self.kept_until = 0
+        self.kept_from = self.kept_until = 0
 
     @property
     def source(self) -> str:
@@ -41,7 +42,7 @@ class Describing:
         return self._known[0]
 
     def __call__(self, number: int, submitted_ns: int | None = None) -> EventInfo:
-        return EventInfo(*self._known, number, number < self.kept_until, submitted_ns)
+        return EventInfo(*self._known, number, self.kept_from <= number < self.kept_until, submitted_ns)
 
     def kept(self, number: int, submitted_ns: int | None = None) -> EventInfo:
         """Of one that was kept for a sink beside others."""

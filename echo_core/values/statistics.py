@@ -40,7 +40,9 @@ class SinkStatistics:
     where its record's size had to be known, for a queue or for sinks elsewhere. `lost` never came: sources
     had dropped it. `dropped` came and found no room, or was left of an array when the sink was closed.
     `filtered` are those of the sources behind a derived channel that have not passed since the sink came,
-    as told four times a second: they were not lost. `slow` counts calls of the handler that took a second
+    as told four times a second: they were not lost. `judged_here` of the `sources` are in processes that do
+    not know of derived channels, so that their events come here first: then `lost` has events of theirs that
+    might not have passed. `slow` counts calls of the handler that took a second
     or more. `queued_events` and `queued_bytes` wait in the sink's queue; events in an array count one by
     one. Of the events that came as records, `compiled` were decoded by native code, `interpreted` by Python
     code: until what is compiled is ready, and where only Python has the words."""
@@ -54,6 +56,7 @@ class SinkStatistics:
     queued_events: int
     queued_bytes: int
     sources: int
+    judged_here: int
     compiled: int
     interpreted: int
     filtered: int
@@ -75,7 +78,8 @@ class ChannelStatistics:
     Of the events of sources here, `dropped` were dropped before links, `dropped_at_sinks` by sinks, here and
     elsewhere; `confirmed` and `unconfirmed` are as of a source. For sinks here, `lost` never came, and
     `dropped_here` came and was dropped. What is queued waits at either. On a derived channel `filtered` are
-    the events that sources here did not let pass."""
+    the events that sources here did not let pass, and those that did not here of sources elsewhere:
+    `judged_here` of the `remote_sources` are in processes that do not know of derived channels."""
 
     sources: int
     sinks: int
@@ -83,6 +87,7 @@ class ChannelStatistics:
     members: int
     missing: int
     remote_sources: int
+    judged_here: int
     remote_sinks: int
     submitted_events: int
     submitted_bytes: int

@@ -67,12 +67,17 @@ int64_t echo_ns_of(int64_t ticks);
 /* Waits while *word is `seen`. 0: woken, or it was another; -EINTR; -ETIMEDOUT. timeout_ns < 0: for ever. */
 int echo_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns);
 
-static inline void futex_wake_one(_Atomic uint32_t *word)
+static inline void futex_wake(_Atomic uint32_t *word, int count)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
 static inline void futex_wake_all(_Atomic uint32_t *word)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    futex_wake(word, INT32_MAX);
+}
+
+static inline void futex_wake_one(_Atomic uint32_t *word)
+{
+    futex_wake(word, 1);
 }

@@ -200,6 +200,11 @@ static int raw_object(PyObject *self, PyObject *event, int64_t now_ns)
     return echo_judge_object((struct judge *)self, event, now_ns);
 }
 
+static int raw_glance(PyObject *self, PyObject *event, int64_t now_ns)
+{
+    return echo_judge_glance((struct judge *)self, event, now_ns);
+}
+
 static Py_ssize_t raw_rows(PyObject *self, const uint8_t *rows, Py_ssize_t count, uint32_t *indices, int64_t now_ns)
 {
     return echo_judge_rows((struct judge *)self, rows, count, indices, now_ns);
@@ -222,6 +227,7 @@ static PyObject *judge_raw(PyObject *self, void *unused)
 {
     static const struct raw_judge raw = {.record = raw_record,
                                          .object = raw_object,
+                                         .glance = raw_glance,
                                          .fields = raw_fields,
                                          .parameters = raw_parameters,
                                          .rows = raw_rows};

@@ -139,12 +139,25 @@ static void remember(struct judge *judge, const struct verdict *verdict, int is_
     }
 }
 
-int echo_judge_record(struct judge *judge, const uint8_t *record, uint64_t size, int64_t now_ns)
+static __attribute__((noinline)) int judge_by_steps(struct judge *judge, const uint8_t *record, uint64_t size,
+                                                    int64_t now_ns)
 {
     const struct input input = {.record = record, .size = size, .parameters = judge->snapshot, .states = judge->states};
     struct verdict verdict;
     int is_passed;
 
+    if (judge->compiled == NULL || size < (uint64_t)judge->record_size || run_compiled(judge, &input, &verdict) != 0)
+        interpret(judge, &input, &verdict);
+    is_passed = verdict.is_passing && passes_rates(judge, now_ns);
+    if (judge->program->update_count != 0)
+        remember(judge, &verdict, is_passed);
+    judge->passed += (unsigned)is_passed;
+    return is_passed;
+}
+
+/* Where nothing is remembered, the compiled code's answer is all; what that cannot say is judged again. */
+static inline int judge_one(struct judge *judge, const uint8_t *record, uint64_t size, int64_t now_ns)
+{
     judge->judged++;
     if (judge->all >= 0 && judge->compiled != NULL && size >= (uint64_t)judge->record_size) {
         int64_t results[MAX_RESULTS];
@@ -155,13 +168,12 @@ int echo_judge_record(struct judge *judge, const uint8_t *record, uint64_t size,
             return mask == judge->all;
         }
     }
-    if (judge->compiled == NULL || size < (uint64_t)judge->record_size || run_compiled(judge, &input, &verdict) != 0)
-        interpret(judge, &input, &verdict);
-    is_passed = verdict.is_passing && passes_rates(judge, now_ns);
-    if (judge->program->update_count != 0)
-        remember(judge, &verdict, is_passed);
-    judge->passed += (unsigned)is_passed;
-    return is_passed;
+    return judge_by_steps(judge, record, size, now_ns);
+}
+
+int echo_judge_record(struct judge *judge, const uint8_t *record, uint64_t size, int64_t now_ns)
+{
+    return judge_one(judge, record, size, now_ns);
 }
 
 /* --- roots by themselves --- */
@@ -256,6 +268,13 @@ int echo_judge_object(struct judge *judge, PyObject *event, int64_t now_ns)
     if (record == NULL)
         return judge_encoded(judge, event, now_ns);
     return echo_judge_record(judge, record, (uint64_t)judge->record_size, now_ns);
+}
+
+int echo_judge_glance(struct judge *judge, PyObject *event, int64_t now_ns)
+{
+    const uint8_t *record = echo_access_record(&judge->access, event);
+
+    return record != NULL ? judge_one(judge, record, (uint64_t)judge->record_size, now_ns) : -1;
 }
 
 /* --- rows --- */

@@ -74,6 +74,7 @@ struct judge {
 /* judges.c */
 int echo_judge_record(struct judge *judge, const uint8_t *record, uint64_t size, int64_t now_ns);
 int echo_judge_object(struct judge *judge, PyObject *event, int64_t now_ns);
+int echo_judge_glance(struct judge *judge, PyObject *event, int64_t now_ns);
 Py_ssize_t echo_judge_rows(struct judge *judge, const uint8_t *rows, Py_ssize_t count, uint32_t *indices,
                            int64_t now_ns);
 

@@ -162,6 +162,15 @@ size_t echo_intake_prepare(struct intake *intake)
     return current_chunk(intake)->capacity - intake->end;
 }
 
+void echo_intake_empty(struct intake *intake)
+{
+    if (intake->end > intake->begin)
+        return;
+    for (int i = 0; i < CHUNKS; i++)
+        Py_CLEAR(intake->chunks[i]);
+    intake->begin = intake->end = intake->need = 0;
+}
+
 /* A queued view pins its whole chunk, but only the view counts against the queue's limit: so a small view of a queue is
  * copied. Chunks for large frames are few and large, so a small view copies there too. A handler mostly drops its view
  * before the next read, which then uses a chunk of the usual size again: no copy is needed. */

@@ -39,5 +39,8 @@ static inline struct chunk *current_chunk(const struct intake *intake)
 /* Sees to it that the frame at `begin` can be completed. How many bytes to read at most; 0 with MemoryError. GIL. */
 size_t echo_intake_prepare(struct intake *intake);
 
+/* Lets go of all memory, where nothing is in it. GIL. */
+void echo_intake_empty(struct intake *intake);
+
 /* Whether `size` bytes of received ones are enough for a view that keeps the whole chunk. */
 int echo_chunk_may_be_kept(PyObject *chunk, Py_ssize_t size, int is_queued);

@@ -14,6 +14,8 @@
  * behind the slow one, and reads on. The other one touches neither the intake nor the role any more: it goes on with
  * its sink (streams/detours.c), and leaves run. What it still reads of the intake stays where it is: it lies before
  * `begin`, in a chunk that it refers to.
+ *
+ * Where nothing comes for long the thread in run leaves, whoever leads, and the link rests (resting.c).
  */
 #include "links/link.h"
 
@@ -23,13 +25,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Who is parked looks so often whether the leader is still there. */
 #define TICK_NS 5000000
 #define MAX_TICK_NS 50000000
-
-static int change_role(struct link *link, int from, int to)
-{
-    return atomic_compare_exchange_strong(&link->role, &from, to);
-}
 
 /* --- followers --- */
 
@@ -76,7 +74,7 @@ void echo_link_unfollow(struct link *link, PyObject *queue)
 
 static int take_lead(struct link *link)
 {
-    if (link->is_unfinished && link->runner != 0) /* it is run's turn */
+    if (link->is_unfinished && (link->runner != 0 || link->rest != REST_NEVER)) /* it is run's turn */
         return 0;
     if (change_role(link, ROLE_LED, ROLE_LEADING))
         return 1;
@@ -92,6 +90,15 @@ static enum led follow(struct link *link)
 {
     link->followers.are_waiting = 1;
     return LED_OCCUPIED;
+}
+
+/* Who takes credit while the link rests has no GIL, so may have left just before it could see that somebody waits. */
+static int take_lead_or_follow(struct link *link)
+{
+    if (take_lead(link))
+        return 1;
+    follow(link);
+    return take_lead(link);
 }
 
 static int64_t slice_of(int64_t timeout_ns)
@@ -113,6 +120,7 @@ static void leave_role_to_run(struct link *link)
     atomic_store(&link->role, ROLE_FREE);
     atomic_fetch_add(&link->parking, 1);
     futex_wake_all(&link->parking);
+    echo_link_call_reader(link);
 }
 
 enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
@@ -128,8 +136,8 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
         return LED_RAISED;
     if (link->is_ended)
         return LED_ENDED;
-    if (!take_lead(link))
-        return follow(link);
+    if (!take_lead_or_follow(link))
+        return LED_OCCUPIED;
     Py_INCREF(object);
     atomic_fetch_add_explicit(&link->led, 1, memory_order_relaxed);
     step = echo_link_read(link, &handing, slice_of(timeout_ns));
@@ -146,7 +154,7 @@ enum led echo_link_lead(PyObject *object, int64_t timeout_ns)
 
 /* --- run --- */
 
-/* Until the leader has not come back for a tick. No GIL. 0, or -EINTR. */
+/* Until the leader has not come back for a tick, or nothing comes. No GIL. 0, or -EINTR. */
 static int park(struct link *link)
 {
     uint64_t led = atomic_load(&link->led), seen_led;
@@ -171,6 +179,8 @@ static int park(struct link *link)
         else if (atomic_load(&link->role) == ROLE_LEADING)
             tick_ns = tick_ns * 2 < MAX_TICK_NS ? tick_ns * 2 : MAX_TICK_NS;
         else if (change_role(link, ROLE_LED, ROLE_FREE))
+            return 0;
+        if (echo_link_is_idle(link)) /* last: a leader that stays away keeps the role from nobody */
             return 0;
     }
 }
@@ -208,11 +218,17 @@ static int take_role_politely(struct link *link)
     return status == -EINTR ? PyErr_CheckSignals() : status;
 }
 
+static void wake_where_waiting(struct link *link)
+{
+    if (link->followers.are_waiting)
+        echo_link_wake_followers(link);
+}
+
 static void give_role_back(struct link *link, enum step step)
 {
     atomic_store(&link->role, ROLE_FREE);
-    if (link->followers.are_waiting && step != STEP_RAISED)
-        echo_link_wake_followers(link);
+    if (step != STEP_RAISED)
+        wake_where_waiting(link);
 }
 
 static int finish(struct link *link, enum step step)
@@ -226,6 +242,9 @@ static int finish(struct link *link, enum step step)
         exception = link->failure;
         link->failure = NULL; /* its traceback has the frames of those who hold the link */
     }
+    link->rest = REST_OVER;
+    echo_standby_call_in(); /* what its owner does now may take long */
+    echo_watched_remove(&link->watched);
     if (exception == NULL)
         return 1;
     echo_give_exception(exception);
@@ -244,7 +263,7 @@ static int leave(struct link *link, struct detour *detour)
 }
 
 /* `step`: how the one before has ended. Without followers the read waits, else take_role_politely. */
-static int read_on(struct link *link, struct handing *handing, enum step step)
+static enum step read_steps(struct link *link, struct handing *handing, enum step step)
 {
     int is_polite, taken;
 
@@ -252,29 +271,50 @@ static int read_on(struct link *link, struct handing *handing, enum step step)
         is_polite = link->followers.count > 0;
         taken = !is_polite && change_role(link, ROLE_FREE, ROLE_READING) ? 1 : take_role_politely(link);
         if (taken == 1) {
-            step = echo_link_read(link, handing, is_polite ? 0 : -1);
+            step = echo_link_read(link, handing, is_polite ? 0 : link->watched.patience_ns);
             if (step == STEP_OVERTAKEN)
-                return leave(link, handing->detour);
-            give_role_back(link, step);
+                return step;
+            if (step == STEP_IDLE)
+                wake_where_waiting(link);
+            else
+                give_role_back(link, step);
         } else if (taken < 0)
             step = STEP_RAISED;
+        else if (echo_link_is_idle(link))
+            step = STEP_IDLE;
     }
+    return step;
+}
+
+static int read_on(struct link *link, struct handing *handing, enum step step)
+{
+    while ((step = read_steps(link, handing, step)) == STEP_IDLE) {
+        if (echo_link_rest(link))
+            return 0;
+        step = STEP_NOTHING;
+    }
+    if (step == STEP_OVERTAKEN)
+        return leave(link, handing->detour);
     link->handing = NULL;
     link->runner = 0;
     return finish(link, step);
 }
 
-int echo_link_run(struct link *link)
+static int begin(struct link *link)
 {
     struct handing handing;
 
-    if (link->runner != 0) {
-        PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
-        return -1;
-    }
     link->runner = PyThread_get_thread_ident();
     link->handing = &handing;
     return read_on(link, &handing, STEP_READ);
+}
+
+int echo_link_run(struct link *link)
+{
+    if (link->runner == 0 && (link->rest == REST_NEVER || link->rest == REST_OVER))
+        return begin(link);
+    PyErr_SetString(PyExc_RuntimeError, "Another thread runs this link");
+    return -1;
 }
 
 /* --- taking over --- */
@@ -327,6 +367,10 @@ int echo_link_take_over(struct link *link)
     struct handing handing;
     enum step step;
 
+    if (link->runner == 0 && (link->rest == REST_RESTING || link->rest == REST_CALLED)) {
+        echo_link_visit(link);
+        return begin(link);
+    }
     if (!can_be_overtaken(link) || take_place(link, &handing, records) != 0)
         return 0;
     step = go_on(link, &handing);

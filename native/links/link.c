@@ -65,8 +65,10 @@ void echo_link_end(struct link *link, enum end end)
     if (link->is_ended)
         return;
     link->is_ended = 1;
-    echo_watched_remove(&link->watched);
+    if (link->rest == REST_NEVER || link->rest == REST_READ)
+        echo_watched_remove(&link->watched);
     echo_link_end_outbox(link, end);
+    echo_link_call_reader(link);
     atomic_fetch_add(&link->parking, 1);
     futex_wake_all(&link->parking);
     echo_link_wake_followers(link);
@@ -174,6 +176,8 @@ static PyObject *end_run(struct link *link, int status)
 {
     if (link->is_ended && link->runner == 0)
         Py_CLEAR(link->control);
+    if (link->rest == REST_OVER)
+        Py_CLEAR(link->reader);
     return status >= 0 ? PyBool_FromLong(status) : NULL;
 }
 
@@ -182,6 +186,11 @@ static PyObject *link_run(PyObject *self, PyObject *Py_UNUSED(ignored))
     return end_run(link_of(self), echo_link_run(link_of(self)));
 }
 DEFINE_ENTRY_THAT_ACTS(link_run, link_of(self))
+
+static PyObject *link_is_read_here(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(link_of(self)->runner == PyThread_get_thread_ident());
+}
 
 static PyObject *link_take_over(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
@@ -316,13 +325,17 @@ static PyObject *link_unfollow(PyObject *self, PyObject *queue)
 
 static PyObject *link_rouse(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    struct link *link = link_of(self);
-
-    if (link->wire->operations->rouse != NULL)
-        link->wire->operations->rouse(link->wire);
+    echo_link_rouse(link_of(self));
     Py_RETURN_NONE;
 }
 DEFINE_ENTRY_THAT_ACTS(link_rouse, link_of(self))
+
+static PyObject *link_rest(PyObject *self, PyObject *reader)
+{
+    echo_link_begin_rest(link_of(self), reader);
+    Py_RETURN_NONE;
+}
+DEFINE_ENTRY_THAT_ACTS(link_rest, link_of(self))
 
 /* Another thread may be handing out a batch, or a handler that is given an event of one calls this. */
 static PyObject *link_shut(PyObject *self, PyObject *Py_UNUSED(ignored))
@@ -374,7 +387,13 @@ PyMethodDef echo_link_methods[] = {
                "taken over.")},
     {"take_over", link_take_over_entry, METH_NOARGS,
      PyDoc_STR(
-         "take_over($self, /)\n--\n\nAs run, in place of a thread whose handler is slow. False: also if none is.")},
+         "take_over($self, /)\n--\n\nAs run, for a link that rests, or in place of a thread whose handler is slow. "
+         "False: also if neither is so, and when it rests again.")},
+    {"rest", link_rest_entry, METH_O,
+     PyDoc_STR(
+         "rest($self, read, /)\n--\n\nHas it read by threads that stand by, from here on, each by a call of `read`.")},
+    {"is_read_here", link_is_read_here, METH_NOARGS,
+     PyDoc_STR("is_read_here($self, /)\n--\n\nWhether the calling thread is the one that reads it now.")},
     {"call_behind", link_call_behind, METH_VARARGS,
      PyDoc_STR(
          "call_behind($self, callable, stream=None, /)\n--\n\nHas it called once by each thread that is at a slow "

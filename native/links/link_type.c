@@ -134,12 +134,16 @@ static PyObject *link_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     link->max_payload = (uint32_t)max_payload;
     link->intake.chunk_type = state->chunk_type;
     set_up(link, taken, delay_ns, stall_ns, holder, control_bytes);
-    echo_watched_add(&link->watched, (PyObject *)link);
+    if (echo_watched_add(&link->watched, (PyObject *)link) != 0) {
+        Py_DECREF(link);
+        return NULL;
+    }
     return (PyObject *)link;
 }
 
-static const Py_ssize_t link_owned[] = {offsetof(struct link, control), offsetof(struct link, pool),
-                                        offsetof(struct link, mapping), offsetof(struct link, failure), 0};
+static const Py_ssize_t link_owned[] = {offsetof(struct link, control), offsetof(struct link, reader),
+                                        offsetof(struct link, pool),    offsetof(struct link, mapping),
+                                        offsetof(struct link, failure), 0};
 
 static int link_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -165,6 +169,7 @@ static int link_clear(PyObject *self)
     while (link->followers.count > 0)
         echo_link_unfollow(link, link->followers.queues[link->followers.count - 1]);
     Py_CLEAR(link->control);
+    Py_CLEAR(link->reader);
     Py_CLEAR(link->failure);
     return 0; /* not pool and mapping: the outbox needs the one, and neither refers to a link */
 }
@@ -221,6 +226,8 @@ static PyMemberDef link_members[] = {
      PyDoc_STR("Reads of the wire that brought something.")},
     {"received_bytes", T_ULONGLONG, offsetof(struct link, received_bytes), READONLY, PyDoc_STR("Bytes read.")},
     {"received_frames", T_ULONGLONG, offsetof(struct link, received_frames), READONLY, PyDoc_STR("Frames handed out.")},
+    {"overlooked", T_ULONGLONG, offsetof(struct link, overlooked), READONLY,
+     PyDoc_STR("How often nobody had come to read it from one rouse to the next.")},
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot link_slots[] = {

@@ -1,78 +1,18 @@
 /* From bytes to streams: reads a chunk, and hands out the frames that are complete in it. */
 #include "links/link.h"
 
+#include "links/controls.h"
 #include "links/errors.h"
 #include "links/pool.h"
 
-#include "core/outbox/outgoing.h"
 #include "core/outbox/staging.h"
 
 #include <errno.h>
-
-/* Of one thread at a time; others may look. */
-static inline void count_on(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
-}
 
 /* Whether the thread that reads is one that waits for events, and has a deadline. */
 static inline int is_led(const struct link *link)
 {
     return atomic_load(&link->role) == ROLE_LEADING;
-}
-
-/* --- streams --- */
-
-/* The IncomingStream of a stream, borrowed; NULL where it was unbound. -1 with WireError. */
-static int incoming_of(const struct link *link, uint32_t stream, struct incoming_stream **incoming)
-{
-    size_t index = (size_t)stream - FIRST_STREAM;
-
-    if (stream < FIRST_STREAM || index >= link->incoming_count || link->incoming[index] == NULL) {
-        echo_raise("WireError", "Expected a stream that was asked for and is under way, got %lu",
-                   (unsigned long)stream);
-        return -1;
-    }
-    *incoming = link->incoming[index] != Py_None ? (struct incoming_stream *)(void *)link->incoming[index] : NULL;
-    return 0;
-}
-
-/* --- control frames --- */
-
-/* A count that would begin anew is no source's; that of the losses goes on where a stream starts again. */
-static int check_gap(const struct incoming_stream *incoming, uint64_t events)
-{
-    if (incoming->sequence > MAX_NUMBER || events > MAX_NUMBER - incoming->sequence)
-        return echo_raise("WireError", "Expected a gap after event %llu, got one of %llu events",
-                          (unsigned long long)incoming->sequence, (unsigned long long)events);
-    if (events > UINT64_MAX - incoming->lost)
-        return echo_raise("WireError", "Expected a gap after %llu lost events, got one of %llu events",
-                          (unsigned long long)incoming->lost, (unsigned long long)events);
-    return 0;
-}
-
-static int take_gap(const struct link *link, const struct frame *frame)
-{
-    struct incoming_stream *incoming;
-    uint64_t events;
-    int is_loss;
-
-    if (frame->size != GAP_PAYLOAD_BYTES)
-        return echo_raise("WireError", "Expected a gap of 16 bytes, got %lu", (unsigned long)frame->size);
-    is_loss = load_little32(frame->payload + 4) == GAP_OF_DROPPED;
-    if (incoming_of(link, load_little32(frame->payload), &incoming) != 0)
-        return -1;
-    if (incoming == NULL)
-        return 0;
-    if (!is_loss && (load_little32(frame->payload + 4) != GAP_OF_NOT_KEPT || !incoming->is_keyed))
-        return echo_raise("WireError", "Expected 0 in front of a gap's events, got %lu",
-                          (unsigned long)load_little32(frame->payload + 4));
-    events = load_little64(frame->payload + 8);
-    if (check_gap(incoming, events) != 0)
-        return -1;
-    incoming->sequence += events;
-    incoming->lost += is_loss ? events : 0;
-    return 0;
 }
 
 #define TIMED_LOAN_BYTES (LOAN_PAYLOAD_BYTES + TIME_BYTES)
@@ -141,7 +81,7 @@ static int hand_loan(struct link *link, struct handing *handing, const struct fr
 {
     struct incoming_stream *incoming;
 
-    if (incoming_of(link, stream, &incoming) != 0)
+    if (link_incoming(link, stream, &incoming) != 0)
         return -1;
     if (incoming == NULL)
         return 0;
@@ -170,64 +110,17 @@ static int take_loan(struct link *link, struct handing *handing, const struct fr
     return status;
 }
 
-/* What is refused changes nothing. `in_host`: with the GIL. */
-static const char *grant(struct link *link, const struct credit *credit, int in_host)
-{
-    const char *refusal;
-
-    outbox_lock(&link->outbox);
-    refusal = echo_outbox_credit(&link->outbox, credit, in_host);
-    echo_outbox_unlock(&link->outbox);
-    return refusal;
-}
-
-static int take_credit(struct link *link, const struct frame *frame)
-{
-    struct credit credit;
-    const char *refusal;
-
-    if (frame->size != CREDIT_PAYLOAD_BYTES)
-        return echo_raise("WireError", "Expected credit of %d bytes, got %lu", CREDIT_PAYLOAD_BYTES,
-                          (unsigned long)frame->size);
-    if (load_little32(frame->payload + 4) != 0)
-        return echo_raise("WireError", "Expected 0 behind the stream of credit, got %lu",
-                          (unsigned long)load_little32(frame->payload + 4));
-    credit = credit_load(frame->payload);
-    refusal = grant(link, &credit, 1);
-    return refusal == NULL
-               ? 0
-               : echo_raise("WireError", "Expected credit for %s, got done %llu, limit %llu events - in stream %lu",
-                            refusal, (unsigned long long)credit.done.events, (unsigned long long)credit.limit.events,
-                            (unsigned long)credit.stream);
-}
-
-static int take_message(struct link *link, const struct frame *frame)
-{
-    PyObject *control, *kind, *payload, *result = NULL;
-
-    control = Py_XNewRef(link->control);
-    kind = PyLong_FromUnsignedLong(frame->stream);
-    payload = PyBytes_FromStringAndSize((const char *)frame->payload, (Py_ssize_t)frame->size);
-    if (control != NULL && kind != NULL && payload != NULL)
-        result = PyObject_CallFunctionObjArgs(control, kind, payload, NULL);
-    Py_XDECREF(control);
-    Py_XDECREF(kind);
-    Py_XDECREF(payload);
-    Py_XDECREF(result);
-    return result != NULL || PyErr_Occurred() == NULL ? 0 : -1; /* cleared by the garbage collector: no callable */
-}
-
 static int take_control(struct link *link, struct handing *handing, const struct frame *frame)
 {
     switch (frame->stream) {
     case KIND_GAP:
-        return take_gap(link, frame);
+        return echo_link_take_gap(link, frame);
     case KIND_LOAN:
         return take_loan(link, handing, frame);
     case KIND_CREDIT:
-        return take_credit(link, frame);
+        return echo_link_take_grant(link, frame);
     default:
-        return take_message(link, frame);
+        return echo_link_take_message(link, frame);
     }
 }
 
@@ -268,9 +161,9 @@ static int hand_out_run(struct link *link, struct handing *handing, struct frame
         link->intake.begin += (size_t)*size;
         *size = next_frame(link, frame);
     } while (*size > 0 && frame->stream == stream && count < MAX_RUN);
-    count_on(&link->received_frames, (uint64_t)count);
+    link_counts(&link->received_frames, (uint64_t)count);
     gathering->is_on = count > 1 || *size > 0;
-    if (incoming_of(link, stream, &incoming) != 0)
+    if (link_incoming(link, stream, &incoming) != 0)
         return -1;
     if (incoming == NULL)
         return 0;
@@ -286,7 +179,7 @@ static int hand_out_control(struct link *link, struct handing *handing, struct f
 
     link->intake.begin += (size_t)*size;
     *size = next_frame(link, frame);
-    count_on(&link->received_frames, 1);
+    link_counts(&link->received_frames, 1);
     gathering->is_on = *size > 0;
     return take_control(link, handing, &control);
 }
@@ -329,7 +222,7 @@ static int check_unfinished(const struct link *link, const struct frame *frame)
 
     if (link->intake.need <= FRAME_HEADER_BYTES || frame->stream < FIRST_STREAM)
         return 0;
-    return incoming_of(link, frame->stream, &incoming);
+    return link_incoming(link, frame->stream, &incoming);
 }
 
 /* A KeyboardInterrupt is the thread's, and no fault of the link. */
@@ -418,34 +311,27 @@ static enum step end_reading(struct link *link, int error)
     return echo_link_fail(link);
 }
 
-#define CREDIT_FRAME_BYTES (FRAME_HEADER_BYTES + CREDIT_PAYLOAD_BYTES)
-
-/* The payload of the credit that what was read begins with; NULL: it begins with something else. Looks at nothing but
- * this, as each read comes by here. */
-static const uint8_t *credit_ahead(const struct link *link)
-{
-    const struct intake *intake = &link->intake;
-    const uint8_t *frame = current_chunk(intake)->bytes + intake->begin;
-
-    if (intake->end - intake->begin < CREDIT_FRAME_BYTES || load_little32(frame) != CREDIT_PAYLOAD_BYTES ||
-        load_little32(frame + 4) != KIND_CREDIT)
-        return NULL;
-    return frame + FRAME_HEADER_BYTES;
-}
-
-/* Takes the credit that what was read begins with, up to a frame that needs the GIL, or is to be refused with it. */
+/* Takes the credit that what was read begins with. */
 static void take_credits(struct link *link)
 {
-    const uint8_t *payload;
-    struct credit credit;
+    struct intake *intake = &link->intake;
 
-    while ((payload = credit_ahead(link)) != NULL && load_little32(payload + 4) == 0) {
-        credit = credit_load(payload);
-        if (grant(link, &credit, 0) != NULL)
-            return;
-        link->intake.begin += CREDIT_FRAME_BYTES;
-        count_on(&link->received_frames, 1);
-    }
+    while (link_takes_credit(link, current_chunk(intake)->bytes + intake->begin, intake->end - intake->begin))
+        intake->begin += CREDIT_FRAME_BYTES;
+}
+
+/* What a read ends with whose role was given back, so that the link can rest. No wire says so. */
+#define DOZES (-ECANCELED)
+
+/* Nothing came in time. 0: the reader waits on; DOZES, where the link is idle; -EAGAIN: the caller looks up. No GIL. Cold:
+ * the way of events has no registers for it. */
+static __attribute__((cold, noinline)) ssize_t after_nothing(struct link *link, int64_t timeout_ns)
+{
+    if (is_led(link))
+        return -EAGAIN;
+    if (echo_link_is_idle(link))
+        return echo_link_doze(link) ? DOZES : 0;
+    return timeout_ns != 0 ? 0 : -EAGAIN;
 }
 
 /* As the wire's read, with what was read in the intake, and without what is only credit. No GIL: a source that waits for
@@ -458,11 +344,14 @@ static ssize_t read_wire(struct link *link, size_t size, int64_t timeout_ns)
 
     for (;;) {
         count = link->wire->operations->read(link->wire, current_chunk(intake)->bytes + intake->end, size, timeout_ns);
-        if (count <= 0)
-            return count;
+        if (count <= 0) {
+            if (count != -EAGAIN || (count = after_nothing(link, timeout_ns)) != 0)
+                return count;
+            continue;
+        }
         intake->end += (size_t)count;
-        count_on(&link->received_bytes, (uint64_t)count);
-        count_on(&link->reads, 1);
+        link_counts(&link->received_bytes, (uint64_t)count);
+        link_counts(&link->reads, 1);
         take_credits(link);
         if (intake->begin < intake->end || is_led(link))
             return count;
@@ -482,13 +371,15 @@ static enum step read_more(struct link *link, int64_t timeout_ns)
     state = PyEval_SaveThread();
     count = read_wire(link, size, timeout_ns);
     PyEval_RestoreThread(state);
+    if (count == DOZES)
+        return STEP_IDLE;
     if (link->is_ended)
         return STEP_ENDED;
     if (count > 0)
         return STEP_READ;
     if (count == -EINTR)
         return PyErr_CheckSignals() == 0 ? STEP_NOTHING : STEP_RAISED;
-    if (count == -EAGAIN || count == -EWOULDBLOCK)
+    if (count == -EAGAIN)
         return STEP_NOTHING;
     return end_reading(link, (int)-count);
 }

@@ -58,10 +58,10 @@ PyObject *echo_ring_memory(PyObject *Py_UNUSED(module), PyObject *argument)
 }
 
 /* NULL with an exception. */
-static struct wire *open_ring(int fd, int side, int64_t spin_ns)
+static struct wire *open_ring(int fd, int side, int64_t spin_ns, int bell)
 {
     const char *refusal;
-    struct wire *wire = echo_ring_open(fd, side, spin_ns, &refusal);
+    struct wire *wire = echo_ring_open(fd, side, spin_ns, bell, &refusal);
 
     if (wire == NULL && refusal != NULL)
         echo_raise("WireError", "Expected a peer's memory for rings: %s", refusal);
@@ -72,21 +72,21 @@ static struct wire *open_ring(int fd, int side, int64_t spin_ns)
 
 static PyObject *ring_wire_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"memory_fd", "side", "spin_ns", NULL};
+    static char *names[] = {"memory_fd", "side", "spin_ns", "bell", NULL};
     struct wire *wire;
     long long spin_ns = 0;
-    int fd, side;
+    int fd, side, bell = -1;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|$L:RingWire", names, &fd, &side, &spin_ns))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "ii|$Li:RingWire", names, &fd, &side, &spin_ns, &bell))
         return NULL;
     if ((side != 0 && side != 1) || spin_ns < 0)
         return PyErr_Format(PyExc_ValueError, "Expected side 0 or 1 and spin_ns from 0, got %d and %lld", side,
                             spin_ns);
-    wire = open_ring(fd, side, spin_ns);
+    wire = open_ring(fd, side, spin_ns, bell);
     return wire != NULL ? echo_wire_object(type, wire) : NULL;
 }
 
-static PyType_Slot ring_wire_slots[] = {{Py_tp_doc, PyDoc_STR("RingWire(memory_fd, side, *, spin_ns=0)\n--\n\n"
+static PyType_Slot ring_wire_slots[] = {{Py_tp_doc, PyDoc_STR("RingWire(memory_fd, side, *, spin_ns=0, bell=-1)\n--\n\n"
                                                               "Two rings in shared memory, one for each direction.")},
                                         {Py_tp_new, ring_wire_new},
                                         {0, NULL}};

@@ -138,6 +138,7 @@ static int pass_on(struct branch *branch, const struct subject *subject, PyObjec
     if (made != NULL)
         derived = (struct subject){.what = &pass->submission, .record_size = outlet->record_size};
     derived.is_selected = pass->is_selected;
+    derived.glance = (struct glance){0, 0};
     return outlet->branch_count > 0 ? echo_branches_follow(outlet, &derived, number, passes) : 0;
 }
 
@@ -182,14 +183,19 @@ int echo_branch_pass(struct branch *branch, const struct subject *subject, struc
     return passing;
 }
 
+/* What a branch has judged to pass. */
+static int pass_judged(struct branch *branch, const struct subject *subject, struct passes *passes)
+{
+    branch->deriving++;
+    return echo_branch_pass(branch, subject, passes);
+}
+
 static int follow_one(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
 {
     int passing = is_passing(branch, subject, now_ns);
 
-    if (passing > 0) {
-        branch->deriving++;
-        return echo_branch_pass(branch, subject, passes);
-    }
+    if (passing > 0)
+        return pass_judged(branch, subject, passes);
     branch->filtered += passing == 0;
     return passing;
 }
@@ -340,14 +346,60 @@ int echo_branch_follow(struct follower *self, const struct subject *subject, uin
                : follow_each(branch, subject, now_ns, passes);
 }
 
+/* One that has judged by itself, and has nothing to do for an event that does not pass: 1 and 0; -1: it has. */
+static inline int is_passing_at_a_glance(struct branch *branch, PyObject *event)
+{
+    return branch->takes_objects && branch->judge != NULL
+               ? branch->raw->glance(branch->judge, event, branch->has_clock ? monotonic_ns() : 0)
+               : -1;
+}
+
+static inline struct glance glance_at(const struct outlet *outlet, PyObject *event)
+{
+    uint64_t come_to = outlet->sequence + 1;
+    struct follower *follower;
+    struct branch *branch;
+    Py_ssize_t i;
+    int passing;
+
+    for (i = 0; i < outlet->branch_count; i++) {
+        follower = i == 0 ? outlet->first_branch : follower_at(outlet->branches, i);
+        branch = (struct branch *)follower;
+        if (follower->follow != echo_branch_follow)
+            break;
+        if (!is_wanted(outlet_of(branch)))
+            continue;
+        passing = is_passing_at_a_glance(branch, event);
+        if (passing >= 0)
+            branch->come_to = come_to;
+        if (passing != 0)
+            return (struct glance){i, passing > 0};
+        branch->filtered++;
+    }
+    return (struct glance){i, 0};
+}
+
+int echo_branches_reject(struct outlet *outlet, PyObject *event, struct glance *glance)
+{
+    if (outlet->takes_records || outlet->measures)
+        return 0;
+    *glance = glance_at(outlet, event);
+    if (glance->done < outlet->branch_count || outlet->direct_count > 0)
+        return 0;
+    outlet->sequence++;
+    return 1;
+}
+
 int echo_branches_follow(const struct outlet *outlet, const struct subject *subject, uint64_t number,
                          struct passes *passes)
 {
     PyObject *branches = Py_NewRef(outlet->branches); /* they may be replaced meanwhile */
-    Py_ssize_t count = outlet->branch_count;
+    Py_ssize_t i = subject->glance.done, count = outlet->branch_count;
     int status = 0;
 
-    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+    if (subject->glance.is_passing)
+        status = pass_judged((struct branch *)follower_at(branches, i++), subject, passes);
+    for (; status == 0 && i < count; i++) {
         struct follower *follower = follower_at(branches, i);
 
         if (is_follower_wanted(follower))

@@ -46,6 +46,13 @@ struct branch {
     unsigned long long since;    /* events that the fan had judged when that began */
 };
 
+/* What branches have said of an event at a glance, one after the other: those before `done` let it not pass, or nobody wants
+ * what does. */
+struct glance {
+    Py_ssize_t done;
+    int is_passing; /* 1: the one that follows has judged that it passes. 0: it has not judged, if there is one */
+};
+
 /* What is submitted, on its way through the branches of its outlet, and of those derived from it. */
 struct subject {
     PyObject *event;              /* borrowed; NULL: records alone */
@@ -55,6 +62,7 @@ struct subject {
     Py_ssize_t room_size;
     Py_ssize_t record_size; /* of one of several records */
     int is_selected;        /* 1: a receiver has said what is in the record */
+    struct glance glance;   /* of the outlet's branches, by which it goes first; zeros: none has judged */
 };
 
 /* One outlet that something goes to by a branch, from when it has passed until everybody has it. */
@@ -89,6 +97,10 @@ int echo_subject_encode(const struct subject *subject);
 
 /* Whether anybody takes what is derived from an outlet's events. */
 int echo_branches_are_wanted(const struct outlet *outlet);
+
+/* Judges an event as it is, where nobody takes its record: as most are rejected, these pay for nothing else. 1: it passes
+ * nobody, nobody takes it, and it has had its number. 0: the rest is the caller's. Runs no Python code. GIL. */
+int echo_branches_reject(struct outlet *outlet, PyObject *event, struct glance *glance);
 
 /* What a branch is in its outlet's tuple. */
 int echo_branch_is_wanted(struct follower *self);

@@ -1,4 +1,5 @@
-/* The rules of the type Delivery: from the records of one stream to one sink, which is a handler or a Queue.
+/* The rules of the type Delivery: from the records of one stream to one sink, which is a handler or a Queue; or to an
+ * Outlet, where what is derived from them here begins.
  *
  * A record is decoded from where it lies, handed on and let go before the next one is looked at: events of a
  * batch follow each other through the same warm memory. Arrays are the exception: all records of a batch are
@@ -13,6 +14,7 @@
 #include "streams/deliveries.h"
 
 #include "streams/calls.h"
+#include "streams/outlets.h"
 #include "streams/queues.h"
 
 #include "links/chunks.h"
@@ -382,9 +384,11 @@ static inline int is_single(const struct delivery *delivery, const struct record
     return count == 1 && !records->is_shared && (delivery->record_size == 0 || records->size == delivery->record_size);
 }
 
-/* Their own stack frames: a single record does not pay for these. */
-static __attribute__((noinline)) int hand_records(struct delivery *delivery, const struct record *records,
-                                                  Py_ssize_t count, uint64_t number)
+/* `hand`: what the current record goes by; compiled into both functions that do so. */
+static inline __attribute__((always_inline)) int hand_records_by(int (*hand)(struct delivery *, struct batch *),
+                                                                 struct delivery *delivery,
+                                                                 const struct record *records, Py_ssize_t count,
+                                                                 uint64_t number)
 {
     struct batch batch = {.records = records, .count = count, .number = number};
     unsigned forks = echo_forks;
@@ -395,12 +399,19 @@ static __attribute__((noinline)) int hand_records(struct delivery *delivery, con
     begin_batch(delivery, &batch);
     for (i = 0; status == 0 && i < count && goes_on(delivery, forks); i++) {
         batch.current = i;
-        if (hand_current(delivery, &batch) != 0)
+        if (hand(delivery, &batch) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
     if (!has_forked_since(forks))
         end_batch(&batch);
     return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+/* Their own stack frames: a single record does not pay for these. */
+static __attribute__((noinline)) int hand_records(struct delivery *delivery, const struct record *records,
+                                                  Py_ssize_t count, uint64_t number)
+{
+    return hand_records_by(hand_current, delivery, records, count, number);
 }
 
 static void skip(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
@@ -528,6 +539,76 @@ static __attribute__((noinline)) int hand_array(struct delivery *delivery, const
     return array != NULL ? deliver(delivery, array, total, events, number, records->submitted_ns) : refuse(delivery);
 }
 
+/* --- on to an outlet --- */
+
+/* Says what comes next, until nobody wants to know. */
+static int tell_next(struct delivery *delivery, uint64_t number)
+{
+    PyObject *told = delivery->describe != NULL ? call_to_describe(delivery->describe, number, 0) : Py_NewRef(Py_False);
+
+    if (told == Py_True)
+        Py_CLEAR(delivery->describe);
+    Py_XDECREF(told);
+    return told != NULL ? 0 : -1;
+}
+
+/* New bytes of it, which nobody else writes to, verified where it varies in size: those who judge it expect so. NULL with
+ * an exception. */
+static PyObject *checked_copy_of(const struct delivery *delivery, const struct record *record)
+{
+    PyObject *checked, *copy = copy_of(record);
+
+    if (copy == NULL || delivery->record_size != 0)
+        return copy;
+    checked = call_one(delivery->decode, copy);
+    Py_DECREF(copy);
+    if (checked != NULL && !PyBytes_CheckExact(checked)) {
+        PyErr_Format(PyExc_TypeError, "Expected bytes, got %R", checked);
+        Py_CLEAR(checked);
+    }
+    return checked;
+}
+
+static int relay(struct delivery *delivery, const struct record *record, PyObject *owner, uint64_t events)
+{
+    struct record own = {.bytes = owner != NULL ? (const uint8_t *)PyBytes_AsString(owner) : record->bytes,
+                         .size = record->size,
+                         .submitted_ns = record->submitted_ns};
+
+    delivery->handed += events;
+    delivery->bytes += (uint64_t)record->size;
+    return echo_outlet_relay(delivery->target, &own, owner, events) == 0 ? 0 : refuse(delivery);
+}
+
+/* All events of a record at once. */
+static int relay_current(struct delivery *delivery, struct batch *batch)
+{
+    const struct record *record = &batch->records[batch->current];
+    PyObject *owner = NULL;
+    uint64_t events;
+    int status;
+
+    if (!is_whole(delivery, record) || tell_next(delivery, batch->number) != 0)
+        return -1;
+    batch->begun = record->size;
+    events = delivery->record_size != 0 ? (uint64_t)(record->size / delivery->record_size) : 1;
+    batch->number += events;
+    if (record->is_shared || delivery->record_size == 0) {
+        owner = checked_copy_of(delivery, record);
+        if (owner == NULL)
+            return refuse(delivery);
+    }
+    status = relay(delivery, record, owner, events);
+    Py_XDECREF(owner);
+    return status;
+}
+
+static __attribute__((noinline)) int relay_records(struct delivery *delivery, const struct record *records,
+                                                   Py_ssize_t count, uint64_t number)
+{
+    return hand_records_by(relay_current, delivery, records, count, number);
+}
+
 /* --- for others --- */
 
 /* How many of the records it has had. The source sends what it keeps record by record: where one has events of both
@@ -558,7 +639,9 @@ static __attribute__((noinline)) int hand_otherwise(struct delivery *delivery, c
     if (had == count)
         return 0;
     delivery->had = 0;
-    delivery->is_plain = !delivery->is_array && delivery->taker == NULL;
+    delivery->is_plain = !delivery->is_array && !delivery->is_relay && delivery->taker == NULL;
+    if (delivery->is_relay)
+        return relay_records(delivery, records + had, count - had, number);
     if (delivery->is_array)
         return hand_array(delivery, records + had, count - had, owner, number);
     if (delivery->taker != NULL)

@@ -40,23 +40,25 @@ struct sharers {
 /* The Python object. It has no tp_clear: a cycle through it leads through an IncomingStream, an Outlet, a Queue or an
  * instance of a class, which have one. */
 struct delivery {
-    PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
-    PyObject *target;        /* owned; a Queue, a taker of records, or called with each event */
-    PyObject *decode;        /* owned; from a record, or if is_array from a buffer of records; unused by a taker */
-    PyObject *dtype;         /* owned; what decode takes besides a buffer. NULL: nothing */
-    PyObject *sink;          /* owned; all deliveries to one sink have the same. NULL: there is no other */
+    PyObject ob_base; /* spelled out: PyObject_HEAD hides it */
+    PyObject *target; /* owned; a Queue, a taker of records, an Outlet, or called with each event */
+    PyObject *decode; /* owned; from a record, or if is_array from a buffer of records. For an outlet: from a record
+                              * that varies in size to the same, verified. Unused by a taker */
+    PyObject *dtype;  /* owned; what decode takes besides a buffer. NULL: nothing */
+    PyObject *sink;   /* owned; all deliveries to one sink have the same. NULL: there is no other */
     struct sharers *sharers; /* borrowed; the sink, where it is that. NULL: it is not */
     PyObject *on_error;      /* owned; called with each exception; True: also what is no Exception is reported now */
     PyObject *on_refusal;    /* owned; on_error for what decode raises, or the same */
     PyObject *describe; /* owned; called with an event's number, and its time where that is told, says where it is from:
-                           * for handlers a second argument, for queues until somebody asks. NULL: nobody does */
+                           * for handlers a second argument, for queues until somebody asks. For an outlet: called with
+                           * the number of what comes next, until it is true. NULL: nobody does */
     struct raw_call raw;              /* of decode */
     const struct module_state *state; /* borrowed from the module, which its type holds */
     Py_ssize_t record_size;           /* of one record; 0: records vary, and each comes by itself */
-    int is_queue;                     /* what target is */
+    int is_queue, is_relay;           /* what target is: a Queue, an Outlet */
     int is_array;                     /* 1: all records of a batch become one object */
     int is_closed;                    /* 1: nothing more is handed on */
-    int is_plain; /* 1: neither taken, array nor closed, and nothing is passed over: one look for all */
+    int is_plain; /* 1: neither taken, relayed, array nor closed, and nothing is passed over: one look for all */
     uint64_t had; /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */

@@ -157,10 +157,12 @@ static PyObject *delivery_new(PyTypeObject *type, PyObject *args, PyObject *kwar
         return NULL;
     delivery->state = state;
     delivery->forks = echo_forks;
-    if (take_arguments(delivery, args, kwargs) == 0)
+    if (take_arguments(delivery, args, kwargs) == 0) {
         delivery->is_queue = Py_IS_TYPE(delivery->target, state->queue_type);
+        delivery->is_relay = Py_IS_TYPE(delivery->target, state->outlet_type);
+    }
     if (PyErr_Occurred() == NULL && echo_delivery_find_taker(delivery) == 0) {
-        delivery->is_plain = !delivery->is_array && delivery->taker == NULL;
+        delivery->is_plain = !delivery->is_array && !delivery->is_relay && delivery->taker == NULL;
         if (delivery->sink != NULL && Py_IS_TYPE(delivery->sink, state->sharers_type))
             delivery->sharers = (struct sharers *)(void *)delivery->sink;
     } else

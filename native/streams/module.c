@@ -32,12 +32,13 @@
  *   streams/  a source's way to its sinks: where events leave (outlets.c, outlet_records.c, submissions.c), each way
  *             out (outgoing.c) and in (incoming.c, crediting.c), the sinks' deliveries (deliveries.c), those that are
  *             slow (detours.c), queues (queues.c), and what is derived (branches.c, fans.c). Types are in *_type.c
- *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, chunks.c, leading.c, standby.c),
- *             memory that is lent (pools.c, blocks.c) and borrowed (mappings.c)
+ *   links/    what two processes share: wires as objects (wires.c), the link (link.c; reading.c, controls.c, chunks.c,
+ *             leading.c), the threads that wait for it (resting.c, standby.c, watched.c), memory that is lent (pools.c,
+ *             blocks.c) and borrowed (mappings.c)
  *   core/     no Python: sockets and rings, frames, the outbox with its backlogs and its thread, memory, time
  *
  * Three locks: the GIL guards every Python object's state; an outbox has a lock, which is held while frames are copied,
- * mostly a few kilobytes and at most what a source keeps; the list of links in links/standby.c has another. Neither is
+ * mostly a few kilobytes and at most what a source keeps; the list of links in links/watched.c has a mutex. Neither is
  * held while Python code runs, a system call waits, or the GIL is taken. In comments, "GIL": the caller holds it. "No
  * GIL": the caller has released it, or never had it.
  *
@@ -142,11 +143,12 @@ static PyMethodDef module_methods[] = {
      PyDoc_STR("is_dispatching($module, /)\n--\n\n"
                "Whether this thread is handing over what it has read from a link.")},
     {"stand_by", echo_stand_by, METH_NOARGS,
-     PyDoc_STR("stand_by($module, /)\n--\n\n"
-               "Waits for a link whose reader is held up by a handler: take_over is for it. None: another thread "
-               "stands by, or there is no link.")},
+     PyDoc_STR(
+         "stand_by($module, /)\n--\n\n"
+         "Waits for a link on which something comes while it rests, or whose reader is held up by a handler: what "
+         "reads it. None: another thread stands by, or there is no link.")},
     {"wants_standby", echo_wants_standby, METH_NOARGS,
-     PyDoc_STR("wants_standby($module, /)\n--\n\nWhether there are links, and no thread stands by.")},
+     PyDoc_STR("wants_standby($module, /)\n--\n\nWhether there are links, and too few threads stand by.")},
     {"ring_memory", echo_ring_memory, METH_O,
      PyDoc_STR("ring_memory($module, ring_bytes, /)\n--\n\nA descriptor of new memory for a RingWire.")},
     {"scan", echo_scan, METH_VARARGS,

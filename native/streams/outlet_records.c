@@ -131,6 +131,31 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
     return NULL;
 }
 
+/* --- relayed --- */
+
+/* Who takes them takes what is derived: the outlet of a source elsewhere has no sinks and streams of its own. */
+int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events)
+{
+    struct outlet *outlet = (struct outlet *)self;
+    struct submission submission = {
+        .record = *record, .events = events, .forks = echo_forks, .owner = Py_XNewRef(owner)};
+    struct subject subject = {.what = &submission, .record_size = outlet->record_size};
+    struct passes passes = {NULL, NULL};
+    struct sinks sinks = {.direct = NULL};
+    PyObject *done;
+    int status = atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
+
+    if (status == 0 && !outlet->is_closed && (status = enter_submission()) == 0) {
+        status = echo_branches_send(outlet, &subject, &sinks, &passes);
+        let_sinks_go(&sinks);
+        status = echo_passes_hand(&passes, &submission, status);
+        leave_submission();
+    }
+    done = conclude(&submission, status);
+    Py_XDECREF(done);
+    return done != NULL ? 0 : -1;
+}
+
 /* --- submit_array --- */
 
 static void refuse_dtype(const struct outlet *outlet, PyObject *dtype)

@@ -94,6 +94,7 @@ static int let_go(struct outlet *outlet)
     outlet->takes_records = outlet->measures = outlet->keeps_or_branches = 0;
     outlet->takes_long_way = outlet->is_closed;
     outlet->outgoing_count = outlet->direct_count = outlet->converting_count = outlet->branch_count = 0;
+    outlet->first_branch = NULL;
     echo_takers_changes++;
     outlet->outgoing = Py_NewRef(nobody);
     outlet->branches = Py_NewRef(nobody);
@@ -195,6 +196,8 @@ static void count_tuples(struct outlet *outlet)
     outlet->direct_count = PyTuple_Size(outlet->direct);
     outlet->converting_count = PyTuple_Size(outlet->converting);
     outlet->branch_count = PyTuple_Size(outlet->branches);
+    outlet->first_branch =
+        outlet->branch_count > 0 ? (struct follower *)(void *)PyTuple_GetItem(outlet->branches, 0) : NULL;
     echo_takers_changes++;
     settle(outlet);
     outlet->measures = outlet->record_size == 0 && has_queue(outlet->direct);
@@ -345,6 +348,22 @@ static PyObject *outlet_kept_at(PyObject *self, PyObject *root)
     return echo_history_since(((struct outlet *)root)->history, 0, outlet->sequence, 0);
 }
 
+static PyObject *outlet_forget_kept(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    const struct outlet *outlet = (struct outlet *)self;
+
+    if (outlet->history != NULL)
+        echo_history_forget(outlet->history);
+    Py_RETURN_NONE;
+}
+
+static PyObject *outlet_get_kept_bytes(PyObject *self, void *Py_UNUSED(unused))
+{
+    const struct outlet *outlet = (struct outlet *)self;
+
+    return PyLong_FromSize_t(outlet->history != NULL ? echo_history_bytes(outlet->history) : 0);
+}
+
 /* follow(more) */
 static PyObject *outlet_follow(PyObject *self, PyObject *more)
 {
@@ -453,6 +472,8 @@ static PyMethodDef outlet_methods[] = {
     {"kept_at", outlet_kept_at, METH_O,
      PyDoc_STR("kept_at($self, root, /)\n--\n\n"
                "What another outlet keeps, which this one is derived from, and the number of its own next event.")},
+    {"forget_kept", outlet_forget_kept, METH_NOARGS,
+     PyDoc_STR("forget_kept($self, /)\n--\n\nSinks that come later get nothing of what was submitted by now.")},
     {"follow", outlet_follow, METH_O,
      PyDoc_STR("follow($self, more, /)\n--\n\nOne sink more, or less, is handed what is kept: more than that is.")},
     {"hold", outlet_hold, METH_O,
@@ -481,6 +502,7 @@ static PyGetSetDef outlet_properties[] = {
      PyDoc_STR("Events that were sent, and not known to have arrived when their streams ended."), NULL},
     {"forgotten_keys", outlet_get_forgotten, NULL, PyDoc_STR("Values of the key that nothing is kept of any more."),
      NULL},
+    {"kept_bytes", outlet_get_kept_bytes, NULL, PyDoc_STR("Of what it keeps."), NULL},
     {"may_drop", outlet_get_may_drop, NULL, PyDoc_STR("Whether such a stream, or what it has queued, is left."), NULL},
     {"pool", outlet_get_pool, outlet_set_pool, PyDoc_STR("Memory for large records and batches, or None."), NULL},
     {NULL, NULL, NULL, NULL, NULL}};

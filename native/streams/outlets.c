@@ -276,11 +276,12 @@ static int submit_reference(struct outlet *outlet, PyObject *event, struct submi
  * lies: it is not lent. "hot", as it is called by what is cold alone, so that the compiler would save bytes here, not
  * time. */
 static __attribute__((hot, noinline)) int submit_with_branches(struct outlet *outlet, PyObject *event,
+                                                               const struct glance *glance,
                                                                struct submission *submission)
 {
     _Alignas(8) uint8_t stack[STACK_BYTES];
     struct room room = {.bytes = stack, .size = sizeof stack};
-    struct subject subject = {.event = event, .what = submission, .encoder = outlet};
+    struct subject subject = {.event = event, .what = submission, .encoder = outlet, .glance = *glance};
     struct passes passes = {NULL, NULL};
     struct sinks sinks = {.direct = NULL};
     int status = outlet->history != NULL && atomic_load(&outlet->is_held) ? echo_outlet_await_release(outlet) : 0;
@@ -304,18 +305,21 @@ static __attribute__((hot, noinline)) int submit_with_branches(struct outlet *ou
 static __attribute__((cold)) PyObject *submit_the_long_way(struct outlet *outlet, PyObject *event)
 {
     struct submission submission = {.record = {.submitted_ns = time_of_submission(outlet)}, .events = 1};
+    struct glance glance = {0, 0};
     int status;
 
     if (!is_outlet_open(outlet))
         return NULL;
     if (!is_taken(outlet, event))
         return submit_foreign(outlet, event);
+    if (echo_branches_reject(outlet, event, &glance))
+        Py_RETURN_NONE;
     if (enter_submission() != 0)
         return NULL;
     submission.forks = echo_forks;
     status = outlet->takes_records && !echo_branches_are_wanted(outlet)
                  ? submit_record(outlet, event, &submission)
-                 : submit_with_branches(outlet, event, &submission);
+                 : submit_with_branches(outlet, event, &glance, &submission);
     leave_submission();
     return conclude(&submission, status);
 }

@@ -11,6 +11,8 @@
 
 #include <stdatomic.h>
 
+struct follower;
+
 /* The Python object. */
 struct outlet {
     PyObject ob_base;          /* spelled out: PyObject_HEAD hides it */
@@ -34,14 +36,15 @@ struct outlet {
     int takes_records;         /* 1: outgoing or converting is not empty, there is a history, or no class, or a sink
                                 * that follows `meanwhile` */
     Py_ssize_t outgoing_count, direct_count, converting_count, branch_count; /* in the tuples */
-    int measures;              /* 1: records vary, and there is a queue among direct, which wants their sizes */
-    uint8_t *room;             /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
-    Py_ssize_t room_size;      /* of it, if records vary; 0: the stack's has been enough */
-    int is_large;              /* 1: the last record for which it was not was worth lending */
-    PyObject *pool;            /* owned; a Pool. NULL: there is none */
-    uint64_t sequence;         /* the number of the next event */
-    uint64_t bytes;            /* of their records, where somebody took any */
-    struct tally *tally;       /* a user of it; of the streams that were made for it */
+    struct follower *first_branch; /* borrowed; of branches. NULL: there is none */
+    int measures;                  /* 1: records vary, and there is a queue among direct, which wants their sizes */
+    uint8_t *room;                 /* owned, PyMem; where records are encoded. NULL: there is none, or it is in use */
+    Py_ssize_t room_size;          /* of it, if records vary; 0: the stack's has been enough */
+    int is_large;                  /* 1: the last record for which it was not was worth lending */
+    PyObject *pool;                /* owned; a Pool. NULL: there is none */
+    uint64_t sequence;             /* the number of the next event */
+    uint64_t bytes;                /* of their records, where somebody took any */
+    struct tally *tally;           /* a user of it; of the streams that were made for it */
     int is_closed;             /* 1: takes nothing, and keeps nothing alive: no event, no stream, no sink, no pool */
     int takes_long_way;        /* 1: closed, or with branches: one look for both */
     int keeps_or_branches;     /* 1: a history, or branches: likewise */
@@ -95,5 +98,10 @@ struct kept *echo_outlet_kept_later(const struct outlet *outlet, PyObject *earli
 PyObject *echo_outlet_submit(PyObject *self, PyObject *event);
 PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records);
 PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
+
+/* Records that came from another process, so many events, which are verified and which nobody writes to: to what is derived
+ * from them here. `owner`: borrowed bytes that they lie in; NULL: they lie elsewhere, until this returns. An outlet that is
+ * closed takes nothing. 0, or -1 with an exception. GIL; may run any code. */
+int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events);
 
 extern PyType_Spec echo_link_outlet_spec;

@@ -36,17 +36,30 @@ static PyObject *event_of(const struct item *item)
     return item->event;
 }
 
-/* The event, and where it is from; None: nobody knows. Takes over what the item owns. */
-static PyObject *pair_of(const struct item *item)
+/* Where the event is from; None: nobody knows. */
+static PyObject *info_of(const struct item *item)
 {
     PyObject *describe = item->from != NULL ? ((struct delivery *)item->from)->describe : item->describe;
-    PyObject *info =
-        describe != NULL ? call_to_describe(describe, item->number, item->submitted_ns) : Py_NewRef(Py_None);
-    PyObject *pair = info != NULL ? PyTuple_Pack(2, item->event, info) : NULL;
 
+    return describe != NULL ? call_to_describe(describe, item->number, item->submitted_ns) : Py_NewRef(Py_None);
+}
+
+/* Takes both over; without the one there is no other. */
+static PyObject *pair_with(PyObject *event, PyObject *info)
+{
+    PyObject *pair = info != NULL ? PyTuple_Pack(2, event, info) : NULL;
+
+    Py_DECREF(event);
     Py_XDECREF(info);
-    Py_DECREF(event_of(item));
     return pair;
+}
+
+/* Both. Takes over what the item owns. */
+static PyObject *pair_of(const struct item *item)
+{
+    PyObject *info = info_of(item);
+
+    return pair_with(event_of(item), info);
 }
 
 static PyObject *result_of(enum got got, const struct item *item, int with_info)
@@ -106,6 +119,15 @@ static PyObject *queue_get_nowait_with_info(PyObject *self, PyObject *Py_UNUSED(
     return get_nowait(self, 1);
 }
 
+/* Both or the event alone, while the queue keeps the rest of the item. */
+static PyObject *hold(struct queue *queue, const struct item *item)
+{
+    PyObject *info = queue->with_info ? info_of(item) : NULL;
+
+    queue_hold(queue, item);
+    return queue->with_info ? pair_with(item->event, info) : item->event;
+}
+
 /* A NULL without an exception ends an iteration. */
 static PyObject *queue_next(PyObject *self)
 {
@@ -114,8 +136,12 @@ static PyObject *queue_next(PyObject *self)
 
     if (queue->looper == 0)
         queue->looper = PyThread_get_thread_ident();
+    if (queue->until_next)
+        queue_hold(queue, &(struct item){0});
     if (echo_queue_get(queue, -1, &item) != GOT)
         return NULL;
+    if (queue->until_next)
+        return hold(queue, &item);
     return queue->with_info ? pair_of(&item) : event_of(&item);
 }
 
@@ -170,7 +196,7 @@ static int limits_hold(const struct queue *queue, int policy)
 
 static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"max_events", "max_bytes", "policy", "timeout_ns", "with_info", NULL};
+    static char *names[] = {"max_events", "max_bytes", "policy", "timeout_ns", "with_info", "until_next", NULL};
     struct queue *queue = (struct queue *)PyType_GenericAlloc(type, 0); /* zeroed */
     long long timeout_ns = 0;
     int policy = -1;
@@ -179,8 +205,8 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     queue->fd = -1;
     queue->vain_at = UINT64_MAX;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$nniLp:Queue", names, &queue->max_events, &queue->max_bytes,
-                                     &policy, &timeout_ns, &queue->with_info) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$nniLpp:Queue", names, &queue->max_events, &queue->max_bytes,
+                                     &policy, &timeout_ns, &queue->with_info, &queue->until_next) ||
         !limits_hold(queue, policy)) {
         Py_DECREF(queue);
         return NULL;
@@ -197,6 +223,8 @@ static int queue_traverse(PyObject *self, visitproc visit, void *arg)
 
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(queue->link);
+    Py_VISIT(queue->held.from);
+    Py_VISIT(queue->held.describe);
     for (i = 0; i < queue->count; i++) {
         const struct item *item = &queue->items[(queue->head + i) & (queue->capacity - 1)];
 
@@ -212,6 +240,7 @@ static int queue_clear(PyObject *self)
     struct queue *queue = (struct queue *)self;
 
     Py_CLEAR(queue->link);
+    queue_hold(queue, &(struct item){0});
     echo_queue_empty(queue);
     return 0;
 }
@@ -256,8 +285,9 @@ static PyMemberDef queue_members[] = {
     {NULL, 0, 0, 0, NULL}};
 
 static PyType_Slot queue_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns, with_info=False)\n--\n\n"
-                          "Events that wait for a thread, bounded.")},
+    {Py_tp_doc,
+     PyDoc_STR("Queue(*, max_events, max_bytes, policy, timeout_ns, with_info=False, until_next=False)\n--\n\n"
+               "Events that wait for a thread, bounded.")},
     {Py_tp_new, queue_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_traverse, queue_traverse},

@@ -436,5 +436,7 @@ void echo_queue_close(struct queue *queue)
     ring(&queue->drained);
     show(queue);
     forget_origins(queue);
+    if (queue->looper == PyThread_get_thread_ident()) /* which asks for nothing more */
+        queue_hold(queue, &(struct item){0});
     Py_CLEAR(queue->link);
 }

@@ -54,6 +54,8 @@ struct queue {
     unsigned fd_forks;    /* echo_forks when it was made: a forked child shares it with its parent, whose it is */
     int fd_is_readable;   /* 1: it has been written to */
     int with_info;        /* 1: who iterates gets pairs of an event and where it is from */
+    int until_next;       /* 1: who iterates is done with an event when it asks for the next one */
+    struct item held;     /* what it has until then, without the event; all NULL: nothing */
 };
 
 /* How a wait for an event has ended. */
@@ -79,6 +81,16 @@ static inline void item_done(const struct item *item)
         return;
     delivery_done((struct delivery *)item->from, item->events, item->size);
     Py_DECREF(item->from);
+}
+
+/* The caller has the event, and is done with the one before, if there is any. May run any code. */
+static inline void queue_hold(struct queue *queue, const struct item *item)
+{
+    struct item before = queue->held;
+
+    queue->held = *item;
+    queue->held.event = NULL;
+    item_done(&before);
 }
 
 /* Whether no event will ever be put again. */

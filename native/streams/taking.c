@@ -14,12 +14,13 @@
 
 int echo_delivery_find_taker(struct delivery *delivery)
 {
-    if (delivery->is_queue || PyCallable_Check(delivery->target))
+    if (delivery->is_queue || delivery->is_relay || PyCallable_Check(delivery->target))
         return 0;
     delivery->taker = record_taker_of(delivery->target);
     if (delivery->taker != NULL)
         return 0;
-    PyErr_Format(PyExc_TypeError, "Expected a Queue, a taker of records or a callable, got %R", delivery->target);
+    PyErr_Format(PyExc_TypeError, "Expected a Queue, an Outlet, a taker of records or a callable, got %R",
+                 delivery->target);
     return -1;
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import echo_core as echo
-from echo_core.roster import derivations, matching, presence, requests, vouching
+from echo_core.roster import derivations, matching, presence, receipt, requests, vouching
 from echo_core.roster.announcements import Announcements
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
@@ -23,15 +23,16 @@ MakeNode = Callable[..., echo.Node]
 
 # What is called with the books open, as the modules say.
 _WITH_BOOKS_OPEN: dict[Any, str] = {
-    Announcements: "add remove tell tell_joined tell_left tell_drops_of tell_losses_of",
-    Membership: "add_incoming add_origin add_peer add_target learn note_start present remove_incoming"
-    " remove_peer streams_of tick",
+    Announcements: "add remove tell tell_joined tell_left tell_drops_of",
+    Membership: "add_incoming add_origin add_peer add_relayed add_target end_relayed learn note_start present"
+    " remove_incoming remove_peer streams_of take_relayed tick",
     Peer: "add end forget has_answered join leave make_way offer release_if_unused released say_goodbye"
     " stream_of tell_derived tell_filtered tell_judged tell_member tell_of_source tick",
     derivations: "adjust branch derive end_branches forget_branch hear_of hear_values let_go tell_all"
     " tell_judged tell_who_is_missing tick",
     matching: "connect feed",
     presence: "converse gather hear_of invitation stand",
+    receipt: "add catch_up_later end_relayed let_go part take_part tell_losses",
     requests: "ask_here declare forget hear_parameter hear_request known_sources let_go renew request"
     " tell_all tick unanswered withdraw",
     vouching: "admit forget_stranger forget_underivable hear_underivable hold_back note_stranger"

@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(echo_ring_create(RING_BYTES) == 0);
     for (int i = 0; fuzzes_header && i < 4; i++)
         ((uint8_t *)memory)[take_number(&input, 1) % 32] = (uint8_t)take_number(&input, 1);
-    wire = echo_ring_open(0, side, 0, &refusal);
+    wire = echo_ring_open(0, side, 0, -1, &refusal);
     require((wire == NULL) == (refusal != NULL));
     while (wire != NULL && input.size > 0)
         step(wire, &input);

@@ -61,7 +61,7 @@ static void open_rings(struct wire *ends[2])
 
     require(fd >= 0, "echo_ring_create");
     for (int side = 0; side < 2; side++)
-        ends[side] = echo_ring_open(fd, side, 0, &refusal);
+        ends[side] = echo_ring_open(fd, side, 0, -1, &refusal);
     close(fd);
 }
 

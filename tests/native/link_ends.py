@@ -120,7 +120,8 @@ def wires(kind: str) -> tuple[Wire, Wire]:
     if kind == "ring":
         fd = ring_memory(1 << 16)
         try:
-            return RingWire(fd, 0), RingWire(fd, 1)
+            one, other = socket.socketpair()
+            return RingWire(fd, 0, bell=one.detach()), RingWire(fd, 1, bell=other.detach())
         finally:
             os.close(fd)
     one, other = tcp_pair() if kind == "tcp" else socket.socketpair()
@@ -131,7 +132,7 @@ class Runner:
     """The thread that runs a link, and how that ended."""
 
     def __init__(self, link: Link) -> None:
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(link,), daemon=True)
         self._thread.start()
 
@@ -139,7 +140,7 @@ class Runner:
         try:
             link.run()
         except BaseException as error:  # noqa: BLE001 - end() raises it
-            self._error = error
+            self.error = error
 
     @property
     def processor_seconds(self) -> float:
@@ -151,8 +152,8 @@ class Runner:
         """Waits until `run` returns; raises what it raised."""
         self._thread.join(30)
         assert not self._thread.is_alive()
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
 
 @dataclass

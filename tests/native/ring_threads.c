@@ -114,7 +114,7 @@ static pthread_t start(void *(*work)(void *), struct wire *wire)
 static struct wire *open_side(int fd, int side, int64_t spin_ns)
 {
     const char *refusal;
-    struct wire *wire = echo_ring_open(fd, side, spin_ns, &refusal);
+    struct wire *wire = echo_ring_open(fd, side, spin_ns, -1, &refusal);
 
     require(wire != NULL, "the memory was refused");
     return wire;

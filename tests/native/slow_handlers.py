@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from echo_core._c import links
 from echo_core._c.links import Link
@@ -25,6 +26,12 @@ class Readers:
         self._start(lambda: self._read(link.run))
         self.stand_by()
 
+    def attend(self, *resting: Link) -> None:
+        """Those that stand by read them when something comes."""
+        for link in resting:
+            link.rest(partial(self._read, link.take_over))
+        self.stand_by()
+
     def stand_by(self) -> None:
         if links.wants_standby():
             self._start(self._stand_by)
@@ -35,16 +42,20 @@ class Readers:
         self.threads.append(thread)
 
     def _stand_by(self) -> None:
-        while (link := links.stand_by()) is not None:
+        while (read := links.stand_by()) is not None:
             self.stand_by()
-            self._read(link.take_over)
-            del link
+            self._read(read)
+            del read
 
-    def _read(self, read: Callable[[], bool]) -> None:
+    def _read(self, read: Callable[[], object]) -> None:
+        """What is told of links that rest is told to those who attend to them."""
         try:
-            self.ended.append(read())
+            is_over = read()
         except BaseException as error:  # noqa: BLE001 - for the test
             self.errors.append(error)
+        else:
+            if isinstance(is_over, bool):
+                self.ended.append(is_over)
 
     def join(self) -> None:
         for thread in self.threads:

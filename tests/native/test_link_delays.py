@@ -11,7 +11,18 @@ import pytest
 
 from echo_core._c.links import DROP_NEWEST, SocketWire
 from echo_core.errors import BacklogError
-from tests.native.link_ends import PATIENCE_NS, Peer, fill, link_over, numbered, repeat, source, wires
+from tests.native.link_ends import (
+    PATIENCE_NS,
+    SECOND_NS,
+    Peer,
+    eventually,
+    fill,
+    link_over,
+    numbered,
+    repeat,
+    source,
+    wires,
+)
 
 
 def test_what_waited_in_a_backlog_does_not_wait_for_another_source(peer: tuple[SocketWire, Peer]) -> None:
@@ -49,6 +60,31 @@ def test_thread_that_writes_rests_while_another_waits_for_room(peer: tuple[Socke
     with pytest.raises(BacklogError):
         repeat(outlet.submit, numbered(0))
     assert time.thread_time() + seconds_of_writers() - begin < 0.2
+
+
+def writers() -> int:
+    """Threads of links that write."""
+    names: list[str] = []
+    for name in Path("/proc/self/task").glob("*/comm"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            names.append(name.read_text().strip())
+    return names.count("echo-writer")
+
+
+def test_thread_that_writes_ends_when_nobody_calls_it(peer: tuple[SocketWire, Peer]) -> None:
+    """And another one is started for what waits later."""
+    wire, far = peer
+    link = link_over(wire)
+    outlet, _ = source(link, delay_ns=SECOND_NS // 100)
+    eventually(lambda: writers() == 0)  # those of earlier tests
+    frames = far.frames()
+    for round_ in range(2):
+        for number in range(3):
+            outlet.submit(numbered(number))
+        eventually(lambda: writers() == 1)  # it names itself
+        assert [next(frames) for _ in range(3)] == [(64, numbered(number)) for number in range(3)], round_
+        eventually(lambda: writers() == 0)
+    link.shut()
 
 
 def test_rest_of_a_large_frame_is_written_though_nothing_follows(peer: tuple[SocketWire, Peer]) -> None:

@@ -109,7 +109,7 @@ def test_memory_of_another_shape_is_refused(size: int, seals: int, words: str) -
     ("place", "value", "words"),
     [
         (0, b"E", "begin"),
-        (8, b"\2", "version"),
+        (8, b"\1", "version"),
         (16, b"\1", "size"),
         (17, b"\x20", "size"),
         (23, b"\x80", "size"),

@@ -41,7 +41,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A wire to another process. With a ring, `watched` is a socket that closes when the peer dies.
+    """A wire to another process.
 
     After `ping_s` in which nothing was sent something has to be: else nobody notices that the host is gone.
     """
@@ -49,7 +49,6 @@ class Connection:
     established: Established
     peer_name: str
     wire: links.Wire
-    watched: socket.socket | None = None
     pool: links.Pool | None = None
     holder: int = 0
     mapping: links.Mapping | None = None
@@ -173,8 +172,10 @@ def share(
         connection.settimeout(max(1e-3, limit - time.monotonic()))
         holder, theirs = _receive(connection, rings=0)
         descriptors += theirs
-        wire = links.RingWire(ring, 0, spin_ns=memory.spin_ns)
-        return _shared(connection, established, name, wire, offer, holder, theirs)
+        wire = _ring_wire(ring, 0, memory, connection)
+        made = _shared(established, name, wire, offer, holder, theirs)
+    connection.close()  # the wire has it
+    return made
 
 
 def accept_shared(
@@ -183,14 +184,23 @@ def accept_shared(
     """Set up shared memory as the responder, once the initiator's message can be read."""
     holder, (ring, *pools) = _receive(connection, rings=1)
     with _closing([ring, *pools]), _offered(memory, connection) as offer:
-        wire = links.RingWire(ring, 1, spin_ns=memory.spin_ns)
-        made = _shared(connection, established, name, wire, offer, holder, pools)
+        wire = _ring_wire(ring, 1, memory, connection)
+        made = _shared(established, name, wire, offer, holder, pools)
         offer.send(connection)
         return made
 
 
+def _ring_wire(ring: int, side: int, memory: Memory, connection: socket.socket) -> links.Wire:
+    """With a descriptor of its own for the connection: that wakes it, and tells that the peer is gone."""
+    bell = os.dup(connection.fileno())
+    try:
+        return links.RingWire(ring, side, spin_ns=memory.spin_ns, bell=bell)
+    except BaseException:
+        os.close(bell)
+        raise
+
+
 def _shared(
-    connection: socket.socket,
     established: Established,
     name: str,
     wire: links.Wire,
@@ -203,8 +213,7 @@ def _shared(
     except BaseException:
         wire.close()
         raise
-    connection.setblocking(False)
-    return Connection(established, name, wire, connection, offer.pool, offer.holder, mapping)
+    return Connection(established, name, wire, offer.pool, offer.holder, mapping)
 
 
 def _receive(connection: socket.socket, *, rings: int) -> tuple[int, list[int]]:

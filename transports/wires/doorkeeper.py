@@ -1,4 +1,4 @@
-"""The doorkeeper: a thread that accepts connections, and watches peers that share memory for their death.
+"""The doorkeeper: a thread that accepts connections.
 
 It runs all handshakes concurrently without blocking, so that a slow or hostile peer delays nobody. Who has no
 key costs a hash: what a connection has said is read and checked as it is accepted, before anything is
@@ -90,15 +90,6 @@ class Doorkeeper:
             self._selector.register(listener, selectors.EVENT_READ, partial(self._admit, listener))
         self._thread = OwnThread(attend, f"echo-door-{self._name}")
         self._thread.start()
-
-    def watch(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
-        """Call `on_end` once, when the peer closes the connection, and close it on this side."""
-        ended = partial(self._ended, connection, on_end)
-        self._order(partial(self._selector.register, connection, selectors.EVENT_READ, ended), connection)
-
-    def unwatch(self, connection: socket.socket) -> None:
-        """Close a connection that was watched."""
-        self._order(partial(self._drop, connection), connection)
 
     def listen_at(self, listener: socket.socket) -> None:
         """Also let in who connects there, until `stop_listening`."""
@@ -218,10 +209,6 @@ class Doorkeeper:
             with contextlib.suppress(OSError, ValueError, KeyError):  # it was closed meanwhile
                 self._orders.popleft()()
 
-    def _ended(self, connection: socket.socket, on_end: Callable[[], None]) -> None:
-        self._drop(connection)
-        on_end()
-
     def _forget_listener(self, listener: socket.socket) -> None:
         self._deaf.pop(listener, None)
         self._drop(listener)
@@ -294,6 +281,7 @@ class Doorkeeper:
         if self._memory is not None and is_shared(guest.connection, established):
             connection = accept_shared(guest.connection, established, guest.name, self._memory)
             self._let_go(guest)
+            guest.connection.close()  # the wire has it
         else:
             sockets.prepare(guest.connection)
             name = guest.name

@@ -91,6 +91,7 @@ struct outbox {
     /* The outbox's own thread (writer.c). */
     pthread_t writer;       /* has_writer: it */
     int has_writer;         /* 1: started, and not joined */
+    int is_writer_over;     /* 1: it ends, as nobody has called for long */
     int is_writer_asleep;   /* 1: until it is called */
     int64_t writer_until;   /* ticks; when it looks again, if it is not asleep */
     _Atomic uint32_t calls; /* its futex */
@@ -181,7 +182,11 @@ int echo_outbox_write_large(struct outbox *outbox, const struct frame *frame, in
 /* Somebody has left work: it is done by `due` (ticks). Starts the thread if need be. Locked. */
 void echo_writer_call(struct outbox *outbox, int64_t due);
 
-/* When the outbox has ended. No lock. */
+/* Gives its memory back, where it has ended as nobody had called for long. Does not block for longer than a lock.
+ * Locked. */
+void echo_writer_tidy(struct outbox *outbox);
+
+/* When it ends, or the outbox has ended: no lock then. */
 void echo_writer_join(struct outbox *outbox);
 
 /* --- outgoing.c --- */

@@ -22,6 +22,10 @@
 
 #define STACK_BYTES 131072
 
+/* A thread that nobody has called for so long ends: links that are idle are to cost little. The next call starts another
+ * one, in 30 us. */
+#define UNCALLED_NS 1000000000
+
 static void sleep_until(struct outbox *outbox, int64_t until)
 {
     uint32_t seen = atomic_load(&outbox->calls);
@@ -34,14 +38,17 @@ static void sleep_until(struct outbox *outbox, int64_t until)
     outbox_lock(outbox);
 }
 
-static void sleep_until_called(struct outbox *outbox)
+/* 0: nobody has called for long. */
+static int sleep_until_called(struct outbox *outbox)
 {
     uint32_t seen = atomic_load(&outbox->calls);
+    int status;
 
     outbox->is_writer_asleep = 1;
     echo_outbox_unlock(outbox);
-    echo_futex_wait(&outbox->calls, seen, -1);
+    status = echo_futex_wait(&outbox->calls, seen, UNCALLED_NS);
     outbox_lock(outbox);
+    return status != -ETIMEDOUT || !outbox->is_writer_asleep;
 }
 
 /* Gathered frames may wait until they are due; all else may not. */
@@ -88,10 +95,10 @@ static void *writer_main(void *argument)
     prctl(PR_SET_NAME, "echo-writer");
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
     outbox_lock(outbox);
-    while (outbox->end == END_NOT) {
+    while (outbox->end == END_NOT && !outbox->is_writer_over) {
         write_until_idle(outbox);
         if (outbox->end == END_NOT && !has_work(outbox)) /* some may have come during the last round */
-            sleep_until_called(outbox);
+            outbox->is_writer_over = !sleep_until_called(outbox);
     }
     echo_outbox_unlock(outbox);
     return NULL;
@@ -117,7 +124,9 @@ void echo_writer_call(struct outbox *outbox, int64_t due)
 {
     int error;
 
+    echo_writer_tidy(outbox);
     if (!outbox->has_writer) {
+        outbox->is_writer_over = 0;
         error = start(outbox);
         if (error != 0) {
             echo_outbox_end(outbox, END_THREAD, error);
@@ -134,6 +143,13 @@ void echo_writer_call(struct outbox *outbox, int64_t due)
     outbox->writer_until = due;
     outbox->is_called = 1;
     atomic_fetch_add(&outbox->calls, 1);
+}
+
+/* It has nothing to do any more but to unlock, or has done that. */
+void echo_writer_tidy(struct outbox *outbox)
+{
+    if (outbox->is_writer_over)
+        echo_writer_join(outbox);
 }
 
 void echo_writer_join(struct outbox *outbox)

@@ -7,6 +7,9 @@
  * itself and publishes it; of the other's it believes only what fits to the ring and never goes back. So
  * whatever is written into the memory, no access leaves it, and there is no lock that a killed peer could
  * hold. Waiting: signals.c.
+ *
+ * The bell is a socket between the two. Who moves bytes for a side that rests sends one there; what they are is no
+ * matter, nor how many. When it closes, the peer is gone.
  */
 #define _GNU_SOURCE
 #include "core/wires/ring.h"
@@ -20,7 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+/* Of what the bell holds at most so much is taken at a time: a peer may send for ever. */
+#define BELL_BYTES 64
+#define BELL_READS 64
 
 /* Where one side writes, or reads. Touched by one thread at a time, but for the atomic count. */
 struct port {
@@ -31,14 +39,19 @@ struct port {
     int is_last;                             /* reader: `other` will not grow any more, since the wire is shut */
 };
 
+/* Why a wait for bytes ends that brings none. */
+#define SHUT 1     /* by this side */
+#define RELEASED 2 /* and no read has ended since */
+
 struct ring {
     struct wire wire;
     struct shared_rings *shared; /* owned mapping */
     uint64_t ring_bytes;         /* a power of two */
     int side;                    /* 0 or 1 */
     int64_t spin_ns;             /* how long a wait looks before it sleeps */
-    _Atomic int is_shut;         /* by this side; the peer cannot take it back */
+    _Atomic int ends;            /* of waits: bits, of which the peer can take back none */
     _Atomic int is_nudged;       /* and no await_bytes has ended since */
+    _Atomic int awaits_room;     /* a thread of this side may sleep for it */
     struct port out, in;
 };
 
@@ -51,7 +64,7 @@ static uint64_t memory_bytes(uint64_t ring_bytes)
 
 static int is_shut(struct ring *ring)
 {
-    return atomic_load(&ring->is_shut) ||
+    return (atomic_load(&ring->ends) & SHUT) != 0 ||
            atomic_load_explicit(&ring->shared->is_shut[!ring->side], memory_order_acquire);
 }
 
@@ -138,6 +151,15 @@ static int has_bytes(void *subject)
     return atomic_load(&ring->in.direction->written) != taken || is_shut(ring);
 }
 
+static int has_bytes_or_end(void *subject)
+{
+    struct ring *ring = subject;
+    uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
+
+    return atomic_load(&ring->in.direction->written) != taken || atomic_load(&ring->ends) != 0 ||
+           atomic_load_explicit(&ring->shared->is_shut[!ring->side], memory_order_acquire);
+}
+
 static int has_bytes_or_nudge(void *subject)
 {
     struct ring *ring = subject;
@@ -209,20 +231,20 @@ static ssize_t ring_write(struct wire *wire, const struct iovec *parts, int coun
     if (end == begin)
         return room < 0 ? (ssize_t)room : 0;
     publish(&ring->out, &ring->out.direction->written, end);
-    echo_signal_wake(&ring->out.direction->bytes_signal);
+    echo_signal_wake(&ring->out.direction->bytes_signal, wire->bell);
     return (ssize_t)(end - begin);
 }
 
 /* Nobody has to be woken. */
 static int ring_is_cheap(struct wire *wire)
 {
-    return !echo_signal_has_sleeper(&((struct ring *)wire)->out.direction->bytes_signal);
+    return !echo_signal_has_waiter(&((struct ring *)wire)->out.direction->bytes_signal);
 }
 
-/* As ring_read, without waiting. */
-static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
+/* What comes behind `taken`. In line: a read is one call. */
+static inline __attribute__((always_inline)) ssize_t copy_next(struct ring *ring, uint64_t taken, uint8_t *bytes,
+                                                               size_t size)
 {
-    uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
     int64_t available = bytes_of(ring);
 
     if (available <= 0)
@@ -230,9 +252,27 @@ static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
     if (size > (uint64_t)available)
         size = (size_t)available;
     copy_out(ring, taken, bytes, size);
-    publish(&ring->in, &ring->in.direction->taken, taken + size);
-    echo_signal_wake(&ring->in.direction->room_signal);
     return (ssize_t)size;
+}
+
+static ssize_t ring_peek(struct wire *wire, uint8_t *bytes, size_t size)
+{
+    struct ring *ring = (struct ring *)wire;
+
+    return copy_next(ring, atomic_load_explicit(&ring->in.moved, memory_order_relaxed), bytes, size);
+}
+
+/* As ring_read, without waiting. */
+static ssize_t take(struct ring *ring, uint8_t *bytes, size_t size)
+{
+    uint64_t taken = atomic_load_explicit(&ring->in.moved, memory_order_relaxed);
+    ssize_t count = copy_next(ring, taken, bytes, size);
+
+    if (count <= 0)
+        return count;
+    publish(&ring->in, &ring->in.direction->taken, taken + (uint64_t)count);
+    echo_signal_wake(&ring->in.direction->room_signal, -1);
+    return count;
 }
 
 static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
@@ -246,10 +286,12 @@ static ssize_t ring_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t
         return count;
     deadline_ns = deadline_after(timeout_ns);
     while (count == -EAGAIN) { /* once, unless the peer's count is not believable */
-        status = await(ring, &ring->in.direction->bytes_signal, has_bytes, deadline_ns, wire->is_lively);
+        status = await(ring, &ring->in.direction->bytes_signal, has_bytes_or_end, deadline_ns, wire->is_lively);
         if (status <= 0)
             return status < 0 ? status : -EAGAIN;
         count = take(ring, bytes, size);
+        if (count == -EAGAIN && (atomic_fetch_and(&ring->ends, ~RELEASED) & RELEASED) != 0)
+            break;
     }
     return count;
 }
@@ -266,8 +308,12 @@ static int ring_await_bytes(struct wire *wire, int64_t timeout_ns)
 static int ring_await_room(struct wire *wire, int64_t timeout_ns)
 {
     struct ring *ring = (struct ring *)wire;
+    int status;
 
-    return await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns), 1);
+    atomic_store(&ring->awaits_room, 1);
+    status = await(ring, &ring->out.direction->room_signal, has_room, deadline_after(timeout_ns), 1);
+    atomic_store(&ring->awaits_room, 0);
+    return status;
 }
 
 /* --- its life --- */
@@ -280,31 +326,66 @@ static void ring_nudge(struct wire *wire)
     echo_signal_raise(&ring->in.direction->bytes_signal);
 }
 
+static void ring_release(struct wire *wire)
+{
+    struct ring *ring = (struct ring *)wire;
+
+    atomic_fetch_or(&ring->ends, RELEASED);
+    echo_signal_raise(&ring->in.direction->bytes_signal);
+}
+
+/* Who is about to wake by itself loses nothing by it. */
 static void ring_rouse(struct wire *wire)
 {
     struct ring *ring = (struct ring *)wire;
 
-    echo_signal_raise(&ring->in.direction->bytes_signal);
-    echo_signal_raise(&ring->out.direction->room_signal);
+    if (has_bytes(ring))
+        echo_signal_raise(&ring->in.direction->bytes_signal);
+    if (atomic_load(&ring->awaits_room) && has_room(ring))
+        echo_signal_raise(&ring->out.direction->room_signal);
+}
+
+/* What the bell held so far says nothing any more: the look at the count says it. */
+static int ring_answer_bell(struct wire *wire)
+{
+    uint8_t bytes[BELL_BYTES];
+    ssize_t count = wire->bell >= 0 ? 1 : -1;
+
+    for (int i = 0; i < BELL_READS && count > 0; i++)
+        count = recv(wire->bell, bytes, sizeof bytes, MSG_DONTWAIT);
+    return count == 0 || (count < 0 && wire->bell >= 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static int ring_rest(struct wire *wire)
+{
+    struct ring *ring = (struct ring *)wire;
+
+    ring_answer_bell(wire);
+    echo_signal_rest(&ring->in.direction->bytes_signal);
+    return !has_bytes(ring);
 }
 
 static void ring_shut(struct wire *wire)
 {
     struct ring *ring = (struct ring *)wire;
 
-    atomic_store(&ring->is_shut, 1);
+    atomic_fetch_or(&ring->ends, SHUT);
     atomic_store(&ring->shared->is_shut[ring->side], 1);
     for (int side = 0; side < 2; side++) {
         echo_signal_raise(&ring->shared->directions[side].bytes_signal);
         echo_signal_raise(&ring->shared->directions[side].room_signal);
     }
+    if (wire->bell >= 0)
+        shutdown(wire->bell, SHUT_RDWR); /* both sides may rest */
 }
 
-/* For abandon as well: memory that is unmapped tells nobody anything. */
+/* For abandon as well: memory that is unmapped tells nobody anything, nor does a bell that the parent has still. */
 static void ring_free(struct wire *wire)
 {
     struct ring *ring = (struct ring *)wire;
 
+    if (wire->bell >= 0)
+        close(wire->bell);
     munmap(ring->shared, memory_bytes(ring->ring_bytes));
     free(ring);
 }
@@ -315,9 +396,13 @@ static const struct wire_operations ring_operations = {
     .write = ring_write,
     .await_room = ring_await_room,
     .read = ring_read,
+    .peek = ring_peek,
     .await_bytes = ring_await_bytes,
     .nudge = ring_nudge,
+    .release = ring_release,
     .rouse = ring_rouse,
+    .rest = ring_rest,
+    .answer_bell = ring_answer_bell,
     .shut = ring_shut,
     .abandon = ring_free,
     .free = ring_free,
@@ -330,14 +415,14 @@ static struct port port_at(struct shared_rings *shared, uint64_t ring_bytes, int
     return (struct port){.direction = &shared->directions[side], .bytes = rings + (uint64_t)side * ring_bytes};
 }
 
-/* Takes the mapping over, unless it returns NULL: no memory. */
-static struct wire *ring_new(struct shared_rings *shared, uint64_t ring_bytes, int side, int64_t spin_ns)
+/* Takes the mapping and the bell over, unless it returns NULL: no memory. */
+static struct wire *ring_new(struct shared_rings *shared, uint64_t ring_bytes, int side, int64_t spin_ns, int bell)
 {
     struct ring *ring = aligned_alloc(SHARED_LINE_BYTES, sizeof *ring);
 
     if (ring == NULL)
         return NULL;
-    *ring = (struct ring){.wire = {&ring_operations},
+    *ring = (struct ring){.wire = {.operations = &ring_operations, .bell = bell},
                           .shared = shared,
                           .ring_bytes = ring_bytes,
                           .side = side,
@@ -390,7 +475,7 @@ static const char *refusal_of(const volatile struct shared_rings *shared, uint64
     return NULL;
 }
 
-struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, const char **refusal)
+struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, int bell, const char **refusal)
 {
     uint64_t size, ring_bytes;
     struct shared_rings *shared;
@@ -405,7 +490,7 @@ struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, const char **refu
     if (shared == NULL)
         return NULL;
     *refusal = refusal_of(shared, size, &ring_bytes);
-    wire = *refusal == NULL ? ring_new(shared, ring_bytes, side, spin_ns) : NULL;
+    wire = *refusal == NULL ? ring_new(shared, ring_bytes, side, spin_ns, bell) : NULL;
     if (wire == NULL)
         munmap(shared, size);
     return wire;

@@ -12,7 +12,7 @@
 /* --- the memory, which ring.c draws --- */
 
 #define RING_MAGIC UINT64_C(0x676e69726f686365) /* "echoring" */
-#define RING_VERSION 1
+#define RING_VERSION 2
 
 #define ON_OWN_LINE _Alignas(SHARED_LINE_BYTES)
 
@@ -43,6 +43,7 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "a lock
  * size. */
 int echo_ring_create(uint64_t ring_bytes);
 
-/* One side (0 or 1) of the rings; the descriptor stays the caller's, who may close it. NULL: *refusal says why
- * the memory is not what it should be; where that is NULL too, errno. */
-struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, const char **refusal);
+/* One side (0 or 1) of the rings; the descriptor stays the caller's, who may close it. `bell`: a socket to the other
+ * side, which the wire takes over; -1: there is none, and neither side rests. NULL: *refusal says why the memory is not
+ * what it should be; where that is NULL too, errno. The bell is the caller's then. */
+struct wire *echo_ring_open(int fd, int side, int64_t spin_ns, int bell, const char **refusal);

@@ -1,19 +1,20 @@
 /* Waiting in shared memory until the other process has done something.
  *
- * A signal is a count with the bit SLEEPING, and whoever waits sleeps on it. The rule of both sides:
+ * A signal is a count with the bits SLEEPING and RESTING, and whoever waits sleeps on it. The rule of both sides:
  *
  *   waits:  signal |= SLEEPING -> seen;  look again;  sleep if signal is still seen
- *   moves:  publish the count;  if SLEEPING in signal: change signal, wake all that sleep
+ *   rests:  signal |= RESTING;           look again;  wait for the bell, a socket, among many others
+ *   moves:  publish the count;  if a bit in signal: change signal, wake all that sleep; ring if RESTING
  *
  * The four accesses are sequentially consistent, so either the mover finds the bit or the waiter, who looks
  * after it has set the bit, finds the count. If the mover found the bit in an older value of signal, then its
- * change makes every sleep on that value end or not begin, and the waiter looks again. The bit is cleared by
+ * change makes every sleep on that value end or not begin, and the waiter looks again. The bits are cleared by
  * who wakes, never by who slept: two threads of a process may wait at a time, one of them about to leave,
  * and a bit that is left over costs one system call. echo_signal_raise changes the word in any case.
  *
  * A peer that was killed between the change and the call leaves a sleeper behind, and so can one that puts an
- * old value back. So no sleep with a deadline is longer than MAX_SLEEP_NS, and one without is broken off from
- * time to time by who owns the wire (`rouse`): a sleep that the kernel has to time costs 0.2 us more.
+ * old value back. So no sleep with a deadline is longer than MAX_SLEEP_NS, and one without is broken off by who
+ * owns the wire and looks from time to time (`rouse`): a sleep that the kernel has to time costs 0.2 us more.
  */
 #define _GNU_SOURCE
 #include "core/wires/signals.h"
@@ -21,8 +22,9 @@
 #include "core/clock.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
-#define SLEEPING UINT32_C(1)
+#define ONE_COUNT (WAITING + 1)
 #define SECOND_NS INT64_C(1000000000)
 #define MAX_SLEEP_NS (SECOND_NS / 2)
 #define LOOKS_PER_CLOCK 32 /* while spinning; a look takes 10 to 50 ns, the clock 30 */
@@ -32,24 +34,26 @@ static void wake_all(_Atomic uint32_t *signal)
     syscall(SYS_futex, signal, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void echo_signal_wake(_Atomic uint32_t *signal)
+/* Whose bell is full has enough to wake up for; one that is closed has its own news. */
+void echo_signal_call(_Atomic uint32_t *signal, uint32_t seen, int bell)
 {
-    uint32_t seen = atomic_load(signal);
+    uint32_t expected = seen;
 
-    if ((seen & SLEEPING) == 0)
+    atomic_compare_exchange_strong(signal, &expected, (seen | WAITING) + 1); /* clears the bits, and counts */
+    if ((seen & SLEEPING) != 0)
+        wake_all(signal);
+    if ((seen & RESTING) != 0 && send(bell, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return;
-    atomic_compare_exchange_strong(signal, &seen, seen + SLEEPING); /* clears the bit, and counts */
-    wake_all(signal);
 }
 
-int echo_signal_has_sleeper(_Atomic uint32_t *signal)
+void echo_signal_rest(_Atomic uint32_t *signal)
 {
-    return atomic_load_explicit(signal, memory_order_relaxed) & SLEEPING;
+    atomic_fetch_or(signal, RESTING);
 }
 
 void echo_signal_raise(_Atomic uint32_t *signal)
 {
-    atomic_fetch_add(signal, 2 * SLEEPING);
+    atomic_fetch_add(signal, ONE_COUNT);
     wake_all(signal);
 }
 

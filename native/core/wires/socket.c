@@ -21,7 +21,8 @@ struct socket_wire {
     struct wire wire;           /* first: what others see */
     int fd;                     /* owned */
     _Atomic int nudges;         /* owned eventfd; -1 until somebody awaits bytes or nudges */
-    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads */
+    int64_t receive_timeout_ns; /* SO_RCVTIMEO as it stands; 0: none. Only the thread that reads, as the next */
+    int peeked_error;           /* errno that a peek was told, since the system tells it once; 0: none */
 };
 
 /* A read that waits at least so long has the kernel watch the time: one system call instead of two. */
@@ -127,6 +128,14 @@ static void keep_receive_timeout(struct socket_wire *wire, int64_t timeout_ns)
     wire->receive_timeout_ns = timeout_ns;
 }
 
+/* Of one that brought nothing. */
+static ssize_t end_of_read(const struct socket_wire *socket, ssize_t count)
+{
+    if (socket->peeked_error != 0)
+        return -socket->peeked_error;
+    return count < 0 ? -errno : 0;
+}
+
 static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64_t timeout_ns)
 {
     struct socket_wire *socket = socket_of(wire);
@@ -142,7 +151,20 @@ static ssize_t socket_read(struct wire *wire, uint8_t *bytes, size_t size, int64
             return ready < 0 ? ready : -EAGAIN;
     }
     count = recv(socket->fd, bytes, size, flags);
-    return count < 0 ? -errno : count;
+    return count > 0 ? count : end_of_read(socket, count);
+}
+
+/* Who has peeked at an error has the wire ended, so that the read that is told of it does not wait. */
+static ssize_t socket_peek(struct wire *wire, uint8_t *bytes, size_t size)
+{
+    struct socket_wire *socket = socket_of(wire);
+    ssize_t count = recv(socket->fd, bytes, size, MSG_PEEK | MSG_DONTWAIT);
+
+    if (count >= 0 || errno == EAGAIN || errno == EINTR)
+        return count >= 0 ? count : -EAGAIN;
+    socket->peeked_error = errno;
+    shutdown(socket->fd, SHUT_RDWR);
+    return -socket->peeked_error;
 }
 
 /* --- the end --- */
@@ -168,6 +190,7 @@ static const struct wire_operations socket_operations = {
     .write = socket_write,
     .await_room = socket_await_room,
     .read = socket_read,
+    .peek = socket_peek,
     .await_bytes = socket_await_bytes,
     .nudge = socket_nudge,
     .shut = socket_shut,
@@ -204,7 +227,7 @@ struct wire *echo_socket_open(int fd, int *kind)
     wire = errno == 0 ? calloc(1, sizeof *wire) : NULL;
     if (wire == NULL)
         return NULL;
-    wire->wire.operations = &socket_operations;
+    wire->wire = (struct wire){.operations = &socket_operations, .bell = fd};
     wire->fd = fd;
     atomic_init(&wire->nudges, -1);
     return &wire->wire;

@@ -307,7 +307,7 @@ def test_c_code_asks_by_the_capsule() -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.POINTER(_RawJudge)
     pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    raw: Any = pointer(predicate.judge.__echo_raw_judge_2__, b"__echo_raw_judge_2__").contents
+    raw: Any = pointer(predicate.judge.__echo_raw_judge_3__, b"__echo_raw_judge_3__").contents
     record = echo.encoder(Hit)(Hit(temp=1.0))
     assert raw.record(predicate.judge, record, len(record), 0) == 0
     assert raw.object(predicate.judge, Hit(), 0) == 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import echo_core as echo
@@ -19,12 +19,13 @@ from echo_core.transports.protocol import messages
 from echo_core.transports.protocol.messages import Message
 from echo_core.values.parameters import ParameterType
 from tests.echo_core.census import until
-from tests.echo_core.channel_events import Plain, Reading1
+from tests.echo_core.channel_events import Plain, Reading1, Story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer, identity
 from tests.echo_core.victims import LIMIT_S, Victim
 from tests.transports.frames import write_frame
 
+STORY = Story(1, "a title", b"body", np.array([1.0, 2.0], np.float32), ["one", "two"], "noted")
 RESOLUTION = ParameterType("resolution", 64, 1, 1024)
 
 
@@ -152,28 +153,50 @@ def test_sources_on_a_derived_channel_are_those_of_who_has_its_base(make_node: M
         assert not any(isinstance(said, messages.Attach) for said in heard)
 
 
-def first_notice(channel: echo.Channel[Plain]) -> echo.Notice:
-    notices: queue.Queue[echo.Notice] = queue.Queue()
-    with channel.watch(notices.put):
-        return notices.get(timeout=LIMIT_S)
-
-
-def test_a_source_whose_process_knows_no_derived_channels_is_told_of(make_node: MakeNode) -> None:
-    """Whether it or the derived channel comes first; its own events come on the base as ever."""
-    base = make_node(transports=["unix"]).create_channel("base", Plain)
-    earlier = base.derive(where="x > 1")
-    taken = base.sink(None)
+def test_what_a_peer_sends_that_knows_no_derived_channels_is_judged_here(make_node: MakeNode) -> None:
+    """Whether it or the derived channel comes first; what is damaged costs it the link."""
+    base = make_node(transports=["unix"]).create_channel("base", Story)
+    earlier = base.derive(where="len(title) > 1").sink(Story)
+    taken = base.sink(Story)
+    damaged = bytearray(echo.encoder(Story)(STORY))
+    damaged[8:16] = (1 << 40).to_bytes(8, "little")  # where the title lies
     with HostilePeer.linked(base.id, "unix") as peer:
-        peer.join_and_offer(Plain)
+        peer.connection.settimeout(LIMIT_S)
+        peer.join_and_offer(Story)
         until(lambda: base.statistics().remote_sources == 1, "the source")
-        later = base.derive(where="x > 2")
-        for derived in (earlier, later):
-            notice = first_notice(derived)
-            assert isinstance(notice, echo.Unreachable)
-            assert notice.source == "hostile"
-            assert "does not know of derived channels" in notice.text
-        peer.send(write_frame(STREAM, echo.encoder(Plain)(Plain(1, 3.0))))
-        assert taken.get(LIMIT_S).id == 1
+        later = base.derive(where="len(title) > 2").sink(Story)
+        peer.send(write_frame(STREAM, echo.encoder(Story)(STORY)))
+        for sink in (taken, earlier, later):
+            assert sink.get(LIMIT_S) == STORY
+        peer.send(write_frame(STREAM, bytes(damaged)))
+        peer.expect_end()
+    until(lambda: earlier.statistics().judged_here == 0, "the source to go")
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_damaged_records_are_refused_before_they_are_judged(
+    make_node: MakeNode, is_alone: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Many bytes of one changed, each by itself: the link ends or not, and nothing else happens."""
+    base = make_node(transports=["unix"]).create_channel("base", Story)
+    hot = base.derive(where="any(tag == 'none' for tag in tags) or sum(samples) > 1e9")
+    sink = hot.sink(Story)
+    taken = None if is_alone else base.sink(Story, lambda event: None)
+    record = echo.encoder(Story)(STORY)
+    for at in range(0, len(record), 3):
+        with HostilePeer.linked(base.id, "unix") as peer:
+            peer.connection.settimeout(LIMIT_S)
+            peer.join_and_offer(Story)
+            changed = bytes([*record[:at], record[at] ^ 0x80, *record[at + 1 :]])
+            with contextlib.suppress(ConnectionError):
+                peer.send(write_frame(STREAM, changed) + write_frame(STREAM, record))
+                peer.say(messages.Flush(1))
+                for said in peer.messages():
+                    if isinstance(said, messages.Flushed):
+                        break
+    assert sink.statistics().failures == 0
+    assert taken is None or taken.statistics().events > 0
+    assert not any("Traceback" in str(it.exc_text) for it in caplog.records)
 
 
 def until_flushed(peer: HostilePeer) -> list[Message]:

@@ -32,6 +32,17 @@ for event in sink:
     say(event.id)
 """
 
+# Handles so many events, and comes back from no other; says when it has begun with that.
+HANDLER = """
+channel = echo.Node(transports=[sys.argv[1]]).open_channel(sys.argv[2])
+def handle(event):
+    if event.id == int(sys.argv[3]):
+        os.write(1, b"handling\\n")
+        threading.Event().wait()
+channel.sink(Plain, handle, own_thread=True)
+hear()
+"""
+
 
 def filled(channel: echo.Channel[Plain]) -> echo.Source[Plain]:
     """A source that has submitted all."""
@@ -69,6 +80,22 @@ def test_a_reader_is_killed_behind_the_end_of_the_source_and_what_it_took_lies_w
     assert (counted.confirmed, counted.unconfirmed) == (TAKEN, EVENTS - TAKEN)
     [lost] = told.wait_for(echo.EventsLost)
     assert (lost.events, lost.is_unconfirmed) == (EVENTS - TAKEN, True)
+
+
+@pytest.mark.parametrize("transport", LINKED)
+def test_an_event_is_confirmed_when_the_handler_with_its_own_thread_has_returned(
+    make_node: MakeNode, transport: str
+) -> None:
+    """One that is at work when its process is killed may have been handled, and is told of."""
+    channel = make_node(transports=[transport]).create_channel("x", Plain)
+    with Actor(HANDLER, transport, channel.id, str(TAKEN)) as reader:
+        source = filled(channel)
+        assert reader.hear() == "handling"
+        until(lambda: channel.statistics().confirmed == TAKEN)
+        reader.kill()
+    counted = settled(channel)
+    assert (counted.confirmed, counted.unconfirmed) == (TAKEN, EVENTS - TAKEN)
+    source.close()
 
 
 @pytest.mark.parametrize("transport", LINKED)

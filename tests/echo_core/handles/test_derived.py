@@ -660,3 +660,48 @@ def test_the_numbers_of_a_change_are_never_those_of_a_later_one(both: Both) -> N
 
 def numbers_of(hot: DerivedChannel, epoch: derivations.Epoch) -> Iterator[tuple[str, int]]:
     return hot._numbers(epoch)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_who_comes_is_not_told_of_what_nobody_takes(make_node: MakeNode) -> None:
+    """Else it would count its time anew, and what the dead have derived would stay."""
+    near, far, third = (make_node(transports=["unix"]) for _ in range(3))
+    channel = near.create_channel("samples", Sample)
+    source = channel.source()
+    deriver = far.open_channel(channel.id)
+    hot = deriver.derive(where="temp > 3")
+    with hot.sink(Sample):
+        source.wait_matched(1, LIMIT_S)
+    hot.close()
+    [child] = channel._membership.derived.values()  # pyright: ignore[reportPrivateUsage]
+    until(lambda: not child.attendance.is_taken, "the receiver to be gone")
+    opened = third.open_channel(channel.id)
+    late = opened.source(Sample)
+    until(lambda: channel.statistics().remote_sources == 1, "the newcomer")
+    channel.sink(Sample)
+    late.wait_matched(1, LIMIT_S)
+    assert not opened._membership.derived  # pyright: ignore[reportPrivateUsage]
+    assert late.wanted.fields == {field.name for field in echo.format_of(Sample).fields}
+    again = deriver.derive(where="temp > 3")
+    again.sink(Sample)
+    late.wait_matched(2, LIMIT_S)
+    source.wait_matched(2, LIMIT_S)
+
+
+def test_each_judges_once_whether_it_is_the_first_to_let_an_event_pass(make_node: MakeNode) -> None:
+    """What is remembered advances once for each event, beside others that need its record."""
+    channel = make_node().create_channel("samples", Sample)
+    source = channel.source()
+    counts = [7, 3, 5, 2]
+    came: list[list[Any]] = [[] for _ in counts]
+    for each, count in zip(came, counts, strict=True):
+        derived = channel.derive(where=f"count() % {count} == {count - 1}", every=2)
+        derived.sink(None, each.append)
+    selected = channel.derive(where="count() % 4 == 3", select=["id"])
+    rows: list[int] = []
+    selected.sink(None, lambda event: rows.append(event.id))
+    for i in range(100):
+        source.submit(Sample(i, 0.0))
+    for each, count in zip(came, counts, strict=True):
+        assert [event.id for event in each] == [i for i in range(100) if i % count == count - 1][::2]
+    assert rows == [i for i in range(100) if i % 4 == 3]
+    assert source.statistics().events == 100

@@ -202,10 +202,12 @@ def test_what_comes_later_and_cannot_have_the_value_is_logged_once(
     both: Both, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bounds are others; and a name that no source has is logged, too."""
-    monkeypatch.setattr(requests, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(requests, "PATIENCE_S", LIMIT_S)
     both.source.close()
     both.far.request(resolution=128, resolutoin=1, timeout_s=LIMIT_S)
     narrow = both.near.source(name="narrow").parameter("resolution", 8, high=16)
+    both.have_far_know("resolution")  # its parameter comes behind it, and may be late
+    monkeypatch.setattr(requests, "PATIENCE_S", 0.0)
 
     def has_been_said(text: str) -> bool:
         return len([line for line in caplog.messages if text in line]) == 1
@@ -330,3 +332,74 @@ def test_nothing_is_left_of_who_has_requested(make_node: MakeNode) -> None:
     far.close(0.0)
     near.close(0.0)
     assert settled_census(collects=False) == before
+
+
+@pytest.mark.parametrize("what", ["request", "set"])
+def test_a_handler_that_cannot_wait_changes_nothing(make_node: MakeNode, what: str) -> None:
+    """Its thread would read the answers. With a thread of its own, or for sources here, it can."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    near = here.create_channel("spectra", Plain)
+    source = near.source()
+    resolution = source.parameter("resolution", 64, low=1, high=1024)
+    far: echo.Channel[Any] = there.open_channel(near.id)
+    hot = far.derive(Plain, where="x > limit", limit=1.0)
+    hot.sink(Plain, lambda event: None)
+    said: queue.Queue[object] = queue.Queue()
+
+    def handle(event: Plain) -> None:
+        try:
+            said.put(hot.set(limit=2.0) if what == "set" else far.request(resolution=128))
+        except echo.ChannelError as error:
+            said.put(str(error))
+
+    sink = far.sink(Plain, handle)
+    source.wait_matched(2, LIMIT_S)
+    source.submit(Plain(1, 2.0))
+    assert "Expected a thread that can wait for answers" in str(said.get(timeout=LIMIT_S))
+    assert (hot.parameters, resolution.value) == ({"limit": 1.0}, 64)
+    assert not source.wanted.parameters
+    sink.close()
+    far.sink(Plain, handle, own_thread=True)
+    source.wait_matched(2, LIMIT_S)
+    source.submit(Plain(1, 2.0))
+    assert len(said.get(timeout=LIMIT_S)) == 1  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def test_a_handler_can_request_of_sources_of_its_own_process(make_node: MakeNode) -> None:
+    """They follow at once, and nobody has to answer."""
+    here, there = make_node(transports=["unix"]), make_node(transports=["unix"])
+    near = here.create_channel("spectra", Plain)
+    gain = near.source().parameter("gain", 1)
+    far: echo.Channel[Any] = there.open_channel(near.id)
+    near.sink(Plain, lambda event: near.request(gain=event.id))
+    source = far.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(7, 0.0))
+    until(lambda: gain.value == 7, "the request")
+
+
+@pytest.mark.parametrize("timeout_s", [LIMIT_S, None])
+def test_sources_that_are_about_to_be_linked_are_asked_too(
+    make_node: MakeNode, timeout_s: float | None
+) -> None:
+    """Who has opened a channel is linked to its creator alone, until it asks something of others."""
+    creator, sender, receiver = (make_node(transports=["unix"]) for _ in range(3))
+    channel = creator.create_channel("spectra", Plain)
+    source = sender.open_channel(channel.id).source(Plain)
+    resolution = source.parameter("resolution", 64)
+    until(lambda: channel.statistics().remote_sources == 1, "the source to be known")
+    far: echo.Channel[Any] = receiver.open_channel(channel.id)
+    until(lambda: far.statistics().members == 2, "the members to be known")
+    assert far.request(resolution=128, timeout_s=timeout_s) == [source.id]
+    assert resolution.value == 128
+    with pytest.raises(echo.ChannelError, match="Expected a parameter of its sources, resolution"):
+        far.request(gain=1, timeout_s=timeout_s)
+    far.request(resolution=None, timeout_s=timeout_s)
+    until(lambda: resolution.value == 64, "the request to end")
+
+
+def test_without_sources_a_request_returns_none_and_stands(make_node: MakeNode) -> None:
+    """However long it may take."""
+    channel = make_node().create_channel("spectra", Plain)
+    assert channel.request(resolution=128, timeout_s=None) == []
+    assert channel.source().parameter("resolution", 64).value == 128

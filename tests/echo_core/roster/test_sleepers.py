@@ -1,4 +1,4 @@
-"""A reader that sleeps in shared memory, and is not woken as it should be."""
+"""A reader that sleeps in shared memory, or a link that rests, and is not woken as it should be."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 
-# As native/core/wires/ring.c has it: two directions, each with the signal on which its reader sleeps.
+# As native/core/wires/ring.c has it: two directions, each with the signal that says how its reader waits.
 SIGNALS = (256 + 256, 256 + 512 + 256)
-SLEEPING = 1
+WAITING = 1 | 2  # in a sleep, or at rest
 
 
 def rings() -> dict[tuple[str, str], int]:
@@ -37,13 +37,13 @@ def signals(but: Collection[str]) -> list[ctypes.c_uint32]:
 
 
 def test_reader_that_the_peer_has_forgotten_gets_its_events(make_node: MakeNode) -> None:
-    """The peer finds no mark that somebody sleeps, as one that is killed before it wakes; the node looks."""
+    """The peer finds no mark that somebody waits, as one that is killed before it wakes; the node looks."""
     earlier = {file for file, _ in rings()}  # of tests whose threads have not ended yet
 
-    def are_asleep() -> bool:
+    def are_waiting() -> bool:
         """Both readers; each ring is mapped twice, since both nodes are in this process."""
         found = signals(earlier)
-        return len(found) == 4 and all(signal.value & SLEEPING for signal in found)
+        return len(found) == 4 and all(signal.value & WAITING for signal in found)
 
     here, there = make_node(transports=["shm"]), make_node(transports=["shm"])
     channel = here.create_channel("test", Plain)
@@ -51,8 +51,8 @@ def test_reader_that_the_peer_has_forgotten_gets_its_events(make_node: MakeNode)
     _sink = there.open_channel(channel.id).sink(Plain, received.append)
     source = channel.source()
     source.wait_matched(1, 30.0)
-    until(are_asleep)
+    until(are_waiting)
     for signal in signals(earlier):
-        signal.value &= ~SLEEPING
+        signal.value &= ~WAITING
     source.submit(Plain(1, 0.0))
     until(lambda: received == [Plain(1, 0.0)])

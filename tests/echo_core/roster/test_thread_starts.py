@@ -13,6 +13,26 @@ from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S
+from tests.echo_core.processes import Actor
+
+# Where it FAILS, no thread that reads links starts until it is told.
+_CREATES = """
+start = threading.Thread.start
+def start_others(thread):
+    if thread.name == "echo-standby":
+        raise RuntimeError("can't start new thread")
+    start(thread)
+node = echo.Node(transports=sys.argv[1:])
+say(node.create_channel("test", Plain).id)
+if FAILS:
+    threading.Thread.start = start_others
+hear()
+threading.Thread.start = start
+while node.statistics().links:
+    time.sleep(0.01)
+say(len(node.statistics().links))
+hear()
+"""
 
 Start = Callable[[threading.Thread], None]
 _start = threading.Thread.start
@@ -45,7 +65,6 @@ class _Late:
     def begin(self) -> None:
         for thread in self.threads:
             _start(thread)
-            thread.join(LIMIT_S)
 
 
 @pytest.fixture
@@ -69,33 +88,32 @@ def starting(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Start], None]:
     return set_start
 
 
-@pytest.mark.parametrize(("without_thread", "timeout_s"), [("initiator", LIMIT_S), ("responder", 0.5)])
-def test_a_link_that_gets_no_thread_is_not_kept(
+@pytest.mark.parametrize("without_thread", ["initiator", "responder"])
+def test_a_link_that_no_thread_can_read_is_not_kept(
     make_node: MakeNode,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     without_thread: str,
-    timeout_s: float,
 ) -> None:
-    """Whose node that is hears so at once, and the other one tries again for as long as it was told to."""
+    """Whose process that is hears so at once, and the other one tries again for as long as it was told to."""
     caplog.set_level(logging.CRITICAL)
-    here, there = (
-        make_node(transports=["shm"], name="responder"),
-        make_node(transports=["shm"], name="initiator"),
-    )
-    channel = here.create_channel("test", Plain)
+    with Actor(_CREATES.replace("FAILS", str(without_thread == "responder")), "shm") as responder:
+        id_ = responder.hear()
+        there = make_node(transports=["shm"], name="initiator")
 
-    def start_others(thread: threading.Thread) -> None:
-        peer = {"initiator": "responder", "responder": "initiator"}[without_thread]
-        (_fail if thread.name.startswith(f"echo-link-{peer}") else _start)(thread)
+        def start_others(thread: threading.Thread) -> None:
+            is_for_links = thread.name == "echo-standby" and without_thread == "initiator"
+            (_fail if is_for_links else _start)(thread)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start_others)
-        with pytest.raises((echo.LinkError, echo.TimedOutError)) as caught:
-            there.open_channel(channel.id, timeout_s=timeout_s)
-    assert without_thread == "responder" or "thread" in str(caught.value)
-    until(lambda: not here.statistics().links and not there.statistics().links)
-    assert there.open_channel(channel.id).statistics().peers == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start_others)
+            with pytest.raises((echo.LinkError, echo.TimedOutError)) as caught:
+                there.open_channel(id_, timeout_s=2.0)
+        assert without_thread == "responder" or "thread" in str(caught.value)
+        until(lambda: not there.statistics().links)
+        responder.tell("start threads")
+        assert responder.hear() == "0"
+        assert there.open_channel(id_).statistics().peers == 1
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
@@ -108,19 +126,22 @@ def test_a_link_whose_start_is_interrupted_is_not_kept(
     transport: str,
     when: str,
 ) -> None:
-    """Ctrl-C in `open_channel`: the next one finds no link that nobody reads."""
+    """Ctrl-C in `open_channel`: the next one finds no link that nobody reads.
+
+    The other side is another process, which has a thread of its own that stands by.
+    """
     caplog.set_level(logging.CRITICAL)  # the other side is told goodbye, or sees the link end
-    here = make_node(transports=[transport], name="responder")
-    there = make_node(transports=[transport], name="initiator")
-    channel = here.create_channel("test", Plain)
-    ways: dict[str, Start] = {"before": _interrupt_before, "behind": _interrupt_behind, "late": late}
-    starting("echo-link-responder", ways[when])
-    with pytest.raises(KeyboardInterrupt):
-        there.open_channel(channel.id)
-    until(lambda: not there.statistics().links)
-    assert there.open_channel(channel.id).statistics().peers == 1
-    late.begin()
-    assert len(there.statistics().links) == 1
+    with Actor(_CREATES.replace("FAILS", "False"), transport) as responder:
+        id_ = responder.hear()
+        there = make_node(transports=[transport], name="initiator")
+        ways: dict[str, Start] = {"before": _interrupt_before, "behind": _interrupt_behind, "late": late}
+        starting("echo-standby", ways[when])
+        with pytest.raises(KeyboardInterrupt):
+            there.open_channel(id_)
+        until(lambda: not there.statistics().links)
+        assert there.open_channel(id_).statistics().peers == 1
+        late.begin()
+        assert len(there.statistics().links) == 1
 
 
 def test_a_link_outlives_a_member_that_no_thread_can_link_to(
@@ -158,5 +179,7 @@ def test_a_door_whose_start_fails_is_not_kept(
     with pytest.raises((echo.LinkError, KeyboardInterrupt)):
         here.create_channel("test", Plain)
     late.begin()
+    for thread in late.threads:
+        thread.join(LIMIT_S)
     channel = here.create_channel("test", Plain)
     assert there.open_channel(channel.id).statistics().peers == 1

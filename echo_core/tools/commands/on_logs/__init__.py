@@ -1,0 +1,1 @@
+"""The commands of `echoctl log`, a module for each."""
