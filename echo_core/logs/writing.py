@@ -38,6 +38,9 @@ from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
 FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
 FLUSH_S = 5.0  # no event that is buffered waits longer
 SYNC_S = 5.0
+# What is written is synced earlier once it is so much: a segment ends with a sync, while which all that comes
+# waits in memory. At 1 GB/s 256 MiB took 170 ms.
+SYNC_BYTES = 8 * 1024 * 1024
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
 _LOOK_NS = 1_000_000_000  # how often it looks how much room the disk has
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -94,12 +97,13 @@ class LogWriter:
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._written = self._synced = 0  # serials
-        self._written_events = self._written_bytes = self._removed = 0
+        self._written_events = self._removed = 0
+        self._written_bytes = self._synced_bytes = 0
         self._failure: str | None = None
         self._is_full = self._is_closing = self._is_closed = False
         self._looked_ns = 0
         self._begin()
-        self._ended = threading.Event()
+        self._sync_is_due = threading.Event()
         self._threads = [self._thread(self._write_on, "log")]
         if self.level is not Level.VOLATILE:
             self._threads.append(self._thread(self._sync_on, "log sync"))
@@ -249,6 +253,8 @@ class LogWriter:
         self._written = batch.last
         self._written_events += batch.events
         self._written_bytes += batch.size
+        if self._written_bytes - self._synced_bytes >= SYNC_BYTES:
+            self._sync_is_due.set()
         batch.done()
 
     def _rotate_if_due(self) -> None:
@@ -384,9 +390,12 @@ class LogWriter:
         return TimedOutError(msg, path=str(self.path))
 
     def _sync_on(self) -> None:
-        """The thread that syncs every few seconds what was written since."""
-        while not self._ended.wait(SYNC_S):
-            if self._failure is None and self._synced < self._written:
+        """The thread that syncs every few seconds what was written since, or when that is much."""
+        while not self._is_closing:
+            self._sync_is_due.wait(SYNC_S)
+            self._sync_is_due.clear()
+            if not self._is_closing and self._failure is None and self._synced < self._written:
+                self._synced_bytes = self._written_bytes
                 try:
                     self._sync_up_to(self._written, SYNC_S)
                 except (LogError, TimedOutError):
@@ -467,7 +476,7 @@ class LogWriter:
         self._is_closing = True
         self._declarations.close_all()
         self._staging.tell()
-        self._ended.set()
+        self._sync_is_due.set()
         for thread in self._threads:
             thread.join(timeout_s)
         if not self._writing.acquire(timeout=timeout_s):
