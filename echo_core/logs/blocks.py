@@ -32,6 +32,11 @@ class Extent(NamedTuple):
     first_ns: int
     """The least and the greatest of their times."""
     last_ns: int
+    begin: Position
+    """Where the block is in the log."""
+    end: Position
+    bytes: int
+    """Of the records."""
 
 
 class Block:
