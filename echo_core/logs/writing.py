@@ -97,7 +97,7 @@ class LogWriter:
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._written = self._synced = 0  # serials
-        self._written_events = self._removed = 0
+        self._written_events = self._removed = self._untold_members = 0
         self._written_bytes = self._synced_bytes = 0
         self._failure: str | None = None
         self._is_full = self._is_closing = self._is_closed = False
@@ -186,9 +186,12 @@ class LogWriter:
         self._declarations.close(writer)
 
     def member(self, channel: bytes, member: bytes, activity: str, name: str, *, time_ns: int = 0) -> None:
-        """Tells what a member of a channel did: "joined", "left". Written at once."""
+        """Tells what a member of a channel did: "joined", "left". Where there is no room it is counted."""
         self._check()
         payload = layout.member_payload(channel, member, activity, name)
+        if not self._staging.has_room(len(payload)):
+            self._untold_members += 1
+            return
         time_ns = time_ns or self._clock.wall_ns()
         self._staging.put(Kind.MEMBER, payload, flags=Flag.SKIPPABLE, time=time_ns)
 
@@ -436,6 +439,7 @@ class LogWriter:
             synced=self._synced_to,
             segments=len(self._ends) + 1,
             removed=self._removed,
+            untold_members=self._untold_members,
             is_full=self._is_full,
             failure=self._failure,
         )
