@@ -94,7 +94,7 @@ def _write_log(path: Path, parts: list[tuple[int, int, int]]) -> None:
     with echo.create_log(path) as log:
         stream = log.stream(routes.Particle, channel="plasma", source="simulation")
         for _, first, last in parts:
-            stream.append_records(routes.records(routes.particles(first, last - first)))
+            stream.append_array(routes.records(routes.particles(first, last - first)))
 
 
 # ---------------------------------------------------------------------------

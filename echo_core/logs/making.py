@@ -99,19 +99,20 @@ class NewStream(Generic[T]):
         else:
             self.append_records(map(self._codec.encode, events))
 
-    def append_records(self, records: Iterable[bytes] | np.ndarray[Any, Any], *, time_ns: int = 0) -> None:
-        """Records of the format: one by one, or a structured array of them.
+    def append_records(self, records: Iterable[bytes], *, time_ns: int = 0) -> None:
+        """Records of the format, one by one.
 
         `time_ns`: when they came to be; by default now.
         """
-        if isinstance(records, np.ndarray):
-            self._demand_dtype(records)
-            self._append_many(np.ascontiguousarray(records).view(np.uint8).data, time_ns)
-            return
         for record in records:
             self._wait_room(len(record))
             self._stream.append(record, sequence=self.events, time_ns=time_ns)
             self.events += 1
+
+    def append_array(self, records: np.ndarray[Any, Any], *, time_ns: int = 0) -> None:
+        """Records of the format as a structured array; FormatError for another dtype."""
+        self._demand_dtype(records)
+        self._append_many(np.ascontiguousarray(records).view(np.uint8).data, time_ns)
 
     def _demand_dtype(self, records: np.ndarray[Any, Any]) -> None:
         if not self.format.is_fixed or records.dtype != self.format.dtype:

@@ -41,16 +41,18 @@ def _record(struct: Any, name: str, path: str) -> type[Any]:
             raise OptionError(msg, path=where, hint="give it another one by `alias`")
         annotation = _annotation(field.dataType, f"{name}_{field.name}", where)
         fields.append((field.name, annotation | None if field.nullable else annotation))
-    return echo.named(name=name)(dataclasses.make_dataclass(name, fields))
+    made: type[Any] = dataclasses.make_dataclass(name, fields)
+    return echo.named(name=name)(made)
 
 
 def _annotation(type_: Any, name: str, path: str) -> Any:
+    found: Any
     match type(type_).__name__:
         case "StructType":
-            return _record(type_, name, path)
+            found = _record(type_, name, path)
         case "ArrayType":
             element = _annotation(type_.elementType, name, f"{path}[]")
-            return types.GenericAlias(list, (element | None if type_.containsNull else element,))
+            found = types.GenericAlias(list, (element | None if type_.containsNull else element,))
         case _:
             found = _BY_TYPE.get(type_.simpleString())
     if found is None:

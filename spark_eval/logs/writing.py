@@ -11,7 +11,7 @@ import importlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,6 @@ class LogTaskWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> Written:
         """In a task: a log of its own. Attempts of one task do not share anything."""
         name, rows = uuid.uuid4().hex, 0
-        records_of = _encoder(self._metadata)
         options = self._options
         with echo.create_log(self._staging / name) as log:
             stream: echo.NewStream[Any] = log.stream(
@@ -61,8 +60,9 @@ class LogTaskWriter(DataSourceArrowWriter):
                 source=options.source,
                 source_id=self._job,
             )
+            append = _appender(stream)
             for batch in iterator:
-                stream.append_records(records_of(batch))
+                append(batch)
                 rows += batch.num_rows
         return Written(name, rows)
 
@@ -104,14 +104,19 @@ def _format(options: WriteOptions, schema: StructType) -> echo.Format:
     return format_
 
 
-def _encoder(metadata: bytes) -> Any:
-    """From a record batch to records: an array of them, or the bytes of each where they vary."""
+def _appender(stream: echo.NewStream[Any]) -> Callable[[Any], None]:
+    """Appends the rows of a record batch: an array of records, or the bytes of each where they vary."""
     writing = importlib.import_module("echo_core.spark_eval.columns.writing")
-    format_ = echo.Format.from_metadata(metadata)
-    if format_.is_fixed:
-        return lambda batch: writing.records_of(format_, batch.to_struct_array())
-    encode = writing.encoder_of(format_, "native")
-    return lambda batch: encode(batch.to_struct_array()).to_pylist()
+    encode = None if stream.format.is_fixed else writing.encoder_of(stream.format, "native")
+
+    def append(batch: Any) -> None:
+        structs = batch.to_struct_array()
+        if encode is None:
+            stream.append_array(writing.records_of(stream.format, structs))
+        else:
+            stream.append_records(encode(structs).to_pylist())
+
+    return append
 
 
 def _sync_folder(path: Path) -> None:

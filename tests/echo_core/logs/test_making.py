@@ -56,7 +56,7 @@ def test_events_are_read_again(tmp_path: Path) -> None:
         notes.append(Note(i, "n" * i) for i in range(3))
         records = np.zeros(200_000, stream.format.dtype)
         records["id"] = np.arange(3, 200_003)
-        stream.append_records(records)
+        stream.append_array(records)
         assert (log.path, stream.events, notes.events) == (tmp_path / "made.echolog", 200_003, 3)
     with echo.open_log(tmp_path / "made.echolog", on_damage="raise") as log:
         assert log[Point].columns(["id"])["id"].tolist() == list(range(200_003))
@@ -85,7 +85,7 @@ def test_records_of_a_format_are_taken_as_they_lie(tmp_path: Path) -> None:
         with pytest.raises(echo.FormatError, match="Expected a stream of a class"):
             stream.append([Note(3, "three")])
         with pytest.raises(echo.FormatError, match="Expected records of `Note`"):
-            stream.append_records(np.zeros(3))
+            stream.append_array(np.zeros(3))
     with echo.open_log(tmp_path / "a.echolog") as log:
         assert list(log[Note]) == [Note(1, "one"), Note(2, "two")]
 

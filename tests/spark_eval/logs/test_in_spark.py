@@ -100,7 +100,9 @@ class Sink:
 def started(
     spark: SparkSession, path: Path, checkpoint: Path, sink: Any, step: Any = None, **trigger: Any
 ) -> Any:
-    frame = spark.readStream.format("echo").option("columns", "id").option("maxRows", "3000").load(str(path))
+    frame: Any = (
+        spark.readStream.format("echo").option("columns", "id").option("maxRows", "3000").load(str(path))
+    )
     if step is not None:
         frame = frame.mapInArrow(step, "id bigint")
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
@@ -192,7 +194,7 @@ def test_stream_whose_driver_is_killed_goes_on_where_it_was(tmp_path: Path) -> N
     folder.mkdir()
     with Growing(tmp_path / "run.echolog", ROTATE) as log:
         log.grow(3000)
-        codes = []
+        codes: list[int] = []
         for _ in range(2):
             command = [sys.executable, "-c", DRIVER, str(log.path), str(folder)]
             codes.append(subprocess.run(command, timeout=LIMIT_S, check=False, cwd=ROOT).returncode)
@@ -206,6 +208,11 @@ def test_stream_whose_driver_is_killed_goes_on_where_it_was(tmp_path: Path) -> N
 # The writer
 
 
+def rows_of(spark: Any, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
+    made: DataFrame = spark.createDataFrame(rows, schema)
+    return made
+
+
 def write(frame: DataFrame, path: Path, mode: str, **options: str) -> None:
     frame.write.format("echo").mode(mode).options(**options).save(str(path))
 
@@ -213,8 +220,8 @@ def write(frame: DataFrame, path: Path, mode: str, **options: str) -> None:
 def test_rows_become_a_log_that_is_read_by_all(spark: SparkSession, tmp_path: Path) -> None:
     """By the library as events of the class, by Spark as the same rows; append adds, overwrite replaces."""
     path, event = tmp_path / "made.echolog", "tests.spark_eval.logs.shapes:Sample"
-    rows = spark.createDataFrame(
-        [(i, i / 2, f"{i:03}", 7) for i in range(100)], "id long, volts double, tag string, unit int"
+    rows = rows_of(
+        spark, [(i, i / 2, f"{i:03}", 7) for i in range(100)], "id long, volts double, tag string, unit int"
     )
     for count in (1, 2):
         write(rows.repartition(2), path, "append", event=event, channel="plasma", source="spark")
@@ -240,7 +247,7 @@ def test_rows_of_any_schema_become_events(spark: SparkSession, tmp_path: Path) -
     assert sorted(found.collect()) == sorted(rows.collect())
     with echo.open_log(path) as log:
         assert {event.text for event in log["Asked"]} == {"0", "1", "2"}
-    write(spark.createDataFrame([], "id long, text string"), path, "overwrite", name="Note")
+    write(rows_of(spark, [], "id long, text string"), path, "overwrite", name="Note")
     with echo.open_log(path) as log:
         assert list(log[Note]) == [] if log.streams else log.streams == ()
 
