@@ -188,7 +188,8 @@ def _rows(
     """Records of fixed size are in a numpy array, where text is bytes, and a UUID is, too."""
     if decode_many is None or not isinstance(values, np.ndarray):
         return _list(form, dimensions, values)
-    return nested([form(row) for row in decode_many(values.tobytes())], values.shape)
+    array = cast("np.ndarray[Any, Any]", values)
+    return nested([form(row) for row in decode_many(array.tobytes())], array.shape)
 
 
 def _bytes(data: bytes) -> str:

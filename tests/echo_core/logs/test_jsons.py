@@ -9,7 +9,7 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import given
@@ -135,7 +135,7 @@ class Rows:
 def test_records_in_an_array_are_objects_with_names(tmp_path: Path) -> None:
     """Each has its members, in as many dimensions."""
     rows = [[Row("ab", uuid.UUID(int=1)), Row("µ", uuid.UUID(int=2))]]
-    record = echo.encoder(Rows)(Rows(rows))
+    record = echo.encoder(Rows)(Rows(cast("Any", rows)))
     with echo.open_log(write(str(tmp_path), echo.format_of(Rows), [(0, record)])) as log:
         log[None].export(tmp_path / "run.jsonl", info=False)
     found = json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8"))
