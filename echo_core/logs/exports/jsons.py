@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from echo_core.codegen.codecs import codec as codec_of
-from echo_core.codegen.plain.records import nested
+from echo_core.codegen.plain.records import as_array, nested
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
@@ -186,9 +186,9 @@ def _rows(
     values: Any,
 ) -> list[Any]:
     """Records of fixed size are in a numpy array, where text is bytes, and a UUID is, too."""
-    if decode_many is None or not isinstance(values, np.ndarray):
+    array = as_array(values)
+    if decode_many is None or array is None:
         return _list(form, dimensions, values)
-    array = cast("np.ndarray[Any, Any]", values)
     return nested([form(row) for row in decode_many(array.tobytes())], array.shape)
 
 
