@@ -3,6 +3,7 @@
 A name that is added here is public. Everything that is not here may change without notice.
 """
 
+from echo_core.codegen.arrow_decoding import arrow_decoder as arrow_decoder
 from echo_core.codegen.batches.arrays import array_decoder as array_decoder
 from echo_core.codegen.batches.arrays import array_encoder as array_encoder
 from echo_core.codegen.batches.column_decoding import column_decoder as column_decoder

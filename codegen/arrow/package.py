@@ -21,3 +21,8 @@ def optional(name: str, extra: str) -> Any:
 def pyarrow() -> Any:
     """The package."""
     return optional("pyarrow", "arrow")
+
+
+def compute() -> Any:
+    """Its functions."""
+    return optional("pyarrow.compute", "arrow")

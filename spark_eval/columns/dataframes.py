@@ -9,16 +9,15 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.reading import ALIGNMENT, ColumnReader, Numbers, expanded
-from echo_core.spark_eval.columns.schema import format_for, struct_type
-from echo_core.spark_eval.columns.writing import encoder_of
+from echo_core.spark_eval.columns.schema import arrow_schema, format_for, struct_type
+from echo_core.spark_eval.columns.writing import Numbers, encoder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
 
 MAX_BYTES = 16 << 20  # of events per step; a larger batch is split
-_PADS = [bytes(n) for n in range(ALIGNMENT)]
 
 
 # ---------------------------------------------------------------------------
@@ -137,10 +135,6 @@ class Decoding:
         """A struct array from a binary array without nulls; EchoError if an event is corrupt."""
         return _decoder(self)(events)
 
-    def structs_of(self, records: Iterable[memoryview]) -> Any:
-        """A struct array from such events one by one, wherever they lie."""
-        return _decoder(self).each(records)
-
 
 class _StructDecoder:
     """The functions of a Decoding, created once per process."""
@@ -148,48 +142,37 @@ class _StructDecoder:
     def __init__(self, decoding: Decoding) -> None:
         receiver = decoding.receiver_format
         self._sender = echo.Format.from_metadata(decoding.sender)
-        self._reader = ColumnReader(receiver)
-        self._size = receiver.size_bytes
-        self._is_fixed = self._sender.is_fixed and receiver.is_fixed and decoding.cls is None
-        self._is_same = self._sender == receiver
-        self._convert = self._converter(decoding, receiver)
-
-    def _converter(self, decoding: Decoding, receiver: echo.Format) -> Callable[[Any], Any]:
-        if decoding.cls is None:
-            return echo.converter(self._sender, receiver, lossy=decoding.lossy)
-        decode = echo.decoder(decoding.cls, sender=self._sender, lossy=decoding.lossy)
-        encode = echo.encoder(decoding.cls)
-        return lambda data: encode(decode(data))
+        self._is_fixed = self._sender.is_fixed and receiver.is_fixed
+        self._decode = echo.arrow_decoder(
+            decoding.cls or receiver.record_class(),
+            sender=self._sender,
+            schema=arrow_schema(receiver),
+            lossy=decoding.lossy,
+        )
 
     def __call__(self, events: Any) -> Any:
         ends, data = layout_of(events)
         if self._is_fixed:
-            return self._many(ends, data)
+            self._demand_size(np.diff(ends))
+            return self._decode(data[int(ends[0]) : int(ends[-1])]).to_struct_array()
         view, places = memoryview(data.data), ends.tolist()
-        return self.each(view[s:e] for s, e in itertools.pairwise(places))
+        return self._decode.each(view[s:e] for s, e in itertools.pairwise(places)).to_struct_array()
 
-    def each(self, events: Iterable[memoryview]) -> Any:
-        """From events that may lie anywhere."""
-        converted = [self._convert(event) for event in events]
-        sizes = np.fromiter(map(len, converted), np.int64, len(converted))
-        pads = -sizes % ALIGNMENT
-        parts = [part for pair in zip(converted, map(_PADS.__getitem__, pads), strict=True) for part in pair]
-        starts = np.cumsum(sizes + pads) - (sizes + pads)
-        return self._reader.read(np.frombuffer(b"".join(parts), np.uint8), starts, len(converted))
-
-    def _many(self, ends: Numbers, data: Numbers) -> Any:
-        size = self._sender.size_bytes
-        wrong = np.diff(ends) != size
+    def _demand_size(self, sizes: Numbers) -> None:
+        wrong = sizes != self._sender.size_bytes
         if wrong.any():
-            msg = f"Expected {size} bytes, got {int(np.diff(ends)[wrong][0])}"
+            msg = f"Expected {self._sender.size_bytes} bytes, got {int(sizes[wrong][0])}"
             raise echo.WireError(msg, path=self._sender.name)
-        records = data[int(ends[0]) : int(ends[-1])]
-        if not self._is_same:
-            records = np.frombuffer(self._convert(records), np.uint8)
-        return self._reader.read(records, None, len(ends) - 1)
 
 
 _decoder = functools.lru_cache(maxsize=64)(_StructDecoder)
+
+
+def expanded(values: Any, present: Numbers) -> Any:
+    """Values where `present` is true, nulls elsewhere."""
+    if present.all():
+        return values
+    return values.take(pa.array(np.cumsum(present) - 1, pa.int64(), mask=~present))
 
 
 def layout_of(events: Any) -> tuple[Numbers, Numbers]:

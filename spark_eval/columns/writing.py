@@ -16,11 +16,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.reading import Numbers, spread
 from echo_core.spark_eval.columns.schema import TypeNode, arrow_type, form, has_parts, kind
 
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
 pc: Any = importlib.import_module("pyarrow.compute")
+
+Numbers = np.ndarray[Any, Any]
 
 _MAX_MICROSECONDS = (2**63 - 1) // 1000
 _NUMERIC = ("BOOL", "INT", "UINT", "FLOAT", "COMPLEX", "TIMESTAMP", "DURATION")
@@ -328,6 +329,6 @@ def encoder_of(format_: echo.Format, abi: str | echo.Abi) -> Callable[[Any], Any
 
 
 def _side_by_side(records: Numbers) -> Any:
-    ends = spread(np.zeros(1, np.int64), np.array([len(records) + 1]), records.dtype.itemsize)
-    buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(records)]
+    ends = np.arange(len(records) + 1, dtype=np.int32) * np.int32(records.dtype.itemsize)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(records)]
     return pa.Array.from_buffers(pa.binary(), len(records), buffers)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import echo_core as echo
-from echo_core.spark_eval.columns.reading import microseconds
 
 TIME = "_time"
 SEQUENCE = "_sequence"
@@ -53,7 +52,8 @@ def extra_column(name: str, batch: Any) -> Any:
     type_ = extra(name).arrow
     match name:
         case "_time":
-            return pa.array(microseconds(np.asarray(batch.times_ns))).cast(type_)
+            times = pa.array(np.asarray(batch.times_ns), pa.timestamp("ns", "UTC"))
+            return times.cast(type_, safe=False)  # cut to Spark's precision
         case "_sequence":
             return pa.array(_numbers(np.asarray(batch.sequences)))
         case "_source":

@@ -220,13 +220,18 @@ class Batch:
         """Of the columns."""
         return self._decoder.columns(names).dtypes
 
-    def arrow(self, *, info: bool = False) -> Any:
-        """A `pyarrow.RecordBatch`. `info`: with columns that say where each event is from."""
+    def arrow(self, *, info: bool = False, schema: Any = None) -> Any:
+        """A `pyarrow.RecordBatch`.
+
+        `info`: with columns that say where each event is from. `schema`: of those fields that are wanted, in
+        the types that are, as `echo.arrow_decoder` has it.
+        """
         decoder = self._decoder
+        reader = decoder.arrow(schema)
         if decoder.is_fixed:
-            made = decoder.arrow.of_columns(decoder.columns(None)(self.data), len(self))
+            made = reader.of_columns(decoder.columns(reader.columns)(self.data), len(self))
         else:
-            made = decoder.arrow.of_records(map(decoder.convert, self.records()))
+            made = reader.of_records(map(decoder.convert, self.records()))
         return with_columns(made, self._about()) if info else made
 
     def _about(self) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Decoder:
         self._is_lossy = wanted.is_lossy
         self._most = most
         self._columns: dict[tuple[str, ...] | None, Columns] = {}
+        self._arrow: ArrowReader | None = None
 
     @cached_property
     def codec(self) -> Codec[Any]:
@@ -108,10 +109,12 @@ class Decoder:
         conversion.begin("auto", self.payers)
         return conversion.call
 
-    @cached_property
-    def arrow(self) -> ArrowReader:
-        """From what `columns` or `convert` makes to Arrow batches."""
-        return ArrowReader(self.receiver)
+    def arrow(self, schema: Any) -> ArrowReader:
+        """From what `columns` or `convert` makes to Arrow batches, of a schema or of the class's for None."""
+        reader = self._arrow
+        if reader is None or reader.asked is not schema:  # one is kept: batch after batch asks for the same
+            reader = self._arrow = ArrowReader(self.receiver, schema)
+        return reader
 
     def demand_fixed(self) -> None:
         """FormatError for records that vary in size, in the log or as the class has them."""
