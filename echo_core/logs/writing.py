@@ -1,8 +1,9 @@
 """LogWriter: a log's folder, open for writing by one process.
 
 Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there,
-and whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are
-written, `_syncing` while a file is synced, and who needs both takes them in this order.
+and whoever waits for `sync` does so in person; but not the main thread, which has it done (errands.py). Two
+locks order them: `_writing` is held while blocks are written, `_syncing` while a file is synced, and who
+needs both takes them in this order. In a fork of the process the log is closed: it is the parent's.
 
 A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that
 all is well the second time. The log has failed then, and all that comes is counted as lost. A full disk is no
@@ -16,6 +17,7 @@ import mmap
 import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ from echo_core.logs.compression import codec_of, columns_of, compressed, compres
 from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
+from echo_core.logs.errands import Errands
 from echo_core.logs.folders import segment_numbers, segment_path
 from echo_core.logs.layout import Flag, Kind, Previous
 from echo_core.logs.retention import Ended, removable
@@ -93,16 +96,17 @@ class LogWriter:
         self._columns: dict[int, tuple[int, ...]] = {}
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
+        self._closing = threading.Lock()  # held by who closes it
+        self._errands = Errands()
         self._written = self._synced = 0  # serials
         self._written_events = self._written_bytes = self._removed = 0
         self._failure: str | None = None
         self._is_full = self._is_closing = self._is_closed = False
         self._looked_ns = 0
         self._begin()
-        self._ended = threading.Event()
-        self._threads = [self._thread(self._write_on, "log")]
-        if self.level is not Level.VOLATILE:
-            self._threads.append(self._thread(self._sync_on, "log sync"))
+        self._writer = self._thread(self._write_on, "log")
+        self._syncer = self._thread(self._sync_on, "log sync")
+        _open.add(self)
 
     def _thread(self, target: Callable[[], None], what: str) -> threading.Thread:
         thread = threading.Thread(target=target, name=f"{what} {self.path.name}", daemon=True)
@@ -204,7 +208,7 @@ class LogWriter:
         while not self._is_closing:
             turns = self._staging.turns
             self._flush_old()
-            with self._writing:
+            with self._writing, suppress(LogError):  # who waits for a sync is told
                 self._write_closed()
             self._staging.wait(turns, _TURN_S)
 
@@ -345,6 +349,9 @@ class LogWriter:
         """
         self._check()
         serial = self._staging.flush()
+        return self._errands.run(lambda: self._sync(serial, timeout_s))
+
+    def _sync(self, serial: int, timeout_s: float) -> Position:
         if not self._writing.acquire(timeout=timeout_s):
             raise self._late(timeout_s)
         try:
@@ -364,6 +371,7 @@ class LogWriter:
         self._write_closed()
         while self._written < serial:
             self._check_disk()
+            self._check_open(is_closed=self._is_closed)
             self._write_closed()
 
     def _sync_up_to(self, serial: int, timeout_s: float) -> Position:
@@ -372,6 +380,7 @@ class LogWriter:
         try:
             self._check_disk()
             if self._synced < serial:
+                self._check_open(is_closed=self._is_closed)
                 written, position = self._written, self._segment.position
                 self._sync_file(self._segment)
                 self._synced, self._synced_to = written, position
@@ -384,13 +393,14 @@ class LogWriter:
         return TimedOutError(msg, path=str(self.path))
 
     def _sync_on(self) -> None:
-        """The thread that syncs every few seconds what was written since."""
-        while not self._ended.wait(SYNC_S):
+        """The thread that syncs every few seconds what was written since, and does errands."""
+        while not self._is_closed:
+            if self._errands.do_one(SYNC_S) or self.level is Level.VOLATILE:
+                continue
             if self._failure is None and self._synced < self._written:
-                try:
+                with suppress(LogError, TimedOutError, ClosedError):  # who waits for a sync is told
                     self._sync_up_to(self._written, SYNC_S)
-                except (LogError, TimedOutError):
-                    continue  # who waits for a sync is told
+        self._errands.end()
 
     # --- what others see
 
@@ -432,11 +442,14 @@ class LogWriter:
         )
 
     def _check(self) -> None:
-        if self._is_closing:
-            msg = "Expected an open log, got a closed one"
-            raise ClosedError(msg, path=str(self.path))
+        self._check_open(is_closed=self._is_closing)
         if self._failure is not None:
             self._check_disk()
+
+    def _check_open(self, *, is_closed: bool) -> None:
+        if is_closed:
+            msg = "Expected an open log, got a closed one"
+            raise ClosedError(msg, path=str(self.path))
 
     def _check_disk(self) -> None:
         if self._failure is not None:
@@ -449,29 +462,45 @@ class LogWriter:
     # --- the end
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Writes all that was taken, and ends the log. A second time it does nothing.
+        """Writes all that was taken, and ends the log. A second time it waits until that is done.
 
         Raises:
             LogError: the disk failed, now or before, or is full.
             TimedOutError: it took longer.
         """
-        if self._is_closing:
-            return
         self._is_closing = True
-        self._declarations.close_all()
-        self._staging.tell()
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(timeout_s)
+        if not self._is_closed:
+            self._errands.run(lambda: self._close(timeout_s))
+        self._errands.wake()
+        self._syncer.join(timeout_s)
+
+    def _close(self, timeout_s: float) -> None:
+        if not self._closing.acquire(timeout=timeout_s):
+            raise self._late(timeout_s)
+        try:
+            if not self._is_closed:
+                self._declarations.close_all()
+                self._staging.tell()
+                self._writer.join(timeout_s)
+                self._end_within(timeout_s)
+        finally:
+            self._closing.release()
+
+    def _end_within(self, timeout_s: float) -> None:
         if not self._writing.acquire(timeout=timeout_s):
             raise self._late(timeout_s)
         try:
             self._end()
         finally:
-            self._is_closed = True
-            self._segment.close()
-            self._disk.close(self._lock)
+            with self._syncing:
+                self._let_go()
             self._writing.release()
+
+    def _let_go(self) -> None:
+        """Of the files, whatever was written."""
+        self._is_closed = True
+        self._segment.close()
+        self._disk.close(self._lock)
 
     def _end(self) -> None:
         try:
@@ -490,6 +519,20 @@ class LogWriter:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+_open: weakref.WeakSet[LogWriter] = weakref.WeakSet()
+
+
+def _let_go_of_all() -> None:
+    """In a forked child: logs are the parent's, and so are their locks, which a child would keep."""
+    for writer in list(_open):
+        if not writer._is_closed:  # pyright: ignore[reportPrivateUsage]
+            writer._is_closing = True  # pyright: ignore[reportPrivateUsage]
+            writer._let_go()  # pyright: ignore[reportPrivateUsage]
+
+
+os.register_at_fork(after_in_child=_let_go_of_all)
 
 
 def _level_of(level: Level | str) -> Level:

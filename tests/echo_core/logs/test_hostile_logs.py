@@ -188,7 +188,9 @@ def test_headers_of_blocks_that_overlap_are_read_in_little_time(tmp_path: Path) 
     data = bytearray(forger.data + bytes(size))
     for at in range(start + 64, len(data) - 64, 64):
         marks = (len(data) - at - 64) // 64 * 4
-        bare = struct.pack("<IBBHIIIIQIIqqI", 0x4B4C4245, Kind.PAD, 0, 2, 0, 0, 0, 0, 0, marks, marks, 0, 0, 0)
+        bare = struct.pack(
+            "<IBBHIIIIQIIqqI", 0x4B4C4245, Kind.PAD, 0, 2, 0, 0, 0, 0, 0, marks, marks, 0, 0, 0
+        )
         crc = c.crc32c(struct.pack("<QQ", SALT, at) + bare)
         data[at : at + 64] = bare + struct.pack("<I", crc)
     forger.data = bytes(data)
