@@ -105,6 +105,20 @@ def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
         assert reader.streams[0].events == 1_000_000 - lost
 
 
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_segment_that_was_not_begun_is_no_damage(size: int, tmp_path: Path) -> None:
+    """Also where others follow: its writer was stopped while it made it, and the next one passed over it."""
+    path = tmp_path / "a.echolog"
+    for number in range(2):
+        with LogWriter(path) as log:
+            log.stream(key_of(), PARTICLE).append_batch(particles(10, 10 * number), sequence=10 * number)
+        (first, *_) = segments_of(path)
+        (path / f"{2 * number + 2:010}.seg").write_bytes(first.read_bytes()[:size])
+    with LogReader(path, on_damage="raise") as reader:
+        assert [number for number, _ in numbered(reader)[0]] == list(range(20))
+        assert not reader.gaps
+
+
 def test_a_log_has_one_writer(tmp_path: Path) -> None:
     """A second one is told who that is."""
     with LogWriter(tmp_path / "a.echolog"), pytest.raises(LogError, match=r"written by process \d+"):
