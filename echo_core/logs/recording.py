@@ -134,6 +134,7 @@ class Recording:
             on_held=None if self._committer is None else self._committer.wake,
             await_room=self._await_room if self._holds_up else None,
             on_end=self._note_end,
+            on_fork=self._writer.abandon,
         )
         self._targets.append((membership, target))
         membership.add_target(target)
