@@ -147,7 +147,7 @@ def record(
         disk: what does all to files, for tests.
 
     Raises:
-        LogError: the log cannot be written, or is by another recorder.
+        LogError: the log cannot be written, is by another recorder, or is a folder of other files.
         ChannelError: an argument is wrong.
         ExpressionError: no type of a channel has what `where` reads.
         ClosedError: a channel is closed.
@@ -169,6 +169,7 @@ def record(
     opened: list[Channel[Any]] = []
     try:
         recorded = _recorded(channels, where, opened)
+        lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         known = known_of(path)
         writer = LogWriter(
             path,
@@ -178,7 +179,6 @@ def record(
             retain=retain or Retain(),
             disk=disk,
         )
-        lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         recording = Recording(writer, known, holds_up=on_full == "block", lookback=lookback)
         recorder = Recorder(str(writer.path), recording, opened)
     except BaseException:

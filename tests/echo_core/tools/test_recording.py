@@ -48,6 +48,8 @@ def test_only_what_passes_is_recorded(plant: Plant) -> None:
         "1G",
         "--keep-time",
         "7d",
+        "--keep-free",
+        "0",
         "--block",
     )
     result = run(
