@@ -169,6 +169,8 @@ def record(
     opened: list[Channel[Any]] = []
     try:
         recorded = _recorded(channels, where, opened)
+        if not recorded:
+            raise unexpected(ChannelError, "at least one channel to record", "none")
         lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         known = known_of(path)
         writer = LogWriter(
@@ -215,6 +217,13 @@ def _recorded(
 def _derived(channel: Channel[Any], where: Expression) -> list[Channel[Any]]:
     """Of each type that has what is read; the others are told."""
     types = channel.types
+    if not types:
+        raise unexpected(
+            ChannelError,
+            "a channel that was declared with a type, for `where`",
+            f"`{channel.name}`, which has none",
+            hint="record a channel that is derived by a class: `channel.derive(Class, where=...)`",
+        )
     if len(types) < 2:
         return [channel.derive(where=where)]
     found: list[Channel[Any]] = []

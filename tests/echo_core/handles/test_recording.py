@@ -482,3 +482,13 @@ def test_an_argument_that_is_wrong_leaves_no_log_locked(make_node: MakeNode, tmp
     with pytest.raises(echo.ChannelError, match="at least 0, got -1"):
         channel.record(tmp_path / "a.echolog", before_s=-1)
     channel.record(tmp_path / "a.echolog", before_s=1).close()
+
+
+def test_a_condition_wants_a_type_and_a_recorder_a_channel(make_node: MakeNode, tmp_path: Path) -> None:
+    """Else it would not be known what the one reads, and nothing would come to the other."""
+    channel = make_node().create_channel("test")
+    with pytest.raises(echo.ChannelError, match="declared with a type, for `where`, got `test`"):
+        channel.record(tmp_path / "a.echolog", where="n > 1")
+    with pytest.raises(echo.ChannelError, match="at least one channel to record, got none"):
+        echo.record([], tmp_path / "a.echolog")
+    assert not (tmp_path / "a.echolog").exists()
