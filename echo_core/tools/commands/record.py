@@ -90,7 +90,10 @@ def command(
     retain = echo.Retain(bytes=keep_size, seconds=keep_time)
     if keep_free is not None:
         retain = replace(retain, min_free=keep_free)
-    with all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened:
+    with (
+        all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened,
+        _triggered(opened, trigger) as is_hit,  # first: where the condition is wrong there is no log
+    ):
         recorder = echo.record(
             opened,
             log,
@@ -101,9 +104,9 @@ def command(
             retain=retain,
             before_s=before_s,
         )
+        is_hit.clear()  # what came before is not kept
         try:
-            with _triggered(opened, trigger) as is_hit:
-                _go_on(recorder, is_hit, timeout_s)
+            _go_on(recorder, is_hit, timeout_s)
         finally:
             recorder.close()
             _tell(recorder.statistics(), log, form)

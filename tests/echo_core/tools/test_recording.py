@@ -77,6 +77,13 @@ def test_what_came_before_the_trigger_is_recorded(plant: Plant) -> None:
     assert ids[0] % 100 != 99
 
 
+def test_trigger_that_does_not_fit_leaves_no_log(plant: Plant, folder: Path) -> None:
+    """Nothing would ever be in it."""
+    result = run("record", "particles", "-o", "run.echolog", "--before", "1s", "--trigger", "di > 1")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert not (folder / "run.echolog").exists()
+
+
 def test_trigger_and_what_comes_before_it_go_together() -> None:
     """Neither means anything alone."""
     for options in (("--before", "1s"), ("--trigger", "id > 1")):
@@ -84,7 +91,7 @@ def test_trigger_and_what_comes_before_it_go_together() -> None:
         assert (result.exit_code, "got one of them" in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_a_recording_as_a_whole_log(plant: Plant, folder: Path, number: signal.Signals) -> None:
     """What has come is in it, and the statistics are told."""
     process = start("record", "particles", "-o", str(folder / "run.echolog"))
