@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import os
 import sys
+from typing import Any
 
 NEEDED = ("click", "rich")
 
@@ -34,8 +34,8 @@ def _open_what_is_closed() -> None:
 
 def _put_out_any_text() -> None:
     """Where the locale has not every character, pipes get UTF-8, as JSON is, and terminals escapes."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        if sys.stdout.isatty():
-            sys.stdout.reconfigure(errors="backslashreplace")
-        else:
-            sys.stdout.reconfigure(encoding="utf-8")
+    output: Any = sys.stdout
+    if output.isatty():
+        output.reconfigure(errors="backslashreplace")
+    else:
+        output.reconfigure(encoding="utf-8")
