@@ -90,6 +90,10 @@ from echo_core.logs.described import Gap as Gap
 from echo_core.logs.described import Position as Position
 from echo_core.logs.described import Retain as Retain
 from echo_core.logs.described import Rotate as Rotate
+from echo_core.logs.making import NewLog as NewLog
+from echo_core.logs.making import NewStream as NewStream
+from echo_core.logs.making import adopt_logs as adopt_logs
+from echo_core.logs.making import create_log as create_log
 from echo_core.logs.views.batches import Batch as Batch
 from echo_core.logs.views.following import Follow as Follow
 from echo_core.logs.views.log import Log as Log
@@ -99,6 +103,7 @@ from echo_core.logs.views.log import recover_log as recover_log
 from echo_core.logs.views.marks import LoggedInfo as LoggedInfo
 from echo_core.logs.views.marks import Mark as Mark
 from echo_core.logs.views.verifying import Verification as Verification
+from echo_core.logs.views.views import LoggedBlock as LoggedBlock
 from echo_core.logs.views.views import View as View
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport

@@ -113,8 +113,24 @@ def _array(array: np.ndarray[Any, Any]) -> Any:
             return array.tolist()
         case "b" | "i" | "u":
             return array.tolist()
+        case "V" if array.dtype.names is not None:
+            return _rows(array)
         case _:
             return _value(array.tolist())
+
+
+def _rows(array: np.ndarray[Any, Any]) -> Any:
+    """Records that lie one behind another: text in them is bytes up to the first zero."""
+    if array.ndim > 0:
+        return [_rows(row) for row in array]
+    row: Any = array
+    names: tuple[str, ...] = row.dtype.names
+    return {name: _member_of_row(row[name]) for name in names}
+
+
+def _member_of_row(value: np.ndarray[Any, Any]) -> Any:
+    is_text = value.dtype.kind == "S"
+    return _value(np.strings.decode(value, "utf-8").tolist() if is_text else value)
 
 
 def _time(value: dt.datetime) -> str:

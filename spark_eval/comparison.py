@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import echo_core as echo
+from echo_core.spark_eval import readers
 from echo_core.spark_eval.console import Progress, demand_writable, say, span
 from echo_core.spark_eval.measure import cells, codecs
 from echo_core.spark_eval.measure.cells import PlannedCell, Row
 from echo_core.spark_eval.measure.workloads import SHAPES
 from echo_core.spark_eval.report import folder as report
 from echo_core.spark_eval.report.headline import sentences
-from echo_core.spark_eval.runtime.session import MASTER_VARIABLE, session
+from echo_core.spark_eval.runtime.session import MASTER_VARIABLE, default_master, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +97,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codecs", metavar="A,B", type=_names, help="some of the codecs")
     parser.add_argument("--shapes", metavar="A,B", type=_names, help="some of the shapes")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the order of the cells")
+    parser.add_argument(
+        "--readers",
+        action="store_true",
+        help="instead: a log and files of other formats, read by the same job",
+    )
+    parser.add_argument(
+        "--records", type=int, default=1_000_000, metavar="N", help="of each file, for --readers"
+    )
+    parser.add_argument(
+        "--runs", type=int, default=5, metavar="N", help="of each reader, after one to warm up"
+    )
 
 
 def _names(text: str) -> list[str]:
@@ -104,6 +116,9 @@ def _names(text: str) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, write the report, and print where it is and its first sentences."""
+    if arguments.readers:
+        master = arguments.master or default_master()
+        return readers.run(arguments.codecs, arguments.records, arguments.runs, master, arguments.out)
     entries = planned(arguments)
     master = arguments.master or os.environ.get(MASTER_VARIABLE) or MASTER
     demand_writable(arguments.out)

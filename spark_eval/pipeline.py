@@ -145,7 +145,7 @@ def run_once(spark: SparkSession, codec: str, size: Size, run: int = 0) -> Sampl
     group = f"pipeline-{time.monotonic_ns()}"
     context.setJobGroup(group, codec)
     begun = time.perf_counter()
-    checksum, count = _checksum(rows)
+    checksum, count = checksum_of(rows)
     seconds = time.perf_counter() - begun
     shuffle_bytes, shuffle_ns = _shuffled(context, group)
     return Sample(
@@ -172,7 +172,7 @@ def _decoded(messages: Any, step: DecodeMessages) -> DataFrame:
     return rows
 
 
-def _checksum(rows: DataFrame) -> tuple[int, int]:
+def checksum_of(rows: DataFrame) -> tuple[int, int]:
     """A checksum of all values and the number of rows, as an even number of equal rows has checksum 0."""
     functions = importlib.import_module("pyspark.sql.functions")
     hashed = functions.bit_xor(functions.xxhash64(*rows.columns))

@@ -87,13 +87,17 @@ def _batch_encoder() -> Callable[[ParticleBatch], bytes]:
     return echo.encoder(ParticleBatch)
 
 
-def _echo_encode(columns: Columns, size: int) -> list[bytes]:
-    total = len(columns["id"])
-    records = np.zeros(total, echo.format_of(Particle).dtype)
+def records(columns: Columns) -> np.ndarray[Any, Any]:
+    """The same particles as records."""
+    made = np.zeros(len(columns["id"]), echo.format_of(Particle).dtype)
     for name, column in columns.items():
-        records[name] = column
-    encode = _batch_encoder()
-    return [encode(ParticleBatch(s // size, e - s, records[s:e])) for s, e in _slices(total, size)]
+        made[name] = column
+    return made
+
+
+def _echo_encode(columns: Columns, size: int) -> list[bytes]:
+    made, total, encode = records(columns), len(columns["id"]), _batch_encoder()
+    return [encode(ParticleBatch(s // size, e - s, made[s:e])) for s, e in _slices(total, size)]
 
 
 @cache

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 RUN_ELSEWHERE = {"spark.md"}  # with its commands, by tests/spark_eval/test_guide.py: it takes a JVM
-NEED_SPARK = {"spark_columns.py"}
+NEED_SPARK = {"spark_columns.py", "spark_log.py"}
 EXAMPLES = [
     pytest.param(path, id=path.name, marks=[pytest.mark.spark] if path.name in NEED_SPARK else [])
     for path in sorted((ROOT / "examples").glob("*.py"))

@@ -14,6 +14,7 @@ from echo_core.formats.format import Format
 from echo_core.handles.sinks import Sink
 from echo_core.logs.reading import LogReader
 from echo_core.logs.seam import Decode, Pair, Seam
+from echo_core.logs.views.log import Log
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.memberships import Membership
 from echo_core.streams.targets import Target
@@ -22,14 +23,14 @@ from echo_core.values.backlog import nanoseconds
 
 
 def following(
-    sink: Sink[Any], path: str | PathLike[str], *, since_s: float | None, timeout_s: float
+    sink: Sink[Any], log_: str | PathLike[str] | Log, *, since_s: float | None, timeout_s: float
 ) -> Iterator[Pair]:
     """Pairs of an event and where it is from: those of a log, and then those that come to the sink."""
     membership, target = sink._membership, sink._target  # pyright: ignore[reportPrivateUsage] - a part of it
     queue = sink._own_queue()  # pyright: ignore[reportPrivateUsage] - a part of it
     if target.wanted.is_array:
         raise unexpected(ChannelError, "a sink of events", "one of arrays")
-    reader = LogReader(path)
+    reader = LogReader(log_ if isinstance(log_, str | PathLike) else log_.path)
     seam = Seam(
         reader,
         membership.id.uid,

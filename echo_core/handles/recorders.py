@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from os import PathLike
 from typing import Any, Literal, get_args
 
 from echo_core._c.logs import Lookback
 from echo_core.codegen.expressions.reading import Expression
-from echo_core.errors import ChannelError, ExpressionError, unexpected
+from echo_core.errors import ChannelError, EchoError, ExpressionError, unexpected
 from echo_core.handles.channels import Channel, take_all
 from echo_core.handles.closing import Closing
 from echo_core.handles.default_node import open_channel
@@ -191,7 +192,8 @@ def record(
         for channel in recorded:
             take_all(channel, recording.put_on)
     except BaseException:
-        recorder.close(0.0)
+        with suppress(EchoError):  # what was wrong with the channel says more
+            recorder.close()
         raise
     return recorder
 

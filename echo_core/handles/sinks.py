@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from os import PathLike
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from weakref import ref
 
 from echo_core._c import links
@@ -25,6 +25,9 @@ from echo_core.values.backlog import Backlog, nanoseconds
 from echo_core.values.event_info import EventInfo
 from echo_core.values.statistics import SinkStatistics
 from echo_core.values.waits import DEFAULT_WAIT_S, Wait, Waits
+
+if TYPE_CHECKING:
+    from echo_core.logs.views.log import Log
 
 T = TypeVar("T")
 _DEFAULT_NS = nanoseconds(DEFAULT_WAIT_S)
@@ -129,7 +132,7 @@ class Sink(Closing, Generic[T]):
     @overload
     def after(
         self,
-        log: str | PathLike[str],
+        log: str | PathLike[str] | Log,
         *,
         since_s: float | None = None,
         timeout_s: float = DEFAULT_WAIT_S,
@@ -139,7 +142,7 @@ class Sink(Closing, Generic[T]):
     @overload
     def after(
         self,
-        log: str | PathLike[str],
+        log: str | PathLike[str] | Log,
         *,
         since_s: float | None = None,
         timeout_s: float = DEFAULT_WAIT_S,
@@ -148,7 +151,7 @@ class Sink(Closing, Generic[T]):
 
     def after(
         self,
-        log: str | PathLike[str],
+        log: str | PathLike[str] | Log,
         *,
         since_s: float | None = None,
         timeout_s: float = DEFAULT_WAIT_S,
@@ -161,7 +164,7 @@ class Sink(Closing, Generic[T]):
         waited for. Events of the log have the `EventInfo` of their source, and are said to be kept.
 
         Arguments:
-            log: the folder of a log that has the channel, be it that its recorder is at work.
+            log: its folder, or what `echo.open_log` gives; its recorder may be at work.
             since_s: of the log only what was recorded from then on, in seconds since 1970.
             timeout_s: how long the log may be behind; then what it has not got is told in the log of the
                 process, and left out.

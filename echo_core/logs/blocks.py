@@ -32,6 +32,11 @@ class Extent(NamedTuple):
     first_ns: int
     """The least and the greatest of their times."""
     last_ns: int
+    begin: Position
+    """Where the block is in the log."""
+    end: Position
+    bytes: int
+    """Of the records."""
 
 
 class Block:
@@ -45,8 +50,6 @@ class Block:
         "count",
         "ends",
         "first_sequence",
-        "first_time_ns",
-        "last_time_ns",
         "marks",
         "position",
         "records",
@@ -78,13 +81,21 @@ class Block:
         self.starts = starts
         self.ends = ends
         """None where records have a fixed size."""
-        self.first_time_ns = int(marks["time"].min())
-        self.last_time_ns = int(marks["time"].max())
 
     @property
     def format(self) -> Format:
         """That of its stream."""
         return self.stream.format
+
+    @property
+    def first_time_ns(self) -> int:
+        """The least of its times."""
+        return int(self.marks["time"].min())
+
+    @property
+    def last_time_ns(self) -> int:
+        """The greatest."""
+        return int(self.marks["time"].max())
 
     @property
     def last_sequence(self) -> int:

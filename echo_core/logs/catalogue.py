@@ -252,7 +252,6 @@ class Catalogue:
         Kind.GAP: _gap,
         Kind.MEMBER: _member,
         Kind.ACK: _acknowledge,
-        Kind.RETAINED: _skip,
         Kind.INDEX: _skip,
         Kind.SEAL: _skip,
         Kind.PAD: _skip,

@@ -135,6 +135,8 @@ class LogStatistics:
     """Files that there are."""
     removed: int
     """Files that retention has removed."""
+    untold_members: int
+    """What members did, and was not told for want of room."""
     is_full: bool
     """The disk has no room, and what comes is lost when memory is used up."""
     failure: str | None

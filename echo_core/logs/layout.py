@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 import numpy as np
 
@@ -38,22 +38,24 @@ class Kind(IntEnum):
     GAP = 4
     MEMBER = 5
     ACK = 6
-    RETAINED = 7
     INDEX = 8
     SEAL = 9
     PAD = 10
 
 
-class Flag(IntFlag):
-    """What else a block's header says of it."""
+class Flag(IntEnum):
+    """What else a block's header says of it: bits.
+
+    No IntFlag, whose `&` takes 2 us: it is done several times for each block.
+    """
 
     VARIES = 1
     SKIPPABLE = 2
     COLUMNS = 4
 
 
-class State(IntFlag):
-    """What a scan found of some bytes, as native/logs/scanning.h has it."""
+class State(IntEnum):
+    """What a scan found of some bytes, as native/logs/scanning.h has it: bits."""
 
     IS_BLOCK = 1
     IS_VERIFIED = 2

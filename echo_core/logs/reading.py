@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,13 +70,14 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
+        self._segments: list[_Segment] = []
+        self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
             raise LogError(msg, path="on_damage")
         self.path = Path(path)
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
-        self._segments: list[_Segment] = []
         self._torn = 0
         self.refresh()
         if not self._segments:
@@ -133,6 +135,20 @@ class LogReader:
         """Of what was read so far."""
         last = self._segments[-1]
         return Position(last.contents.number, last.end)
+
+    def settled(self, place: Position) -> Position:
+        """The same place, or the end of its segment where that has ended and no records lie in between.
+
+        Of the end one can say that all was read, when the segment is no longer there.
+        """
+        segment = next((it for it in self._segments if it.contents.number == place.segment), None)
+        if segment is None or not len(rows := segment.contents.rows):
+            return place
+        behind = rows[np.searchsorted(rows["end"], place.offset, "right") :]
+        is_ended = segment.is_ended or rows[-1]["kind"] == Kind.SEAL
+        if not is_ended or place.offset >= segment.end or (behind["kind"] == Kind.RECORDS).any():
+            return place
+        return Position(place.segment, segment.end)
 
     @property
     def first_segment(self) -> int:
@@ -239,10 +255,14 @@ class LogReader:
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until something is added; False: the time was up. What is added is read."""
-        with c.Watch(os.fspath(self.path)) as watch:
-            if self.refresh():
-                return True
-            return watch.wait(timeout_s) and self.refresh()
+        if self._watch is None:  # kept: the system takes some 20 ms to close one
+            self._watch = c.Watch(os.fspath(self.path))
+        until = time.monotonic() + timeout_s
+        while not self.refresh():
+            left = until - time.monotonic()
+            if left <= 0 or not self._watch.wait(left):
+                return False
+        return True
 
     # --- records
 
@@ -267,15 +287,29 @@ class LogReader:
         Raises:
             LogError: what followed `since` has been removed; or damage, where it raises.
         """
+        for segment in self._between(since, until):
+            yield from self._blocks_of(segment, streams, since, until, chosen, verify)
+
+    def extents(self, *, since: Position | None = None, until: Position | None = None) -> Iterator[Extent]:
+        """What the headers of blocks say of the same records; nothing else is read.
+
+        Raises:
+            LogError: what followed `since` has been removed.
+        """
+        for segment in self._between(since, until):
+            for index, stream in _rows_of(segment.contents, since, until):
+                yield _extent(segment.contents, index, stream)
+
+    def _between(self, since: Position | None, until: Position | None) -> list[_Segment]:
         if since is not None:
             self._check_since(since)
-        for segment in list(self._segments):
-            number = segment.contents.number
-            if since is not None and number < since.segment:
-                continue
-            if until is not None and number > until.segment:
-                break
-            yield from self._blocks_of(segment, streams, since, until, chosen, verify)
+        first = 0 if since is None else since.segment
+        return [
+            segment
+            for segment in self._segments
+            if first <= segment.contents.number
+            and (until is None or segment.contents.number <= until.segment)
+        ]
 
     def _check_since(self, since: Position) -> None:
         first = self._segments[0]
@@ -300,21 +334,11 @@ class LogReader:
         verify: bool,
     ) -> Iterator[Block]:
         contents = segment.contents
-        rows = contents.rows
-        ends = rows["end"]
-        here = contents.number
-        start = 0 if since is None or since.segment != here else np.searchsorted(ends, since.offset, "right")
-        stop = (
-            len(rows)
-            if until is None or until.segment != here
-            else np.searchsorted(ends, until.offset, "right")
-        )
         data: mmap.mmap | None = None
-        for index in range(int(start), int(stop)):
-            stream = contents.streams[index]
-            if stream is None or (streams is not None and stream.number not in streams):
+        for index, stream in _rows_of(contents, since, until):
+            if streams is not None and stream.number not in streams:
                 continue
-            if chosen is not None and not chosen(_extent(rows[index], stream)):
+            if chosen is not None and not chosen(_extent(contents, index, stream)):
                 continue
             if data is None:
                 data = self._mapped(segment)
@@ -405,6 +429,9 @@ class LogReader:
             if segment.fd is not None:
                 os.close(segment.fd)
                 segment.fd = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
 
     def __enter__(self) -> Self:
         return self
@@ -428,10 +455,35 @@ def _records(row: np.void, data: mmap.mmap, at: int) -> memoryview:
     return memoryview(decompressed(int(row["codec"]), int(row["flags"]), stored, int(row["raw"])))
 
 
-def _extent(row: np.void, stream: Counted) -> Extent:
+def _rows_of(
+    contents: Contents, since: Position | None, until: Position | None
+) -> Iterator[tuple[int, Counted]]:
+    """The rows of blocks of records between two places, with their streams."""
+    rows, here = contents.rows, contents.number
+    first, last = 0, len(rows)
+    if since is not None and since.segment == here:
+        first = int(np.searchsorted(rows["end"], since.offset, "right"))
+    if until is not None and until.segment == here:
+        last = int(np.searchsorted(rows["end"], until.offset, "right"))
+    for index in range(first, last):
+        stream = contents.streams[index]
+        if stream is not None:
+            yield index, stream
+
+
+def _extent(contents: Contents, index: int, stream: Counted) -> Extent:
+    row = contents.rows[index]
     first = int(row["first"])
-    times = int(row["least_time"]), int(row["greatest_time"])
-    return Extent(stream.info(), first, first + int(row["count"]) - 1, *times)
+    return Extent(
+        stream.info(),
+        first,
+        first + int(row["count"]) - 1,
+        int(row["least_time"]),
+        int(row["greatest_time"]),
+        Position(contents.number, int(row["offset"])),
+        Position(contents.number, int(row["end"])),
+        int(row["raw"]),
+    )
 
 
 def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:

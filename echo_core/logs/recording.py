@@ -134,6 +134,7 @@ class Recording:
             on_held=None if self._committer is None else self._committer.wake,
             await_room=self._await_room if self._holds_up else None,
             on_end=self._note_end,
+            on_fork=self._writer.abandon,
         )
         self._targets.append((membership, target))
         membership.add_target(target)
@@ -255,11 +256,13 @@ class Recording:
         with self._ending:
             if self.is_closed:
                 return
-            self.is_closed = True
             if self._committer is not None:
                 self._committer.close(timeout_s)
             self._saying.settle(at_end=True)
-            self._writer.close(timeout_s)
+            try:
+                self._writer.close(timeout_s)
+            finally:
+                self.is_closed = True
 
 
 def _key_of(membership: Membership, feed: Feed) -> StreamKey:

@@ -60,19 +60,22 @@ class TakingTarget(Target):
         on_held: Callable[[], object] | None,
         await_room: Callable[[int], bool] | None,
         on_end: Callable[[], None],
+        on_fork: Callable[[], None],
     ) -> None:
         """`begin`: what takes a source's records, the same where it comes back; `end`: it has gone.
 
         `on_held`: called when something was taken, for which sources have no credit until it is settled;
         None: they have it at once. `await_room`: called where there is no room for so many bytes, which holds
         sources up: whether to look again; None: what finds none is dropped. `on_end`: called, with the books
-        closed, once nothing more comes; perhaps again."""
+        closed, once nothing more comes; perhaps again. `on_fork`: called
+        in a child, whose it is not."""
         super().__init__(Wanted(None, False, False), handler, receptions, None)
         self._begin = begin
         self._end = end
         self._on_held = on_held
         self._await_room = await_room
         self._on_end = on_end
+        self._on_fork = on_fork
         self._intakes: dict[Feed, Intake] = {}
         self._told_lost: dict[Feed, int] = {}  # of what feeds have lost, as intakes know
         self._dropped_before = 0  # of feeds that are gone
@@ -88,8 +91,13 @@ class TakingTarget(Target):
     # -----------------------------------------------------------------------
     # Feeds
 
-    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery:
-        intake = self._intakes[feed] = self._begin(feed)
+    def accept(self, feed: Feed, sends: type[Any] | None = None) -> links.Delivery | None:
+        try:
+            intake = self._begin(feed)
+        except Exception as error:  # noqa: BLE001 - of a log that has failed: no fault of the source's
+            self.handler.failed(self, error)
+            return None
+        self._intakes[feed] = intake
         self._told_lost[feed] = feed.lost
         delivery = links.Delivery(
             intake.taker,
@@ -130,15 +138,21 @@ class TakingTarget(Target):
     def release(self, feed: Feed) -> None:
         """The feed has ended; where its source comes back, it goes on from here."""
         if feed in self._feeds:
-            intake, delivery = self._intakes.pop(feed), self._feeds[feed][0]
-            intake.next_number = delivery.next_number
-            self._tell_rest(feed, intake)
-            intake.resumes_after = Cause.LINK
+            delivery = self._feeds[feed][0]
             self._dropped_before += _dropped_by(delivery)
             self._keyed.discard(feed)
-            if not self.is_closed:
-                self._end(feed)
+            try:
+                self._part(feed, self._intakes.pop(feed), delivery)
+            except Exception as error:  # noqa: BLE001 - likewise
+                self.handler.failed(self, error)
         super().release(feed)
+
+    def _part(self, feed: Feed, intake: Intake, delivery: links.Delivery) -> None:
+        intake.next_number = delivery.next_number
+        intake.resumes_after = Cause.LINK
+        self._tell_rest(feed, intake)
+        if not self.is_closed:
+            self._end(feed)
 
     # -----------------------------------------------------------------------
     # What never came
@@ -179,6 +193,10 @@ class TakingTarget(Target):
 
     # -----------------------------------------------------------------------
     # Its end
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._on_fork()
 
     def close_queue(self) -> None:
         """No more is taken."""

@@ -24,7 +24,7 @@
 #define MAX_EVENT_BYTES (64u << 20) /* of a single record */
 #define MAX_CAUSE_BYTES 1024u       /* of what a gap says of its cause */
 
-enum kind { FORMAT = 1, STREAM, RECORDS, GAP, MEMBER, ACK, RETAINED, INDEX, SEAL, PAD };
+enum kind { FORMAT = 1, STREAM, RECORDS, GAP, MEMBER, ACK, INDEX = 8, SEAL, PAD };
 
 enum flags {
     VARIES = 1,    /* there are ends */

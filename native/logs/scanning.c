@@ -8,7 +8,7 @@
 
 static int is_sound(const struct block_header *header)
 {
-    int has_records = header->kind == RECORDS || header->kind == RETAINED;
+    int has_records = header->kind == RECORDS;
     uint32_t most = has_records && header->count == 1 ? MAX_EVENT_BYTES : MAX_BLOCK_BYTES;
 
     if (header->raw > most || header->stored > MAX_EVENT_BYTES || header->kind == 0)

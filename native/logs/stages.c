@@ -51,6 +51,8 @@ static void leave(struct stage *stage)
 
 /* --- gaps --- */
 
+#define GAP_BYTES BLOCK_BYTES /* of memory, beyond that of records */
+
 /* 0, or -1 without an exception: no memory. */
 static int put_gap(struct stage *stage, uint64_t first, uint64_t last, const char *cause)
 {
@@ -73,10 +75,19 @@ static int put_gap(struct stage *stage, uint64_t first, uint64_t last, const cha
     return 0;
 }
 
+/* Gaps have memory of their own beside that of records: a log without room for these can tell of it. It is bounded, too,
+ * as a source may have any number of gaps while the disk is slow. */
+static int has_room_for_gap(const struct staging *staging)
+{
+    return has_room(staging, 0) || staging->staged < staging->max_staged + GAP_BYTES;
+}
+
 /* Where there is no memory for it they stay to be told later. */
 static int tell_lost(struct stage *stage)
 {
-    if (stage->lost_count > 0 &&
+    if (stage->lost_count == 0)
+        return 0;
+    if ((!has_room_for_gap(stage->staging) && !stage->is_ending) ||
         put_gap(stage, stage->lost_first, stage->lost_first + stage->lost_count - 1, "log full") != 0)
         return -1;
     stage->lost_count = 0;
@@ -84,8 +95,8 @@ static int tell_lost(struct stage *stage)
 }
 
 /* What is skipped between two that found no room is not in the log either, so one run tells of all. Only a number from
- * before that run begins another, where there is room to tell of the first; what is lost is counted in any case. */
-static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
+ * before that run begins another, where there is room to tell of the first. */
+static void note_lost(struct stage *stage, uint64_t number, uint64_t events)
 {
     if (stage->lost_count > 0 && number < stage->lost_first && has_room(stage->staging, BLOCK_BYTES))
         tell_lost(stage);
@@ -93,9 +104,16 @@ static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
         stage->lost_first = number;
     if (number >= stage->lost_first)
         stage->lost_count = number + events - stage->lost_first;
+    stage->next_number = number + events;
+    if (stage->place == NULL)
+        enter(stage); /* so that a flush tells of them */
+}
+
+static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
+{
+    note_lost(stage, number, events);
     stage->lost += events;
     stage->staging->lost += events;
-    stage->next_number = number + events;
 }
 
 /* --- chunks --- */
@@ -275,8 +293,6 @@ static int take_all(struct stage *stage, const uint8_t *bytes, uint64_t size, ui
     if (taken < events) {
         close_all(staging);
         count_lost(stage, number + taken, events - taken);
-        if (stage->place == NULL)
-            enter(stage); /* so that a flush tells of them */
         return 0;
     }
     if (staging->flush_bytes > 0 && staging->open_bytes >= staging->flush_bytes)
@@ -326,10 +342,8 @@ static int miss(PyObject *self, uint64_t first, uint64_t last, const char *cause
         return -1;
     }
     echo_stage_flush(stage);
-    if (put_gap(stage, first, last, cause) != 0) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (stage->lost_count > 0 || !has_room_for_gap(stage->staging) || put_gap(stage, first, last, cause) != 0)
+        note_lost(stage, first, last - first + 1); /* one gap tells of all that is missing meanwhile */
     stage->next_number = last + 1;
     return 0;
 }
@@ -458,6 +472,7 @@ static void end(struct stage *stage)
 
     if (staging == NULL)
         return;
+    stage->is_ending = 1;
     echo_stage_flush(stage);
     leave(stage);
     stage->staging = NULL;

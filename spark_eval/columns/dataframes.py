@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,6 +137,10 @@ class Decoding:
         """A struct array from a binary array without nulls; EchoError if an event is corrupt."""
         return _decoder(self)(events)
 
+    def structs_of(self, records: Iterable[memoryview]) -> Any:
+        """A struct array from such events one by one, wherever they lie."""
+        return _decoder(self).each(records)
+
 
 class _StructDecoder:
     """The functions of a Decoding, created once per process."""
@@ -162,7 +166,11 @@ class _StructDecoder:
         if self._is_fixed:
             return self._many(ends, data)
         view, places = memoryview(data.data), ends.tolist()
-        converted = [self._convert(view[s:e]) for s, e in itertools.pairwise(places)]
+        return self.each(view[s:e] for s, e in itertools.pairwise(places))
+
+    def each(self, events: Iterable[memoryview]) -> Any:
+        """From events that may lie anywhere."""
+        converted = [self._convert(event) for event in events]
         sizes = np.fromiter(map(len, converted), np.int64, len(converted))
         pads = -sizes % ALIGNMENT
         parts = [part for pair in zip(converted, map(_PADS.__getitem__, pads), strict=True) for part in pair]

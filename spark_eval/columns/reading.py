@@ -20,6 +20,7 @@ import echo_core as echo
 from echo_core.spark_eval.columns.schema import TypeNode, arrow_type, form, has_parts, kind
 
 pa: Any = importlib.import_module("pyarrow")  # it comes without types
+pc: Any = importlib.import_module("pyarrow.compute")
 
 Numbers = np.ndarray[Any, Any]
 
@@ -133,6 +134,11 @@ class ColumnReader:
         size = self._record.size
         at = Places(count, 0, size) if starts is None else Places(count, irregular=starts, base=starts)
         return self._value(self._record, ByteBlock(data), at, self._record.name, {})
+
+    def column(self, node: TypeNode, numbers: Numbers, path: str) -> Any:
+        """The array of values without variable parts that lie side by side, as from `column_decoder`."""
+        data = np.ascontiguousarray(numbers).view(np.uint8).ravel()
+        return self._value(node, ByteBlock(data), Places(len(numbers), 0, node.size), path, {})
 
     def _value(
         self, node: TypeNode, block: ByteBlock, at: Places, path: str, counts: Mapping[str, Numbers]
@@ -320,20 +326,38 @@ def binary(data: Numbers, sizes: Numbers, type_: Any) -> Any:
 
 def string(data: Numbers, sizes: Numbers, path: str) -> Any:
     """A string array; WireError if a value is not UTF-8."""
-    made = binary(data, sizes, pa.string())
+    return _demand_utf8(binary(data, sizes, pa.string()), data, path)
+
+
+def _demand_utf8(strings: Any, data: Numbers, path: str) -> Any:
     if len(data) and data.max() >= 0x80:
         try:
-            made.validate(full=True)
+            strings.validate(full=True)
         except pa.ArrowInvalid:
             msg = "Expected UTF-8, got other bytes"
             raise echo.WireError(msg, path=path) from None
-    return made
+    return strings
 
 
 def _chars(rows: Numbers, path: str) -> Any:
-    """Text up to the first NUL, or the whole field."""
-    within = np.logical_and.accumulate(rows != 0, axis=1)
-    return string(rows[within], within.sum(axis=1), path)
+    """Text up to the first NUL, or the whole field.
+
+    Arrow removes the zeros at the end in a tenth of the time that numpy takes to find the first one.
+    """
+    count, size = rows.shape
+    made = pc.ascii_rtrim(binary(rows.ravel(), np.full(count, size), pa.string()), characters="\0")
+    kept = _characters_of(made)
+    if len(kept) and not kept.all():  # what is behind the end is not zero everywhere
+        within = np.logical_and.accumulate(rows != 0, axis=1)
+        return string(rows[within], within.sum(axis=1), path)
+    return _demand_utf8(made, kept, path)
+
+
+def _characters_of(strings: Any) -> Numbers:
+    _, offsets, data = strings.buffers()
+    if not len(strings) or data is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(data, np.uint8)[: np.frombuffer(offsets, np.int32)[len(strings)]]
 
 
 _DIGITS = np.array([list(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)

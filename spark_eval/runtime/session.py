@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER_VARIABLE = "ECHO_SPARK_MASTER"
+# In a checkout, where an editable install does not list `pyspark_echo` to those who look for such packages.
+DISCOVERY = Path(__file__).resolve().parent.parent / "discovery"
 EXECUTOR_MEMORY = "512m"
 LOOPBACK = "127.0.0.1"
 
@@ -87,6 +89,7 @@ def _settings(master: str, log: Path) -> dict[str, str]:
         _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={log.as_uri()}",
         "spark.sql.shuffle.partitions": "2",  # the default of 200 costs 25 ms each
         "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.python.unix.domain.socket.enabled": "true",  # a task costs half of what it does over TCP
     }
     if is_loopback(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
@@ -132,6 +135,10 @@ def _environment(master: str, home: Path) -> dict[str, str]:
     }
     if is_loopback(master):
         variables["SPARK_LOCAL_IP"] = LOOPBACK
+    if DISCOVERY.is_dir():
+        variables["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(DISCOVERY), os.environ.get("PYTHONPATH")])
+        )
     spark_home = wheel_home()
     if spark_home is not None:  # otherwise a SPARK_HOME of another version would have precedence
         variables["SPARK_HOME"] = str(spark_home)

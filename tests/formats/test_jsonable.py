@@ -183,3 +183,28 @@ def test_former_names_and_numbers_of_members_are_taken() -> None:
         z: complex = 0j
 
     assert echo.from_jsonable(Lamp, {"mode": 7, "z": 2}) == Lamp(Mode.BRIGHT, 2 + 0j)
+
+
+@dataclasses.dataclass
+class Row:
+    """Fixed in size: several lie in a numpy array."""
+
+    label: echo.Chars[5]
+    is_on: bool
+    counts: echo.Array[echo.Int16, 2]
+
+
+@dataclasses.dataclass
+class Rows:
+    """Records in two dimensions."""
+
+    rows: echo.Array[Row, 1, 2]
+
+
+def test_records_in_an_array_are_objects_with_names() -> None:
+    """As those in a list are; their text is text."""
+    rows = [[Row("ab", True, np.array([1, 2], "i2")), Row("µ", False, np.array([3, 4], "i2"))]]
+    decoded = echo.decoder(Rows)(echo.encoder(Rows)(Rows(cast("Any", rows))))
+    first = {"label": "ab", "is_on": True, "counts": [1, 2]}
+    second = {"label": "µ", "is_on": False, "counts": [3, 4]}
+    assert echo.jsonable(decoded) == echo.jsonable(Rows(cast("Any", rows))) == {"rows": [[first, second]]}

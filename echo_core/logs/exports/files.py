@@ -35,6 +35,8 @@ def export(view: View[Any], path: str | os.PathLike[str], *, info: bool) -> int:
     write = _WRITERS.get(target.suffix)
     if write is None:
         raise unexpected(FormatError, f"a suffix of {', '.join([*_WRITERS, LOG_SUFFIX])}", f"`{target.name}`")
+    if not target.parent.is_dir():
+        raise unexpected(FormatError, "a folder for the file", "none", path=str(target.parent))
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         count = write(view, unfinished, info=info)

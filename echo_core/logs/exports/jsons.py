@@ -21,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from echo_core.codegen.codecs import codec as codec_of
+from echo_core.codegen.plain.records import as_array, nested
 from echo_core.formats.format import Format
 from echo_core.formats.layout import Layout
 from echo_core.formats.types import (
@@ -33,6 +34,7 @@ from echo_core.formats.types import (
     Sequence,
     StaticArray,
     Type,
+    has_parts,
 )
 from echo_core.logs.views.batches import FAULTS, Batch
 
@@ -48,7 +50,7 @@ class JsonReader:
         sender = Format(Layout(layout.byte_order, layout.pointer_size, record))
         codec = codec_of(None, sender=sender, max_objects=max_objects)
         self._decode, self._decode_many = codec.decode, codec.decode_many
-        self._form = _record_form(layout.record)
+        self._form = _record_form(layout.record, layout)
 
     def values(self, batch: Batch) -> Iterator[dict[str, Any] | None]:
         """A dict for each event, or None where it cannot be decoded. Infinities and NaN are still numbers."""
@@ -122,8 +124,9 @@ def _with_integers(type_: Type) -> Type:
 # From values of its classes to JSON's
 
 
-def _record_form(record: Record) -> Callable[[Any], dict[str, Any]]:
-    members = [(field.name, _form_of(field.type)) for field in record.fields]
+def _record_form(record: Record, layout: Layout) -> Callable[[Any], dict[str, Any]]:
+    """Of a record that lies somewhere in a layout."""
+    members = [(field.name, _form_of(field.type, layout)) for field in record.fields]
 
     def form(event: Any) -> dict[str, Any]:
         values = ((name, make, getattr(event, name)) for name, make in members)
@@ -132,14 +135,17 @@ def _record_form(record: Record) -> Callable[[Any], dict[str, Any]]:
     return form
 
 
-def _form_of(type_: Type) -> _Form:
+def _form_of(type_: Type, layout: Layout) -> _Form:
     match type_:
         case Record():
-            return _record_form(type_)
+            return _record_form(type_, layout)
         case Nullable():
-            return _optional_form(_form_of(type_.element))
+            return _optional_form(_form_of(type_.element, layout))
+        case StaticArray(element=Record() as element) | Sequence(element=Record() as element):
+            form = _record_form(element, layout)
+            return partial(_rows, _row_decoder(element, layout), form, len(type_.shape))
         case StaticArray() | Sequence():
-            return partial(_list, _form_of(type_.element), len(type_.shape))
+            return partial(_list, _form_of(type_.element, layout), len(type_.shape))
         case Enumeration():
             names = {number: name for name, number in type_.members}
             return lambda number: names.get(number, number)
@@ -162,6 +168,28 @@ def _list(form: _Form, dimensions: int, values: Any) -> list[Any]:
     if dimensions > 1:
         return [_list(form, dimensions - 1, row) for row in items]
     return list(map(form, items))
+
+
+def _row_decoder(record: Record, layout: Layout) -> Callable[[bytes], list[Any]] | None:
+    """From records that lie one behind another to objects; None: these vary in size, and do not lie so."""
+    if has_parts(record):
+        return None
+    integers = cast("Record", _with_integers(record))
+    sender = Format(Layout(layout.byte_order, layout.pointer_size, integers))
+    return codec_of(None, sender=sender).decode_many
+
+
+def _rows(
+    decode_many: Callable[[bytes], list[Any]] | None,
+    form: Callable[[Any], Any],
+    dimensions: int,
+    values: Any,
+) -> list[Any]:
+    """Records of fixed size are in a numpy array, where text is bytes, and a UUID is, too."""
+    array = as_array(values)
+    if decode_many is None or array is None:
+        return _list(form, dimensions, values)
+    return nested([form(row) for row in decode_many(array.tobytes())], array.shape)
 
 
 def _bytes(data: bytes) -> str:

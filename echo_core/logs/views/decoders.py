@@ -74,7 +74,7 @@ class Decoder:
     @cached_property
     def array(self) -> ArrayDecoder:
         """What makes structured arrays; FormatError where records vary in size."""
-        self._demand_fixed()
+        self.demand_fixed()
         return records_decoder(
             self.cls,
             self.sender,
@@ -113,7 +113,8 @@ class Decoder:
         """From what `columns` or `convert` makes to Arrow batches."""
         return ArrowReader(self.receiver)
 
-    def _demand_fixed(self) -> None:
+    def demand_fixed(self) -> None:
+        """FormatError for records that vary in size, in the log or as the class has them."""
         for format_ in (self.receiver, self.sender):
             if not format_.is_fixed:
                 raise unexpected(
@@ -129,7 +130,9 @@ class Columns:
 
     def __init__(self, decoder: Decoder, names: tuple[str, ...] | None) -> None:
         self.is_fixed = decoder.is_fixed
-        if not decoder.is_fixed and names is not None:
+        if names is None:
+            decoder.demand_fixed()
+        elif not decoder.is_fixed:
             decoder = decoder.narrowed([name.split(".")[0] for name in names])
         receiver = decoder.receiver
         self._convert = None if self.is_fixed else decoder.convert

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 import time
@@ -79,6 +78,8 @@ class Follow(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
+        import asyncio  # with half of the standard library: for who has a loop already
+
         while (found := next(self._ready, None)) is None:
             if not await asyncio.to_thread(self._fetch):
                 raise StopAsyncIteration

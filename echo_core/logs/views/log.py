@@ -71,9 +71,16 @@ class Log:
     A writer may be at work meanwhile. What it has added is there after `refresh`, and `follow` waits for it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], on_damage: OnDamage, max_objects: int | None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        on_damage: OnDamage,
+        max_objects: int | None,
+        verify: bool = True,
+    ) -> None:
         self.path = Path(path)
         self.on_damage: OnDamage = on_damage
+        self.verifies = verify
         self.max_objects = max_objects
         self._most = None if max_objects is None else MostObjects(max_objects, "max_objects")
         self._reader = LogReader(path, on_damage=on_damage)
@@ -94,6 +101,18 @@ class Log:
     def formats(self) -> tuple[Format, ...]:
         """Of all events, in the order in which they came."""
         return self.reader.formats
+
+    @property
+    def begin(self) -> Position:
+        """Where it begins: before the first event that is still there."""
+        return Position(self.reader.first_segment, 0)
+
+    def settled(self, place: Position) -> Position:
+        """The same place, or the end of its segment where that has ended and no event lies in between.
+
+        What is read up to there is known to be, also when retention has removed the segment.
+        """
+        return self.reader.settled(place)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -300,7 +319,8 @@ class Log:
         if self._is_closed:
             return f"Log({self.path.name}, closed)"
         it = self.summary()
-        said = f"{it.events:,} events, {it.channels} channels, {it.streams} streams"
+        counts = (it.events, "event"), (it.channels, "channel"), (it.streams, "stream")
+        said = ", ".join(f"{count:,} {what}{'s' * (count != 1)}" for count, what in counts)
         if it.missing:
             said += f", {it.missing:,} missing"
         if it.damaged_bytes:
@@ -328,6 +348,7 @@ def open_log(
     *,
     on_damage: OnDamage = "report",
     max_objects: int | None = DEFAULT_EVENT_OBJECTS,
+    verify: bool = True,
 ) -> Log:
     """Opens an event log for reading, be it that it is being written to.
 
@@ -337,6 +358,7 @@ def open_log(
             the log `echo_core`; "raise" raises LogError instead. What a crash left unfinished at the end of a
             log is no damage.
         max_objects: how many Python objects an event may become, as in `codec`; None for any number.
+        verify: whether to look at the checksums of records before they are given.
 
     Raises:
         LogError: there is no folder, no log in it, or none that can be read.
@@ -350,7 +372,7 @@ def open_log(
         raise unexpected(FormatError, f"on_damage of {', '.join(get_args(OnDamage))}", f"{on_damage!r}")
     if max_objects is not None and max_objects < 0:
         raise unexpected(FormatError, "max_objects from 0 on", max_objects)
-    return Log(path, on_damage, max_objects)
+    return Log(path, on_damage, max_objects, verify)
 
 
 def recover_log(damaged: str | os.PathLike[str], path: str | os.PathLike[str]) -> Verification:

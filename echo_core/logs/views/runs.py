@@ -83,6 +83,8 @@ class Run:
         """The number from which on a stream is looked at."""
         if self._is_since(extent.stream):
             return self._since.number + 1
+        if self._selection.is_part:
+            return extent.first
         return self._missing().begins(extent.stream.number, extent.first)
 
     def _is_since(self, info: StreamInfo) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from echo_core.codegen.expressions.predicates import Expression
 from echo_core.errors import FormatError, unexpected
 from echo_core.formats.leaves import EPOCH
-from echo_core.logs.described import StreamKey
+from echo_core.logs.described import Position, StreamKey
 
 Rows = slice | np.ndarray[Any, Any]  # of a block: those in between, or these
 Time = dt.datetime | np.datetime64 | int
@@ -71,6 +71,18 @@ class Selection:
     stop_ns: int = _END
     numbers: tuple[Numbers, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    since: Position | None = None
+    until: Position | None = None
+
+    def __str__(self) -> str:
+        """As it was asked for."""
+        parts = [f".channel({name!r})" for name in self.channels]
+        parts += [f".source({name!r})" for name in self.sources]
+        if self.is_timed:
+            parts.append(f".between({self.start_ns}, {self.stop_ns})")
+        parts += [f".sequences({it.source!r}, {it.start}, {it.stop})" for it in self.numbers]
+        parts += [f".where({it.expression!r})" for it in self.conditions]
+        return "".join(parts)
 
     def between(self, start: Time | None, stop: Time | None) -> Selection:
         """The part of it that lies between two times."""
@@ -86,7 +98,12 @@ class Selection:
     @property
     def takes_whole_streams(self) -> bool:
         """Whether each event of a stream that is taken is taken."""
-        return not (self.is_timed or self.numbers or self.conditions)
+        return not (self.is_timed or self.numbers or self.conditions or self.is_part)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is of a part of the log, behind `since` and up to `until`."""
+        return self.since is not None or self.until is not None
 
     def takes(self, key: StreamKey) -> bool:
         """Whether anything of a stream may be taken."""

@@ -32,6 +32,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedBlock:
+    """Where some events of one source lie in a log: behind `before`, up to `end`."""
+
+    before: Position
+    end: Position
+    events: int
+    bytes: int
+    """Of their records."""
+    source_id: str
+    first_number: int
+    first_time_ns: int
+    """The least of their times."""
+    last_time_ns: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class View(Generic[T]):
     """Some of a log's events, in the order in which they were recorded. `Log.__getitem__` makes one.
@@ -89,6 +105,15 @@ class View(Generic[T]):
         conditions = (*self.selection.conditions, Condition(condition, parameters))
         return self._narrowed(replace(self.selection, conditions=conditions))
 
+    def within(self, since: Mark | Position | str | None, until: Mark | Position | str | None) -> View[T]:
+        """Events of the blocks behind one place of the log and up to another, each None for no bound.
+
+        What lies between two places stays the same, whatever is added to the log. Of a part no gap is known.
+        """
+        first = None if since is None else Mark.of(since).position
+        last = None if until is None else Mark.of(until).position
+        return self._narrowed(replace(self.selection, since=first, until=last))
+
     def with_gaps(self) -> View[Any]:
         """The same events, and a `Gap` in the place of those that are missing."""
         return replace(self, shows_gaps=True)
@@ -138,6 +163,22 @@ class View(Generic[T]):
     def batches(self) -> Iterator[Batch]:
         """The events as they lie in the log: runs of one source and format, each of about a MiB."""
         return (piece for piece in self.pieces() if isinstance(piece, Batch))
+
+    def blocks(self) -> Iterator[LoggedBlock]:
+        """Where the events lie that may be taken, by the headers of the log's blocks: no record is read."""
+        run, selection = self._run(), self.selection
+        for extent in self.log.reader.extents(since=selection.since, until=selection.until):
+            if run.chooses(extent):
+                yield LoggedBlock(
+                    extent.begin,
+                    extent.end,
+                    extent.last - extent.first + 1,
+                    extent.bytes,
+                    extent.stream.key.source.hex(),
+                    extent.first,
+                    extent.first_ns,
+                    extent.last_ns,
+                )
 
     def arrays(self) -> Iterator[Array_]:
         """A structured array for each batch, which nobody may write to.
@@ -254,9 +295,12 @@ class View(Generic[T]):
         """Batches, and what is missing before each."""
         run = self._run()
         self._demand_known(run)
-        log = self.log
-        blocks = log.reader.blocks(chosen=run.chooses)
-        for piece in itertools.chain(run.pieces(blocks), run.rest(log.streams)):
+        log, part = self.log, self.selection
+        blocks = log.reader.blocks(
+            since=part.since, until=part.until, chosen=run.chooses, verify=log.verifies
+        )
+        rest = () if part.is_part else run.rest(log.streams)
+        for piece in itertools.chain(run.pieces(blocks), rest):
             if isinstance(piece, Gap):
                 log.tell_missing(piece, log.reader)
             yield piece
@@ -291,4 +335,4 @@ class View(Generic[T]):
 
     def __repr__(self) -> str:
         cls = self.wanted.cls
-        return f"View({self.log.path.name}, {'any' if cls is None else cls.__qualname__}, {self.selection!r})"
+        return f"View({self.log.path.name}, {'any' if cls is None else cls.__qualname__}){self.selection}"

@@ -110,7 +110,7 @@ def test_a_sink_of_another_version_reads_what_was_recorded(make_node: MakeNode, 
         recorder.sync()
         with channel.sink(Reading1) as sink:
             source.submit(Reading2("a", 0.5, 2))
-            events = sink.after(tmp_path)
+            events = sink.after(echo.open_log(tmp_path))
             assert [next(events).id, next(events).id] == [1, 2]
             sink.close()
             assert list(events) == []

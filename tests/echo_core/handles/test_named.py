@@ -143,6 +143,17 @@ def test_watcher_of_everywhere_hears_of_sources_that_it_has_no_use_for(make_node
     until(lambda: all(not m.has_sinks for m in channel.members()), "the watcher to be gone")
 
 
+def test_watcher_of_everywhere_may_be_closed_after_its_node(make_node: MakeNode) -> None:
+    """In any order, and twice."""
+    node = make_node(transports=["unix"])
+    channel = node.create_channel("x", Plain)
+    first, second = (channel.watch(lambda _: None, everywhere=True) for _ in range(2))
+    first.close()
+    node.close()
+    second.close()
+    first.close()
+
+
 def test_whether_a_watch_is_everywhere_is_said_by_a_flag(make_node: MakeNode) -> None:
     """Anything else is the caller's mistake."""
     everywhere: object = "yes"

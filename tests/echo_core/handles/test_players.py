@@ -80,7 +80,7 @@ def test_types_can_be_chosen(make_node: MakeNode, log: Path, types: Any) -> None
     channel = make_node().create_channel("test", Plain)
     collector = Collector()
     channel.sink(Plain, collector)
-    with echo.play(log, into=channel, speed=0, types=types) as player:
+    with echo.play(echo.open_log(log), into=channel, speed=0, types=types) as player:
         player.wait(LIMIT_S)
     assert collector.events == [plain(i) for i in range(100)]
     with pytest.raises(echo.IncompatibleError):

@@ -74,6 +74,18 @@ class FullDisk(RealDisk):
         super().write(fd, data, offset)
 
 
+class FailingDisk(RealDisk):
+    """Loses what is written, once it `has_failed`, and says so."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+    def write(self, fd: int, data: Writable, offset: int) -> None:
+        if self.has_failed:
+            raise OSError(errno.EIO, "Input/output error")
+        super().write(fd, data, offset)
+
+
 class SlowDisk(RealDisk):
     """Writes once it is let."""
 
@@ -380,6 +392,35 @@ def test_a_full_disk_is_a_gap_that_ends_when_there_is_room(make_node: MakeNode, 
     assert sum(last + 1 - first for first, last, _ in gaps(tmp_path / "a.echolog")) == dropped
     assert sum(end - first for first, end in ranges(tmp_path / "a.echolog")) == (10 << 18) + 2 - dropped
     assert recorder.statistics().dropped == dropped
+
+
+def test_a_disk_that_fails_is_nobody_else_s_trouble(
+    pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sources come, submit and go; the recorder says that nothing is recorded any more."""
+    here, there = opened(pair, Plain)
+    disk = FailingDisk()
+    recorder = record(there, tmp_path / "a.echolog", disk=disk)
+    with here.source() as source:
+        source.wait_matched()
+        source.submit(plain(0))
+        source.flush(LIMIT_S)
+        recorder.sync(LIMIT_S)
+        disk.has_failed = True
+        source.submit(plain(1))
+        source.flush(LIMIT_S)
+        with pytest.raises(LogError, match="failed"):
+            recorder.sync(LIMIT_S)
+        with here.source() as other:
+            other.submit(plain(2))
+            other.flush(LIMIT_S)
+        source.submit(plain(3))
+    until(lambda: recorder.statistics().streams == 0)
+    assert recorder.statistics().failure is not None
+    assert "is not recorded" in caplog.text
+    with pytest.raises(LogError, match="failed"):
+        recorder.close()
+    assert numbers(tmp_path / "a.echolog") == [0]
 
 
 def test_a_channel_closes_on_a_disk_that_is_full(

@@ -155,6 +155,41 @@ def test_recorders_that_are_killed_leave_a_log_that_says_what_is_missing(
     assert numbers.causes == {"absent"}
 
 
+FORKING = """
+channel = echo.create_channel("forking", Plain)
+recorder, source = channel.record(sys.argv[1]), channel.source()
+source.submit(Plain(1, 0.5))
+recorder.sync()
+if os.fork() == 0:
+    say("forked")
+    hear()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_of_a_recorder_that_is_killed_does_not_keep_its_log(
+    make_node: MakeNode, tmp_path: Path
+) -> None:
+    """The log is the parent's, whose end is that of its lock."""
+    parent = Actor(FORKING, str(tmp_path / "a.echolog"), forks=True)
+    assert parent.hear() == "forked"
+    channel = make_node().create_channel("test", Plain)
+
+    def has_begun() -> bool:  # the kernel takes its time for a process that is killed
+        try:
+            channel.record(tmp_path / "a.echolog").close()
+        except echo.LogError:
+            return False
+        return True
+
+    until(has_begun)
+    parent.tell("end")
+    parent.kill()
+    with LogReader(tmp_path / "a.echolog") as reader:
+        assert [each.events for each in reader.streams] == [1]
+
+
 def test_sources_that_are_killed_are_streams_of_their_own(make_node: MakeNode, tmp_path: Path) -> None:
     """The next one under that name begins at 0, and is another epoch."""
     channel = make_node(transports=["shm"]).create_channel("test", Plain)

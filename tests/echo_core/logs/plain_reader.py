@@ -9,7 +9,7 @@ from pathlib import Path
 
 BLOCK = struct.Struct("<IBBHIIIIQIIqqII")
 FORMAT, STREAM, RECORDS, GAP, SEAL = 1, 2, 3, 4, 9
-KNOWN = range(1, 11)
+KNOWN = (1, 2, 3, 4, 5, 6, 8, 9, 10)
 VARIES, SKIPPABLE = 1, 2
 SLICE = 16384
 

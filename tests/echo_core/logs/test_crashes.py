@@ -1,7 +1,7 @@
 """A machine may stop at any moment: what was promised is there, and nothing else is made up.
 
 The states that a disk may be in are enumerated from what a writer did to it. ECHO_CRASH_UNITS says how
-many pieces of 512 bytes are there or not in all combinations: 14 make a million states.
+many pieces of 512 bytes are there or not in all combinations: 15 make a million states.
 """
 
 from __future__ import annotations

@@ -144,6 +144,15 @@ def test_json_lines_have_every_event_with_its_type(path: Path, tmp_path: Path) -
     }
 
 
+def test_json_lines_are_what_events_become_by_themselves(path: Path, tmp_path: Path) -> None:
+    """The same text for a value, whether a tool writes an event or a log its records."""
+    with echo.open_log(path) as log:
+        log.export(tmp_path / "run.jsonl", info=False)
+        events = [{"_type": type(event).__name__, **echo.jsonable(event)} for event in log[None]]
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text("utf-8").splitlines()]
+    assert lines == json.loads(json.dumps(events))
+
+
 def test_csv_has_a_column_for_each_field(path: Path, tmp_path: Path) -> None:
     """Nested records in columns of their own, lists as JSON."""
     with echo.open_log(path) as log:
@@ -214,6 +223,8 @@ def test_a_suffix_that_nobody_knows_is_refused(path: Path, tmp_path: Path, name:
     """With those that there are."""
     with echo.open_log(path) as log, pytest.raises(echo.FormatError, match=r"\.parquet"):
         log.export(tmp_path / name)
+    with echo.open_log(path) as log, pytest.raises(echo.FormatError, match="nowhere"):
+        log.export(tmp_path / "nowhere" / "run.csv")
 
 
 def test_a_file_is_there_as_a_whole_or_stays_as_it_was(path: Path, tmp_path: Path) -> None:

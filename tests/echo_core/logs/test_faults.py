@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
 
 from echo_core.errors import LogError
 from echo_core.logs.described import Level, Retain, Rotate
+from echo_core.logs.disk import RealDisk, Writable
 from echo_core.logs.reading import LogReader
 from echo_core.logs.writing import LogWriter
 from tests.echo_core.logs.disks import FailingDisk
@@ -159,3 +161,38 @@ def test_the_oldest_make_room_where_that_was_asked_for(tmp_path: Path) -> None:
         assert numbers == list(range(numbers[0], 40_000))
         assert numbers[0] > 0
         assert reader.gaps == ()
+
+
+class StuckDisk(RealDisk):
+    """Takes nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+
+    def write(self, fd: int, data: Writable, offset: int) -> None:
+        assert self.may_go_on.wait(30)
+        super().write(fd, data, offset)
+
+
+def test_memory_is_bounded_where_a_stream_has_gaps_without_end_and_the_disk_is_stuck(tmp_path: Path) -> None:
+    """Each number is an event's or a gap's in the end, and what a member did that was not told is counted."""
+    disk, turns = StuckDisk(), 50_000
+    with LogWriter(tmp_path / "a.echolog", max_staged_bytes=2 << 20, disk=disk) as log:
+        stream = log.stream(key_of(), PARTICLE)
+        disk.may_go_on.clear()
+        for number in range(0, 2 * turns, 2):
+            stream.append(particles(1, number), sequence=number)
+            stream.gap(number + 1, number + 1, "lost on the link")
+        for _ in range(turns):
+            log.member(bytes(16), bytes(16), "joined", "x" * 200)
+        told = log.statistics()
+        assert told.staged_bytes < 5 << 20
+        assert 0 < told.events == turns - told.lost
+        assert told.untold_members > 0
+        disk.may_go_on.set()
+    with LogReader(tmp_path / "a.echolog") as reader:
+        there = [number for number, _ in numbered(reader)[0]]
+        missing = [number for gap in reader.gaps for number in range(gap.first, gap.last + 1)]
+        assert sorted(there + missing) == list(range(2 * turns))
+        assert len(reader.members) == turns - told.untold_members

@@ -7,8 +7,9 @@ import json
 import math
 import tempfile
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from hypothesis import given
@@ -114,3 +115,29 @@ def test_json_lines_are_what_a_walk_of_plain_values_says(data: st.DataObject) ->
     expected = [{"_type": format_.name, **json_value(format_.record, value)} for value in values]
     found = [json.loads(line) for line in lines]
     assert hollowed(found) == hollowed(json.loads(json.dumps(expected)))
+
+
+@echo.named("Row")
+@dataclass
+class Row:
+    """Fixed in size: several lie in a numpy array, which knows text and UUIDs as bytes."""
+
+    label: echo.Chars[5]
+    id: uuid.UUID
+
+
+@echo.named("Rows")
+@dataclass
+class Rows:
+    rows: echo.Array[Row, 1, 2]
+
+
+def test_records_in_an_array_are_objects_with_names(tmp_path: Path) -> None:
+    """Each has its members, in as many dimensions."""
+    rows = [[Row("ab", uuid.UUID(int=1)), Row("µ", uuid.UUID(int=2))]]
+    record = echo.encoder(Rows)(Rows(cast("Any", rows)))
+    with echo.open_log(write(str(tmp_path), echo.format_of(Rows), [(0, record)])) as log:
+        log[None].export(tmp_path / "run.jsonl", info=False)
+    found = json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8"))
+    members = [{"label": row.label, "id": str(row.id)} for row in rows[0]]
+    assert found == {"_type": "Rows", "rows": [members]}

@@ -329,6 +329,26 @@ def test_data_frames_are_made_by_their_packages(path: Path, package: str) -> Non
     assert frame["id"].to_list() == [100, 101, 102]
 
 
+def test_a_compressed_log_is_read_as_any_other(tmp_path: Path) -> None:
+    """Its arrays are no views of the file, but nobody may write to them either."""
+    pytest.importorskip("lz4")
+    writer = LogWriter(tmp_path / "run.echolog", level="volatile", compress="lz4")
+    stream = writer.stream(key_of("one"), echo.format_of(Second))
+    notes = writer.stream(key_of("notes"), echo.format_of(Note))
+    encode = echo.encoder(Second)
+    for i in range(3000):
+        assert stream.append(encode(Second(i / 2, i, "same")), sequence=i, time_ns=START_NS)
+    note = Note("text", ["a", "b"], 3)
+    for i in range(100):
+        assert notes.append(echo.encoder(Note)(note), sequence=i, time_ns=START_NS)
+    writer.close()
+    with echo.open_log(tmp_path / "run.echolog") as log:
+        assert [event.id for event in log[Second]] == [*range(3000)]
+        assert list(log[Note].sequences("notes", 98)) == [note, note]
+        assert log[Second].where("id >= 2990").columns(["id"])["id"].tolist() == [*range(2990, 3000)]
+        assert not any(array.flags.writeable for array in log[Second].arrays())
+
+
 # ---------------------------------------------------------------------------
 # The log itself
 
@@ -342,6 +362,8 @@ def test_a_log_says_what_is_in_it(path: Path) -> None:
         assert log.summary().events == len(log[None]) == 15
         assert "15 events" in repr(log)
         assert "Note" in str(log)
+        view = log[Third].source("one").sequences("one", 1, 9).where("id > 3")
+        assert repr(view) == "View(run.echolog, Third).source('one').sequences('one', 1, 9).where('id > 3')"
     assert "closed" in repr(log)
     with pytest.raises(echo.ClosedError):
         len(log[None])

@@ -54,6 +54,7 @@ class Taking:
             on_held=self.wake if holds else None,
             await_room=self.await_room if waits else None,
             on_end=self.end,
+            on_fork=self.end,
         )
         with books.changing():
             self.membership.add_target(self.target)

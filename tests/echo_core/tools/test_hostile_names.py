@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import echo_core as echo
 from echo_core.tools.output import json_line
 from echo_core.tools.plain import plain, plain_json, plain_lines
+from tests.echo_core.census import until
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.tools.running import run
 
@@ -131,3 +133,28 @@ def test_number_that_json_has_not_is_a_mistake() -> None:
     """Of this program: events have texts in its place."""
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_line({"x": float("nan")})
+
+
+@pytest.mark.parametrize(
+    "command", ["info", "cat -i", "cat --lines", "cat --csv", "verify", "du", "info --table"]
+)
+def test_names_in_logs_are_plain_too(
+    evil_channel: echo.Channel[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """A log may come from anybody."""
+    monkeypatch.chdir(tmp_path)
+    with echo.record(evil_channel, "evil.echolog") as recorder:
+        until(lambda: recorder.statistics().events == 1, "what was kept")
+    name, *options = command.split()
+    result = run("log", name, "evil.echolog", *options)
+    assert result.exit_code == 0
+    said = result.stdout + result.stderr
+    assert all(letter.isprintable() or letter == "\n" for letter in said), repr(said)
+    assert "[bold]" in said or name == "verify"
+
+
+def test_name_of_a_log_is_plain_too(tmp_path: Path) -> None:
+    """Also in an error."""
+    result = run("log", "info", str(tmp_path / EVIL))
+    assert result.exit_code == 1
+    assert all(letter.isprintable() or letter == "\n" for letter in result.stderr)

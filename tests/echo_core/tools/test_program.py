@@ -16,8 +16,9 @@ import pytest
 import echo_core as echo
 from echo_core.tools import entry
 from echo_core.tools.commands import doctor
+from tests.echo_core.conftest import MakeNode
 from tests.echo_core.processes import ROOT
-from tests.echo_core.tools.plant import Plant
+from tests.echo_core.tools.plant import Particle, Plant
 from tests.echo_core.tools.running import LIMIT_S, done, run, start
 
 SCRIPT = """
@@ -154,6 +155,21 @@ def test_closed_pipe_ends_a_command_quietly(plant: Plant) -> None:
         process.stdout = None
         _, err = process.communicate(timeout=LIMIT_S)
         assert (process.returncode, err) == (141, "")
+
+
+def test_pipe_that_is_closed_early_ends_what_puts_out_much(tmp_path: Path, make_node: MakeNode) -> None:
+    """As `| head -1` does."""
+    channel = make_node().create_channel("particles", Particle)
+    with echo.record(channel, tmp_path / "run.echolog"), channel.source() as source:
+        for number in range(5_000):
+            source.submit(Particle(number))
+    process = start("log", "cat", str(tmp_path / "run.echolog"))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["id"] == 0
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, err) == (141, "")
 
 
 def test_python_runs_the_program_as_a_module(tmp_path: Path) -> None:
