@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from echo_core._c import logs as c
-from echo_core.errors import ClosedError, LogError, TimedOutError
+from echo_core.errors import ClosedError, LogError, TimedOutError, unexpected
 from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
 from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
@@ -32,11 +32,13 @@ from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
 from echo_core.logs.errands import Errands
-from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.folders import LOCK, segment_numbers, segment_path
 from echo_core.logs.layout import Flag, Kind, Previous
 from echo_core.logs.retention import Ended, removable
 from echo_core.logs.scanning import Ending, ending_of
 from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
+from echo_core.transports.fields import shown
+from echo_core.transports.threads import log as _log
 
 FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
 FLUSH_S = 5.0  # no event that is buffered waits longer
@@ -50,6 +52,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _ROTATE = Rotate()
 _RETAIN = Retain()
+
+
+class NoRoomError(LogError):
+    """The disk is full. What was taken waits, and nothing of it is lost."""
 
 
 class LogWriter:
@@ -67,7 +73,7 @@ class LogWriter:
         clock: what time it is.
 
     Raises:
-        LogError: somebody else writes to it, or the disk failed.
+        LogError: somebody else writes to it, it is a folder of other files, or the disk failed.
     """
 
     def __init__(
@@ -106,7 +112,8 @@ class LogWriter:
         self._written_bytes = self._synced_bytes = 0
         self._failure: str | None = None
         self._is_full = self._is_closing = self._is_closed = False
-        self._looked_ns = 0
+        self._is_told_full = False
+        self._looked_ns = self._free_bytes = 0
         self._begin()
         self._sync_is_due = threading.Event()
         self._writer = self._thread(self._write_on, "log")
@@ -123,7 +130,8 @@ class LogWriter:
     def _begin(self) -> None:
         try:
             self._disk.make_folder(self.path)
-            self._lock = self._disk.lock(self.path / "lock")
+            self._check_folder()
+            self._lock = self._disk.lock(self.path / LOCK)
         except OSError as error:
             raise _disk_error(error, self.path) from error
         try:
@@ -134,6 +142,19 @@ class LogWriter:
                 raise _disk_error(error, self.path) from error
             raise
         self._synced_to = self._segment.position
+
+    def _check_folder(self) -> None:
+        """What others have in a folder is not to be mixed with a log, which may remove files of it."""
+        names = self._disk.names(self.path)
+        others = sorted(name for name in names if name != LOCK and not name.startswith("."))
+        if others and not segment_numbers(names):
+            raise unexpected(
+                LogError,
+                "a log, or an empty folder",
+                f"one that holds `{shown(others[0])}` and no segment",
+                path=str(self.path),
+                hint="name a folder of its own, such as run.echolog",
+            )
 
     def _first_segment(self) -> Segment:
         """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
@@ -265,6 +286,9 @@ class LogWriter:
             self._sync_is_due.set()
             self._errands.wake()
         batch.done()
+        if self._is_told_full:
+            self._is_told_full = False
+            _log.warning("log `%s`: the disk has room again, and recording goes on", shown(str(self.path)))
 
     def _rotate_if_due(self) -> None:
         segment = self._segment
@@ -309,8 +333,22 @@ class LogWriter:
         if now - self._looked_ns >= _LOOK_NS or self._looked_ns == 0:
             self._looked_ns = now
             self._remove_old()
-            self._is_full = self._disk.free_bytes(self.path) < self._retain.min_free
+            self._free_bytes = self._disk.free_bytes(self.path)
+            self._is_full = self._free_bytes < self._retain.min_free
+            self._tell_full()
         return not self._is_full
+
+    def _tell_full(self) -> None:
+        """Once, until something is written again: from now on events wait in memory, and then are dropped."""
+        if self._is_full and not self._is_told_full:
+            self._is_told_full = True
+            _log.warning("nothing more is recorded until there is room: %s", self._no_room())
+
+    def _no_room(self) -> NoRoomError:
+        kept = self._retain.min_free
+        got = f"{self._free_bytes:,} bytes, where {kept:,} are to stay free" if self._free_bytes else "none"
+        hint = "free some, let Retain remove the oldest, or have its `min_free` keep less free"
+        return unexpected(NoRoomError, "room on the disk", got, path=str(self.path), hint=hint)
 
     def _remove_old(self) -> None:
         gone = removable(
@@ -336,8 +374,9 @@ class LogWriter:
             self._remove_oldest(self._ends[0])
             self._staging.tell()  # and the thread tries again
         else:
-            self._is_full = True
+            self._is_full, self._free_bytes = True, 0
             self._looked_ns = self._clock.monotonic_ns()
+            self._tell_full()
 
     def _fail(self, error: OSError) -> None:
         if self._failure is None:
@@ -355,7 +394,8 @@ class LogWriter:
         """Waits until all that was taken is on the disk; one sync serves all who wait. Returns the end of it.
 
         Raises:
-            LogError: the disk failed, and what was taken since the last sync may be lost; or it is full.
+            LogError: the disk failed, and what was taken since the last sync may be lost.
+            NoRoomError: the disk is full.
             TimedOutError: it took longer.
         """
         self._check()
@@ -472,8 +512,7 @@ class LogWriter:
             msg = f"{self._failure}: what was taken since the last sync may be lost"
             raise LogError(msg)
         if self._is_full:
-            msg = "Expected room on the disk, got none"
-            raise LogError(msg, path=str(self.path), hint="free some, or let Retain remove the oldest")
+            raise self._no_room()
 
     # --- the end
 
@@ -563,4 +602,6 @@ def _level_of(level: Level | str) -> Level:
 
 
 def _disk_error(error: OSError, path: Path) -> LogError:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return unexpected(LogError, "a folder", "a file", path=str(path))
     return LogError(f"The disk failed: {error.strerror or error}", path=str(path))

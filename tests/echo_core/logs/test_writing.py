@@ -163,3 +163,21 @@ def test_a_reader_follows_a_writer(tmp_path: Path) -> None:
         assert found == list(range(100_000))
         assert position.segment > 1
         assert not reader.wait(0)
+
+
+def test_a_folder_of_other_files_becomes_no_log(tmp_path: Path) -> None:
+    """Retention would remove files there, and a file called `lock` would be written over."""
+    (tmp_path / "lock").write_text("another program's")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(LogError, match=r"a log, or an empty folder, got one that holds `notes\.txt`"):
+        LogWriter(tmp_path)
+    assert (tmp_path / "lock").read_text() == "another program's"
+    with pytest.raises(LogError, match="Expected a folder, got a file"):
+        LogWriter(tmp_path / "notes.txt")
+
+
+def test_a_log_may_have_other_files_beside_its_own(tmp_path: Path) -> None:
+    """Such as notes on what it is of."""
+    LogWriter(tmp_path / "a.echolog").close()
+    (tmp_path / "a.echolog" / "notes.txt").touch()
+    LogWriter(tmp_path / "a.echolog").close()
