@@ -31,7 +31,7 @@ SOURCES = {
         "native/raw_codec.c",
     ],
     "locks": ["native/locks/locks.c"],
-    "logs": sorted(glob("native/logs/*.c")),
+    "logs": [*sorted(glob("native/logs/*.c")), "native/core/forks.c"],
 }
 
 # What else causes a rebuild when it is edited.

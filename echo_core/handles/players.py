@@ -12,7 +12,14 @@ from typing import Any
 
 from echo_core.codegen.conversion import converter
 from echo_core.codegen.plans.verification import verification
-from echo_core.errors import ClosedError, ConversionError, TimedOutError, WireError
+from echo_core.errors import (
+    ClosedError,
+    ConversionError,
+    IncompatibleError,
+    TimedOutError,
+    WireError,
+    unexpected,
+)
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
 from echo_core.handles.channels import Channel, record_source
@@ -25,6 +32,7 @@ from echo_core.logs.reading import LogReader
 from echo_core.logs.running_order import Run, RunningOrder
 from echo_core.logs.views.log import Log
 from echo_core.transports import threads
+from echo_core.transports.fields import shown
 from echo_core.transports.threads import OwnThread, is_failure
 from echo_core.values.backlog import Backlog
 from echo_core.values.statistics import PlayerStatistics
@@ -273,7 +281,8 @@ def play(
 
     Raises:
         LogError: there is no log, or an argument is wrong.
-        IncompatibleError: what is to be played does not fit the channel's types; `types` leaves it out.
+        IncompatibleError: what is to be played does not fit the channel's types, which `types` leaves out;
+            or one of `types` is not in the log.
         ClosedError: the channel is closed.
 
     >>> @echo.event
@@ -334,6 +343,10 @@ def _chosen(
 ) -> list[StreamInfo]:
     numbers = None if streams is None else {stream.number for stream in streams}
     names = None if types is None else {_name_of(type_) for type_ in types}
+    there = dict.fromkeys(stream.format.name for stream in reader.streams)
+    for name in sorted((names or set()) - there.keys()):
+        listed = ", ".join(f"`{shown(each)}`" for each in there) or "nothing"
+        raise unexpected(IncompatibleError, f"a log of `{name}`", f"one with {listed}", path=str(reader.path))
     return [
         stream
         for stream in reader.streams

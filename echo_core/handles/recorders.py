@@ -148,7 +148,7 @@ def record(
         disk: what does all to files, for tests.
 
     Raises:
-        LogError: the log cannot be written, or is by another recorder.
+        LogError: the log cannot be written, is by another recorder, or is a folder of other files.
         ChannelError: an argument is wrong.
         ExpressionError: no type of a channel has what `where` reads.
         ClosedError: a channel is closed.
@@ -170,6 +170,9 @@ def record(
     opened: list[Channel[Any]] = []
     try:
         recorded = _recorded(channels, where, opened)
+        if not recorded:
+            raise unexpected(ChannelError, "at least one channel to record", "none")
+        lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         known = known_of(path)
         writer = LogWriter(
             path,
@@ -179,7 +182,6 @@ def record(
             retain=retain or Retain(),
             disk=disk,
         )
-        lookback = None if before_s is None else Lookback(nanoseconds(before_s), _LOOKBACK_BYTES)
         recording = Recording(writer, known, holds_up=on_full == "block", lookback=lookback)
         recorder = Recorder(str(writer.path), recording, opened)
     except BaseException:
@@ -217,6 +219,13 @@ def _recorded(
 def _derived(channel: Channel[Any], where: Expression) -> list[Channel[Any]]:
     """Of each type that has what is read; the others are told."""
     types = channel.types
+    if not types:
+        raise unexpected(
+            ChannelError,
+            "a channel that was declared with a type, for `where`",
+            f"`{channel.name}`, which has none",
+            hint="record a channel that is derived by a class: `channel.derive(Class, where=...)`",
+        )
     if len(types) < 2:
         return [channel.derive(where=where)]
     found: list[Channel[Any]] = []

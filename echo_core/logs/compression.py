@@ -85,7 +85,7 @@ def decompressed(codec: int, flags: int, stored: memoryview, raw: int) -> bytes:
         if codec == Codec.LZ4:
             data = bytes(library.decompress(stored, uncompressed_size=raw))
         else:
-            data = bytes(library.ZstdDecompressor().decompress(stored, max_output_size=raw))
+            data = _of_zstd(library, stored, raw)
     except Exception as error:  # noqa: BLE001 # whatever these libraries raise
         msg = f"Expected bytes of {Codec(codec).name.lower()}: {error}"
         raise WireError(msg) from None
@@ -93,6 +93,15 @@ def decompressed(codec: int, flags: int, stored: memoryview, raw: int) -> bytes:
         msg = f"Expected {raw} bytes, got {len(data)}"
         raise WireError(msg)
     return c.from_columns(data, columns) if columns else data
+
+
+def _of_zstd(library: Any, stored: memoryview, raw: int) -> bytes:
+    """A frame may say itself how much it becomes, which the library believes, whatever its limit is."""
+    said: int = library.frame_content_size(stored)
+    if said not in (-1, raw):
+        msg = f"Expected a frame of {raw} bytes, got one of {said}"
+        raise WireError(msg)
+    return bytes(library.ZstdDecompressor().decompress(stored, max_output_size=raw))
 
 
 def _columns_in(stored: memoryview, raw: int) -> tuple[tuple[int, ...], memoryview]:

@@ -65,8 +65,8 @@ class Declarations:
             writer = StreamWriter(self._staging, number, of_format, size)
             writer.key, writer.format = key, format_
             declared = Declared(Kind.STREAM, layout.stream_payload(key), stream=number, format=of_format)
+            self._put(declared)  # before it is known, so that nothing that interrupts leaves it undeclared
             self._streams[identity] = self._by_number[number] = _Stream(writer, declared)
-            self._put(declared)
             return writer
 
     def format_of(self, number: int) -> Format:
@@ -79,8 +79,8 @@ class Declarations:
             self._check(len(self._formats), limits.MAX_FORMATS, "formats")
             declared = Declared(Kind.FORMAT, format_.metadata, format=self._next_format)
             self._next_format += 1
-            self._formats[format_.metadata] = declared
             self._put(declared)
+            self._formats[format_.metadata] = declared
         return declared
 
     def _check(self, count: int, most: int, what: str) -> None:

@@ -10,7 +10,8 @@ from echo_core.errors import LogError
 from echo_core.logs import limits
 
 SUFFIX = ".echolog"
-_SEGMENT = re.compile(r"(\d{10,20})\.seg")
+LOCK = "lock"  # held by who writes
+_SEGMENT = re.compile(r"(\d{10,19})\.seg")  # of 64 bits, and so is the next
 
 
 def segment_name(number: int) -> str:

@@ -35,7 +35,7 @@ from echo_core.logs.described import (
 from echo_core.logs.folders import segment_numbers, segment_path
 from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
 from echo_core.logs.salvage import good_records, parts_of, runs_of
-from echo_core.logs.scanning import Scan, map_file, read_header, scan, without_torn_tail
+from echo_core.logs.scanning import Scan, map_file, open_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 
@@ -70,7 +70,7 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
-        self._segments: list[_Segment] = []
+        self._segments: list[_Segment] = []  # first: `close` may come at any time
         self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
@@ -177,27 +177,26 @@ class LogReader:
         except OSError as error:
             msg = f"Expected a log, got {error.strerror}"
             raise LogError(msg, path=str(self.path)) from error
-        for number in numbers:
+        for i, number in enumerate(numbers):
             if number > last:
-                self._add_segment(number, is_last=number == numbers[-1])
+                self._add_segment(number, numbers[i + 1 :])
         there = set(numbers)
         self._segments = [
             each for each in self._segments if each.contents.number in there or not each.is_ended
         ]
 
-    def _add_segment(self, number: int, *, is_last: bool) -> None:
+    def _add_segment(self, number: int, later: list[int]) -> None:
         path = segment_path(self.path, number)
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        fd = open_file(path)
+        if fd is None:
             return  # retention was faster
         header, is_damaged = read_header(fd)
-        if header is None and is_last:
-            os.close(fd)  # it is being made, or its maker was stopped: the log ends before it
+        size = os.fstat(fd).st_size
+        if header is None and not (later and (size > HEADER_BYTES or self._is_followed(number, later))):
+            os.close(fd)  # it is being made, or its maker was stopped: nothing counts on it
             return
         if self._segments:
             self._end_last(header)
-        size = os.fstat(fd).st_size
         salt = header.salt if header is not None else 0
         contents = Contents(number, salt)
         segment = _Segment(path, header, contents, fd, size=size)
@@ -208,6 +207,20 @@ class LogReader:
             segment.fd, segment.is_ended, segment.end = None, True, size
         elif is_damaged:
             self._damaged(Damage(number, 0, HEADER_BYTES, "half of a segment's header"))
+
+    def _is_followed(self, number: int, later: list[int]) -> bool:
+        """Whether a later segment says that it was begun behind this one, so that this one had a header."""
+        for each in later:
+            fd = open_file(segment_path(self.path, each))
+            if fd is None:
+                continue
+            try:
+                header, _ = read_header(fd)
+            finally:
+                os.close(fd)
+            if header is not None:
+                return header.previous.number >= number
+        return False
 
     def _end_last(self, following: SegmentHeader | None) -> None:
         """The next segment is there, and says where the last one ended."""
@@ -348,11 +361,8 @@ class LogReader:
 
     def _mapped(self, segment: _Segment) -> mmap.mmap | None:
         """The file up to what is verified; None: it has been removed."""
-        fd = segment.fd
-        try:
-            if fd is None:
-                fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        fd = open_file(segment.path) if segment.fd is None else segment.fd
+        if fd is None:
             return None
         try:
             if os.fstat(fd).st_size < segment.end:

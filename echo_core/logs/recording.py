@@ -252,17 +252,13 @@ class Recording:
             log.error("log `%s`: not all that came is written: %s", self._writer.path, error)
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Writes all that was taken; the targets are closed. A second time it does nothing."""
+        """Writes all that was taken; the targets are closed. A second time it does what was interrupted."""
         with self._ending:
-            if self.is_closed:
-                return
             if self._committer is not None:
                 self._committer.close(timeout_s)
             self._saying.settle(at_end=True)
-            try:
-                self._writer.close(timeout_s)
-            finally:
-                self.is_closed = True
+            self.is_closed = True
+            self._writer.close(timeout_s)
 
 
 def _key_of(membership: Membership, feed: Feed) -> StreamKey:

@@ -118,8 +118,9 @@ class Seam:
 
     def _note_joined(self) -> None:
         """Sources of which the log has all that came before the sink; gaps in it are its own."""
+        keys = [stream.key for stream in self._reader.streams]
         for gap in self._reader.gaps:
-            key = self._reader.streams[gap.stream].key
+            key = keys[gap.stream]
             if key.channel == self._channel and gap.first <= self._next.get(key.source, 0):
                 self._next[key.source] = max(self._next.get(key.source, 0), gap.last + 1)
         for source, number in list(self._awaited.items()):

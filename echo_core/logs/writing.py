@@ -1,8 +1,9 @@
 """LogWriter: a log's folder, open for writing by one process.
 
 Records are copied into memory (`Stage`, in C) by whoever has them. One thread writes what is closed there,
-and whoever waits for `sync` does so in person. Two locks order them: `_writing` is held while blocks are
-written, `_syncing` while a file is synced, and who needs both takes them in this order.
+and whoever waits for `sync` does so in person; but not the main thread, which has it done (errands.py). Two
+locks order them: `_writing` is held while blocks are written, `_syncing` while a file is synced, and who
+needs both takes them in this order. In a fork of the process the log is closed: it is the parent's.
 
 A failure of the disk is never tried again: the kernel may have dropped what it could not write, and say that
 all is well the second time. The log has failed then, and all that comes is counted as lost. A full disk is no
@@ -16,24 +17,28 @@ import mmap
 import os
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from echo_core._c import logs as c
-from echo_core.errors import ClosedError, LogError, TimedOutError
+from echo_core.errors import ClosedError, LogError, TimedOutError, unexpected
 from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
 from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
 from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
-from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.errands import Errands
+from echo_core.logs.folders import LOCK, segment_numbers, segment_path
 from echo_core.logs.layout import Flag, Kind, Previous
 from echo_core.logs.retention import Ended, removable
 from echo_core.logs.scanning import Ending, ending_of
 from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
+from echo_core.transports.fields import shown
+from echo_core.transports.threads import log as _log
 
 FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
 FLUSH_S = 5.0  # no event that is buffered waits longer
@@ -47,6 +52,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _ROTATE = Rotate()
 _RETAIN = Retain()
+
+
+class NoRoomError(LogError):
+    """The disk is full. What was taken waits, and nothing of it is lost."""
 
 
 class LogWriter:
@@ -64,7 +73,7 @@ class LogWriter:
         clock: what time it is.
 
     Raises:
-        LogError: somebody else writes to it, or the disk failed.
+        LogError: somebody else writes to it, it is a folder of other files, or the disk failed.
     """
 
     def __init__(
@@ -96,17 +105,20 @@ class LogWriter:
         self._columns: dict[int, tuple[int, ...]] = {}
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
+        self._closing = threading.Lock()  # held by who closes it
+        self._errands = Errands()
         self._written = self._synced = 0  # serials
         self._written_events = self._removed = self._untold_members = 0
         self._written_bytes = self._synced_bytes = 0
         self._failure: str | None = None
         self._is_full = self._is_closing = self._is_closed = False
-        self._looked_ns = 0
+        self._is_told_full = False
+        self._looked_ns = self._free_bytes = 0
         self._begin()
         self._sync_is_due = threading.Event()
-        self._threads = [self._thread(self._write_on, "log")]
-        if self.level is not Level.VOLATILE:
-            self._threads.append(self._thread(self._sync_on, "log sync"))
+        self._writer = self._thread(self._write_on, "log")
+        self._syncer = self._thread(self._sync_on, "log sync")
+        _open.add(self)
 
     def _thread(self, target: Callable[[], None], what: str) -> threading.Thread:
         thread = threading.Thread(target=target, name=f"{what} {self.path.name}", daemon=True)
@@ -118,7 +130,8 @@ class LogWriter:
     def _begin(self) -> None:
         try:
             self._disk.make_folder(self.path)
-            self._lock = self._disk.lock(self.path / "lock")
+            self._check_folder()
+            self._lock = self._disk.lock(self.path / LOCK)
         except OSError as error:
             raise _disk_error(error, self.path) from error
         try:
@@ -129,6 +142,19 @@ class LogWriter:
                 raise _disk_error(error, self.path) from error
             raise
         self._synced_to = self._segment.position
+
+    def _check_folder(self) -> None:
+        """What others have in a folder is not to be mixed with a log, which may remove files of it."""
+        names = self._disk.names(self.path)
+        others = sorted(name for name in names if name != LOCK and not name.startswith("."))
+        if others and not segment_numbers(names):
+            raise unexpected(
+                LogError,
+                "a log, or an empty folder",
+                f"one that holds `{shown(others[0])}` and no segment",
+                path=str(self.path),
+                hint="name a folder of its own, such as run.echolog",
+            )
 
     def _first_segment(self) -> Segment:
         """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
@@ -211,7 +237,7 @@ class LogWriter:
         while not self._is_closing:
             turns = self._staging.turns
             self._flush_old()
-            with self._writing:
+            with self._writing, suppress(LogError):  # who waits for a sync is told
                 self._write_closed()
             self._staging.wait(turns, _TURN_S)
 
@@ -256,9 +282,13 @@ class LogWriter:
         self._written = batch.last
         self._written_events += batch.events
         self._written_bytes += batch.size
-        if self._written_bytes - self._synced_bytes >= SYNC_BYTES:
+        if self._written_bytes - self._synced_bytes >= SYNC_BYTES and not self._sync_is_due.is_set():
             self._sync_is_due.set()
+            self._errands.wake()
         batch.done()
+        if self._is_told_full:
+            self._is_told_full = False
+            _log.warning("log `%s`: the disk has room again, and recording goes on", shown(str(self.path)))
 
     def _rotate_if_due(self) -> None:
         segment = self._segment
@@ -303,8 +333,22 @@ class LogWriter:
         if now - self._looked_ns >= _LOOK_NS or self._looked_ns == 0:
             self._looked_ns = now
             self._remove_old()
-            self._is_full = self._disk.free_bytes(self.path) < self._retain.min_free
+            self._free_bytes = self._disk.free_bytes(self.path)
+            self._is_full = self._free_bytes < self._retain.min_free
+            self._tell_full()
         return not self._is_full
+
+    def _tell_full(self) -> None:
+        """Once, until something is written again: from now on events wait in memory, and then are dropped."""
+        if self._is_full and not self._is_told_full:
+            self._is_told_full = True
+            _log.warning("nothing more is recorded until there is room: %s", self._no_room())
+
+    def _no_room(self) -> NoRoomError:
+        kept = self._retain.min_free
+        got = f"{self._free_bytes:,} bytes, where {kept:,} are to stay free" if self._free_bytes else "none"
+        hint = "free some, let Retain remove the oldest, or have its `min_free` keep less free"
+        return unexpected(NoRoomError, "room on the disk", got, path=str(self.path), hint=hint)
 
     def _remove_old(self) -> None:
         gone = removable(
@@ -330,8 +374,9 @@ class LogWriter:
             self._remove_oldest(self._ends[0])
             self._staging.tell()  # and the thread tries again
         else:
-            self._is_full = True
+            self._is_full, self._free_bytes = True, 0
             self._looked_ns = self._clock.monotonic_ns()
+            self._tell_full()
 
     def _fail(self, error: OSError) -> None:
         if self._failure is None:
@@ -349,11 +394,15 @@ class LogWriter:
         """Waits until all that was taken is on the disk; one sync serves all who wait. Returns the end of it.
 
         Raises:
-            LogError: the disk failed, and what was taken since the last sync may be lost; or it is full.
+            LogError: the disk failed, and what was taken since the last sync may be lost.
+            NoRoomError: the disk is full.
             TimedOutError: it took longer.
         """
         self._check()
         serial = self._staging.flush()
+        return self._errands.run(lambda: self._sync(serial, timeout_s))
+
+    def _sync(self, serial: int, timeout_s: float) -> Position:
         if not self._writing.acquire(timeout=timeout_s):
             raise self._late(timeout_s)
         try:
@@ -373,6 +422,7 @@ class LogWriter:
         self._write_closed()
         while self._written < serial:
             self._check_disk()
+            self._check_open(is_closed=self._is_closed)
             self._write_closed()
 
     def _sync_up_to(self, serial: int, timeout_s: float) -> Position:
@@ -381,6 +431,7 @@ class LogWriter:
         try:
             self._check_disk()
             if self._synced < serial:
+                self._check_open(is_closed=self._is_closed)
                 written, position = self._written, self._segment.position
                 self._sync_file(self._segment)
                 self._synced, self._synced_to = written, position
@@ -393,16 +444,18 @@ class LogWriter:
         return TimedOutError(msg, path=str(self.path))
 
     def _sync_on(self) -> None:
-        """The thread that syncs every few seconds what was written since, or when that is much."""
-        while not self._is_closing:
-            self._sync_is_due.wait(SYNC_S)
+        """The thread that syncs every few seconds what was written since, or when that is much; and does
+        errands."""
+        while not self._is_closed:
+            has_done_one = self._errands.do_one(SYNC_S)
+            if self.level is Level.VOLATILE or (has_done_one and not self._sync_is_due.is_set()):
+                continue
             self._sync_is_due.clear()
-            if not self._is_closing and self._failure is None and self._synced < self._written:
+            if self._failure is None and self._synced < self._written:
                 self._synced_bytes = self._written_bytes
-                try:
+                with suppress(LogError, TimedOutError, ClosedError):  # who waits for a sync is told
                     self._sync_up_to(self._written, SYNC_S)
-                except (LogError, TimedOutError):
-                    continue  # who waits for a sync is told
+        self._errands.end()
 
     # --- what others see
 
@@ -445,53 +498,70 @@ class LogWriter:
         )
 
     def _check(self) -> None:
-        if self._is_closing:
-            msg = "Expected an open log, got a closed one"
-            raise ClosedError(msg, path=str(self.path))
+        self._check_open(is_closed=self._is_closing)
         if self._failure is not None:
             self._check_disk()
+
+    def _check_open(self, *, is_closed: bool) -> None:
+        if is_closed:
+            msg = "Expected an open log, got a closed one"
+            raise ClosedError(msg, path=str(self.path))
 
     def _check_disk(self) -> None:
         if self._failure is not None:
             msg = f"{self._failure}: what was taken since the last sync may be lost"
             raise LogError(msg)
         if self._is_full:
-            msg = "Expected room on the disk, got none"
-            raise LogError(msg, path=str(self.path), hint="free some, or let Retain remove the oldest")
+            raise self._no_room()
 
     # --- the end
 
     def abandon(self) -> None:
         """In a forked child: the log is the parent's, and so is its lock, which is to end with the parent."""
         if not self._is_closed:
-            self._is_closing = self._is_closed = True
-            self._segment.close()
-            self._disk.close(self._lock)
+            self._is_closing = True
+            self._let_go()
 
     def close(self, timeout_s: float = 30.0) -> None:
-        """Writes all that was taken, and ends the log. A second time it does nothing.
+        """Writes all that was taken, and ends the log. A second time it waits until that is done.
 
         Raises:
             LogError: the disk failed, now or before, or is full.
             TimedOutError: it took longer.
         """
-        if self._is_closing:
-            return
         self._is_closing = True
-        self._declarations.close_all()
-        self._staging.tell()
-        self._sync_is_due.set()
-        for thread in self._threads:
-            thread.join(timeout_s)
+        if not self._is_closed:
+            self._errands.run(lambda: self._close(timeout_s))
+        self._errands.wake()
+        self._syncer.join(timeout_s)
+
+    def _close(self, timeout_s: float) -> None:
+        if not self._closing.acquire(timeout=timeout_s):
+            raise self._late(timeout_s)
+        try:
+            if not self._is_closed:
+                self._declarations.close_all()
+                self._staging.tell()
+                self._writer.join(timeout_s)
+                self._end_within(timeout_s)
+        finally:
+            self._closing.release()
+
+    def _end_within(self, timeout_s: float) -> None:
         if not self._writing.acquire(timeout=timeout_s):
             raise self._late(timeout_s)
         try:
             self._end()
         finally:
-            self._is_closed = True
-            self._segment.close()
-            self._disk.close(self._lock)
+            with self._syncing:
+                self._let_go()
             self._writing.release()
+
+    def _let_go(self) -> None:
+        """Of the files, whatever was written."""
+        self._is_closed = True
+        self._segment.close()
+        self._disk.close(self._lock)
 
     def _end(self) -> None:
         try:
@@ -512,6 +582,18 @@ class LogWriter:
         self.close()
 
 
+_open: weakref.WeakSet[LogWriter] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    """Also those that no recorder has."""
+    for writer in list(_open):
+        writer.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
 def _level_of(level: Level | str) -> Level:
     if level not in set(Level):
         msg = f"Expected {', '.join(Level)}, got {level!r}"
@@ -520,4 +602,6 @@ def _level_of(level: Level | str) -> Level:
 
 
 def _disk_error(error: OSError, path: Path) -> LogError:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return unexpected(LogError, "a folder", "a file", path=str(path))
     return LogError(f"The disk failed: {error.strerror or error}", path=str(path))

@@ -82,7 +82,7 @@ def _settle(origins: Sequence[Origin], asked: Sequence[_Flush]) -> None:
     losses = [(origin, origin.take_loss()) for origin in origins]
     if not said:  # else it is the same loss
         said = [
-            f"Expected all events of `{origin.name}` to arrive, some are not known to have arrived: {loss}"
+            f"Expected all events of `{origin.name}` to arrive, some are not known to have arrived {loss}"
             for origin, loss in losses
             if loss
         ]

@@ -70,7 +70,7 @@ class Origin:
         self.delay_ns = delay_ns
         self.is_closed = False
         self.unreachable: deque[tuple[object, str]] = deque(maxlen=_MAX_ANSWERS)  # by whom, and why
-        self.loss = ""  # why a link was lost since the last flush, with events that may not have arrived
+        self.loss = ""  # where and why a link was lost since the last flush, with events on the way
         self.dropped_elsewhere = 0  # events that sinks of other processes have dropped
         self.outlet = links.Outlet(
             cls,
@@ -200,7 +200,7 @@ class Origin:
         return is_first
 
     def take_loss(self) -> str:
-        """Why a link was lost since this was last asked; empty: none was."""
+        """Where and why a link was lost since this was last asked; empty: none was."""
         loss, self.loss = self.loss, ""
         return loss
 

@@ -128,7 +128,7 @@ class OutgoingStream(links.OutgoingStream):
         self.told.owner = None  # else the two would refer to each other, and keep the link
         has_begun = self in self.origin.streams
         if self.conversation.is_lost and has_begun and self.origin.outlet.sequence > self._flushed_at:
-            self.origin.loss = self.conversation.farewell
+            self.origin.loss = f"at {self.conversation.name}: {self.conversation.farewell}"
         self.close()
         self.give_up()
         if said := self._flow.finish(self.dropped):

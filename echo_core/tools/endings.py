@@ -17,6 +17,7 @@ class Ending(enum.IntEnum):
     USAGE = 2  # the command line, or what it names, is wrong
     UNREACHABLE = 3  # a channel, or somebody on it
     OUT_OF_TIME = 124
+    HUNG_UP = 129
     INTERRUPTED = 130
     PIPE_CLOSED = 141
     TERMINATED = 143
@@ -31,7 +32,11 @@ class ToolError(echo.EchoError):
 
 
 class Terminated(BaseException):
-    """The process was asked to end; not an Exception, so that nothing takes it for a failure."""
+    """The process was asked to end by a signal; not an Exception, so that nothing takes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.ending = Ending(128 + number)
 
 
 _CALLERS_FAULT = (echo.ChannelError, echo.EncodeError, echo.ExpressionError, echo.FormatError)
@@ -48,7 +53,7 @@ def ending_of(error: BaseException) -> Ending | None:
         case KeyboardInterrupt() | click.Abort():
             return Ending.INTERRUPTED
         case Terminated():
-            return Ending.TERMINATED
+            return error.ending
         case BrokenPipeError():
             return Ending.PIPE_CLOSED
         case echo.EchoError() if isinstance(error, _CALLERS_FAULT):

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Generator
 from types import FrameType
 from typing import Any, NoReturn
@@ -76,7 +77,7 @@ def _end(ctx: click.Context, error: BaseException) -> NoReturn:
         logs.say(f"{error.format_message()} See `{path} --help`.")
     elif ending is Ending.PIPE_CLOSED:
         _let_go_of_output()
-    elif ending in (Ending.INTERRUPTED, Ending.TERMINATED):
+    elif ending in (Ending.INTERRUPTED, Ending.HUNG_UP, Ending.TERMINATED):
         if not _takes_output():
             _let_go_of_output()
     else:
@@ -101,22 +102,25 @@ def _let_go_of_output() -> None:
 
 @contextlib.contextmanager
 def _terminated_in_words() -> Generator[None]:
-    """SIGTERM ends a command as Ctrl-C does: what it has open is closed."""
-    try:
-        before = signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:  # not in the main thread
+    """SIGTERM, or a terminal that is closed, ends a command as Ctrl-C does: what it has open is closed."""
+    if threading.current_thread() is not threading.main_thread():  # which alone has handlers
         yield
         return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    taken = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]  # as by `nohup`
     try:
+        for number in taken:
+            signal.signal(number, _terminate)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, handlers[number])
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
+def _terminate(number: int, _frame: FrameType | None) -> None:
     from echo_core.tools.endings import Terminated
 
-    raise Terminated
+    raise Terminated(number)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -2,6 +2,9 @@
 
 So nobody but the main thread ever waits for who reads them, and a signal finds it at that. Who makes lines
 waits once too many have not been written, and its sink's queue drops what is oldest there.
+
+The main thread takes no lock here: a signal may end what it does at any place, also where a lock has been
+taken, and nobody would give it back. A `SimpleQueue` is C, in which no handler runs.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ import contextlib
 import select
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
 _MOST_LETTERS = 1024 * 1024  # that wait to be written
+_LOOK_S = 1.0  # how long somebody waits for room at most, before it looks again
 _CLOSED = select.POLLERR | select.POLLNVAL
 
 
@@ -21,11 +27,12 @@ class Spool:
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
-        self._wake = threading.Event()
-        self._waiting: list[str] = []
-        self._letters = 0
+        self._adding = threading.Lock()  # of who makes lines
+        self._room: SimpleQueue[None] = SimpleQueue()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._waiting: deque[str] = deque()
+        self._added = 0  # letters, by who makes lines
+        self._taken = 0  # letters, by the main thread
         self._error: BaseException | None = None
         self._is_closed = False
         self._output = select.poll()
@@ -35,8 +42,10 @@ class Spool:
 
     def add(self, make: Callable[[], str | None]) -> None:
         """The line that `make` makes, if any; what it raises is raised where lines are written."""
-        with self._room:
-            self._room.wait_for(lambda: self._letters < _MOST_LETTERS or self.is_full())
+        with self._adding:
+            while self._added - self._taken >= _MOST_LETTERS and not self.is_full():
+                with contextlib.suppress(Empty):
+                    self._room.get(timeout=_LOOK_S)
             if self.is_full():
                 return
             try:
@@ -45,10 +54,10 @@ class Spool:
                 self._error, line = error, None
             if line is not None:
                 self._waiting.append(line)
-                self._letters += len(line)
+                self._added += len(line)
                 self.lines += 1
             if self.is_full():
-                self._wake.set()
+                self.wake()
 
     def is_full(self) -> bool:
         """Whether no more lines are taken."""
@@ -57,9 +66,10 @@ class Spool:
 
     def write(self) -> None:
         """What waits. BrokenPipeError: nobody reads it, or would read it."""
-        with self._room:
-            text, self._waiting, self._letters = "".join(self._waiting), [], 0
-            self._room.notify_all()
+        text = "".join([self._waiting.popleft() for _ in range(len(self._waiting))])
+        self._taken += len(text)
+        if self._room.empty():
+            self._room.put(None)
         if text:
             sys.stdout.write(text)
             sys.stdout.flush()
@@ -70,15 +80,16 @@ class Spool:
 
     def wake(self) -> None:
         """Ends a call of `wait`."""
-        self._wake.set()
+        self._wakes.put(None)
 
     def wait(self, seconds: float) -> None:
         """Until there is something to do, or time is up."""
-        self._wake.wait(seconds)
-        self._wake.clear()
+        with contextlib.suppress(Empty):
+            self._wakes.get(timeout=seconds)
+            while True:
+                self._wakes.get_nowait()
 
     def close(self) -> None:
         """No more lines are taken, and nobody waits to add one."""
-        with self._room:
-            self._is_closed = True
-            self._room.notify_all()
+        self._is_closed = True
+        self._room.put(None)

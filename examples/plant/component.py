@@ -60,7 +60,7 @@ class Component:
         node = echo.default_node()
         try:
             node.drain(timeout_s=2.0)
-        except echo.TimedOutError as error:
+        except (echo.TimedOutError, echo.LinkError) as error:
             logging.warning("not all was sent: %s", error)
         node.close()
         logging.info("ends after %d events", self.events)

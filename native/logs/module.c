@@ -10,6 +10,7 @@
  * Python's stable ABI of 3.11 only. The GIL guards all state; it is released while bytes are summed or written.
  */
 #include "logs/module.h"
+#include "core/forks.h"
 #include "logs/crc32c.h"
 #include "logs/layout.h"
 #include "logs/scanning.h"
@@ -25,6 +26,7 @@ static int module_exec(PyObject *module)
     int i, status;
 
     echo_crc32c_prepare();
+    echo_forks_watch();
     status = PyModule_AddFunctions(module, echo_scanning_functions);
     if (status == 0)
         status = PyModule_AddFunctions(module, echo_composing_functions);

@@ -109,18 +109,23 @@ uint32_t echo_verify(const uint8_t *block, const struct block_header *header, in
 
 /* --- a segment --- */
 
-/* Where the next block begins whose body is right too; `end`: there is none. */
+/* Where the next block begins whose body is right too; `end`: there is none. No block begins within another, so it goes
+ * on behind one that is not right: otherwise headers of blocks that overlap would have the same bytes looked at over
+ * and over. */
 static uint64_t next_block(const uint8_t *bytes, uint64_t offset, uint64_t end, uint64_t salt)
 {
     struct block_header header;
+    uint64_t size;
     uint32_t bad;
 
-    for (; offset < end; offset += ALIGNMENT) {
-        if (end - offset < sizeof header || number_at(bytes + offset) != BLOCK_MAGIC)
+    for (; offset < end; offset += size) {
+        size = ALIGNMENT;
+        if (end - offset < sizeof header || number_at(bytes + offset) != BLOCK_MAGIC ||
+            !echo_block_at(bytes, offset, end, salt, &header))
             continue;
-        if (echo_block_at(bytes, offset, end, salt, &header) &&
-            echo_verify(bytes + offset, &header, 1, &bad) == IS_VERIFIED)
+        if (echo_verify(bytes + offset, &header, 1, &bad) == IS_VERIFIED)
             return offset;
+        size = parts_by(&header).end;
     }
     return end;
 }

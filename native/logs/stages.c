@@ -94,28 +94,6 @@ static int tell_lost(struct stage *stage)
     return 0;
 }
 
-/* What is skipped between two that found no room is not in the log either, so one run tells of all. Only a number from
- * before that run begins another, where there is room to tell of the first. */
-static void note_lost(struct stage *stage, uint64_t number, uint64_t events)
-{
-    if (stage->lost_count > 0 && number < stage->lost_first && has_room(stage->staging, BLOCK_BYTES))
-        tell_lost(stage);
-    if (stage->lost_count == 0)
-        stage->lost_first = number;
-    if (number >= stage->lost_first)
-        stage->lost_count = number + events - stage->lost_first;
-    stage->next_number = number + events;
-    if (stage->place == NULL)
-        enter(stage); /* so that a flush tells of them */
-}
-
-static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
-{
-    note_lost(stage, number, events);
-    stage->lost += events;
-    stage->staging->lost += events;
-}
-
 /* --- chunks --- */
 
 static void close_chunk(struct stage *stage)
@@ -132,6 +110,30 @@ static void close_chunk(struct stage *stage)
         echo_staging_put(staging, chunk);
     else
         echo_staging_drop(staging, chunk); /* there was no room for its first record */
+}
+
+/* What is skipped between two that found no room is not in the log either, so one run tells of all. Only a number from
+ * before that run begins another, where there is room to tell of the first. No record that comes later may stand in the
+ * chunk that is open: it would have the number of a lost one there. */
+static void note_lost(struct stage *stage, uint64_t number, uint64_t events)
+{
+    close_chunk(stage);
+    if (stage->lost_count > 0 && number < stage->lost_first && has_room(stage->staging, BLOCK_BYTES))
+        tell_lost(stage);
+    if (stage->lost_count == 0)
+        stage->lost_first = number;
+    if (number >= stage->lost_first)
+        stage->lost_count = number + events - stage->lost_first;
+    stage->next_number = number + events;
+    if (stage->place == NULL)
+        enter(stage); /* so that a flush tells of them */
+}
+
+static void count_lost(struct stage *stage, uint64_t number, uint64_t events)
+{
+    note_lost(stage, number, events);
+    stage->lost += events;
+    stage->staging->lost += events;
 }
 
 void echo_stage_flush(struct stage *stage)
@@ -316,13 +318,13 @@ static int take(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t 
                      (unsigned long long)events, (unsigned long long)stage->record_size, (unsigned long long)all);
         return -1;
     }
-    if ((stage->record_size > 0 ? stage->record_size : all) > MAX_EVENT_BYTES) {
-        count_lost(stage, number, events);
-        return 0;
-    }
     if (number + events < number) {
         PyErr_SetString(PyExc_OverflowError, "Expected numbers of 64 bits");
         return -1;
+    }
+    if ((stage->record_size > 0 ? stage->record_size : all) > MAX_EVENT_BYTES) {
+        count_lost(stage, number, events);
+        return 0;
     }
     return take_all(stage, bytes, all, events, number, time != 0 ? time : wall_time());
 }

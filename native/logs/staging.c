@@ -1,5 +1,6 @@
 #define _GNU_SOURCE 1 /* clocks */
 #include "logs/staging.h"
+#include "core/forks.h"
 #include "logs/batches.h"
 #include "logs/module.h"
 #include "logs/stages.h"
@@ -30,6 +31,8 @@ void echo_staging_drop(struct staging *staging, struct chunk *chunk)
 
 void echo_staging_tell(struct staging *staging)
 {
+    if (has_forked_since(staging->forks))
+        return;
     pthread_mutex_lock(&staging->mutex);
     staging->turns++;
     if (staging->waiting > 0)
@@ -72,10 +75,12 @@ static PyObject *staging_wait(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "Kd:wait", &turns, &seconds))
         return NULL;
-    until = deadline(seconds);
-    Py_BEGIN_ALLOW_THREADS
-    wait_since(staging, turns, &until);
-    Py_END_ALLOW_THREADS
+    if (!has_forked_since(staging->forks)) {
+        until = deadline(seconds);
+        Py_BEGIN_ALLOW_THREADS
+        wait_since(staging, turns, &until);
+        Py_END_ALLOW_THREADS
+    }
     return PyLong_FromUnsignedLongLong(staging->turns);
 }
 
@@ -236,7 +241,7 @@ static PyObject *get_is_waiting(PyObject *self, void *unused)
 
 /* --- the type --- */
 
-static int make_waitable(struct staging *staging)
+static void make_waitable(struct staging *staging)
 {
     pthread_condattr_t attributes;
 
@@ -245,7 +250,6 @@ static int make_waitable(struct staging *staging)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&staging->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    return 0;
 }
 
 static PyObject *staging_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -260,6 +264,7 @@ static PyObject *staging_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (staging == NULL)
         return NULL;
     make_waitable(staging);
+    staging->forks = echo_forks;
     staging->max_staged = max_staged;
     staging->flush_bytes = flush_bytes;
     return (PyObject *)staging;
@@ -274,8 +279,10 @@ static void staging_dealloc(PyObject *self)
         staging->first = chunk->next;
         echo_free_chunk(chunk);
     }
-    pthread_cond_destroy(&staging->changed);
-    pthread_mutex_destroy(&staging->mutex);
+    if (!has_forked_since(staging->forks)) { /* that would wait for threads of the parent */
+        pthread_cond_destroy(&staging->changed);
+        pthread_mutex_destroy(&staging->mutex);
+    }
     free_instance(self);
 }
 

@@ -27,6 +27,7 @@ struct staging {
     pthread_cond_t changed;
     int waiting;
     uint64_t turns; /* how often something happened that a waiter may want */
+    unsigned forks; /* echo_forks when it was made: in a child nobody waits, and the mutex may be held for ever */
 };
 
 /* Closed chunks belong to the staging from here on. */

@@ -256,7 +256,14 @@ class Log:
 
     def decoder(self, wanted: Wanted, format_: Format) -> Decoder:
         """From records of a format to what is wanted."""
-        return DECODERS.of(wanted, format_, self._most, self._budget)
+        decoder = DECODERS.of(wanted, format_, self._most, self._budget)
+        for entry in decoder.report.lookalikes:
+            self._warn_once(
+                f"lookalike {entry.path} {entry.lookalike}",
+                f"`{entry.path}` takes its default: what was recorded has `{entry.lookalike}` instead,"
+                " which is ignored",
+            )
+        return decoder
 
     def tell_missing(self, gap: Gap, reader: LogReader) -> None:
         """Once: `gaps` has the rest. `reader`: whose streams the gap's number is of."""

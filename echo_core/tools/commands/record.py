@@ -51,6 +51,7 @@ _LOOK_S = 0.2
 @click.option("--split-time", type=duration, metavar="TIME", help="How long one file of it is written to.")
 @click.option("--keep-size", type=size, metavar="SIZE", help="Remove the oldest files beyond so much.")
 @click.option("--keep-time", type=duration, metavar="TIME", help="Remove files that are older.")
+@click.option("--keep-free", type=size, metavar="SIZE", help="Leave so much of the disk free; 1G by default.")
 @click.option("--before", "before_s", type=duration, metavar="TIME", help="Keep so much until --trigger.")
 @click.option("--trigger", metavar="WHERE", help="Record from --before the first event on that passes.")
 @click.option("--wait", "wait_s", type=duration, default=0.0, metavar="TIME", help="Wait so long for names.")
@@ -67,6 +68,7 @@ def command(
     split_time: float | None,
     keep_size: int | None,
     keep_time: float | None,
+    keep_free: int | None,
     before_s: float | None,
     trigger: str | None,
     wait_s: float,
@@ -86,7 +88,12 @@ def command(
     if split_time is not None:
         rotate = replace(rotate, seconds=split_time)
     retain = echo.Retain(bytes=keep_size, seconds=keep_time)
-    with all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened:
+    if keep_free is not None:
+        retain = replace(retain, min_free=keep_free)
+    with (
+        all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened,
+        _triggered(opened, trigger) as is_hit,  # first: where the condition is wrong there is no log
+    ):
         recorder = echo.record(
             opened,
             log,
@@ -97,9 +104,9 @@ def command(
             retain=retain,
             before_s=before_s,
         )
+        is_hit.clear()  # what came before is not kept
         try:
-            with _triggered(opened, trigger) as is_hit:
-                _go_on(recorder, is_hit, timeout_s)
+            _go_on(recorder, is_hit, timeout_s)
         finally:
             recorder.close()
             _tell(recorder.statistics(), log, form)

@@ -35,7 +35,7 @@ _TELL_S = 1.0  # between two lines on what was missed
 @click.option("--lines", "form", flag_value="lines", help="Lines for people, as terminals get them.")
 @click.option("-f", "--fields", "template", help="A line for each, such as '{id} {temperature:.1f}'.")
 @click.option(
-    "-i", "--info", "with_origin", is_flag=True, help="JSON with _type, _source, _number and others."
+    "-i", "--info", "with_origin", is_flag=True, help="JSON with _type, _source, _sequence and others."
 )
 @logs.options
 def command(

@@ -144,7 +144,8 @@ def test_what_a_lost_link_had_is_said_when_draining(make_node: MakeNode) -> None
         source.submit(Plain(0, 0.0))
         receiver.kill()
         until(lambda: source.sinks == 0, "the link to be gone")
-    with pytest.raises(echo.LinkError, match="not known to have arrived"):
+    where = r"not known to have arrived at \S+ \(process \d+\): "
+    with pytest.raises(echo.LinkError, match=where):
         node.drain(LIMIT_S)
     node.drain(LIMIT_S)
 

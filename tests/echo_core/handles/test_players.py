@@ -201,3 +201,10 @@ def test_what_cannot_be_played_is_refused(make_node: MakeNode, tmp_path: Path, l
         echo.play(log, into=channel, speed=-1.0)
     with pytest.raises(echo.IncompatibleError):
         echo.play(log, into=channel)
+
+
+def test_types_that_a_log_has_not_got_are_an_error(make_node: MakeNode, log: Path) -> None:
+    """Playing nothing would look as if all were well."""
+    channel = make_node().create_channel("again")
+    with pytest.raises(echo.IncompatibleError, match=r"Expected a log of `Readin`, got one with `\w+`, `"):
+        echo.play(log, channel, types=[Plain, "Readin"])

@@ -461,6 +461,29 @@ def test_a_source_is_confirmed_what_is_on_the_disk(make_node: MakeNode, tmp_path
         assert (written.written_events, written.synced) == (1000, written.written)
 
 
+def test_a_source_is_confirmed_what_a_full_disk_takes_later(
+    make_node: MakeNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that is full is no failure, so sources are not left without credit when it has room again."""
+    here, there = opened((make_node(transports=["tcp"]), make_node(transports=["tcp"])), Plain)
+    disk = FullDisk()
+    with (
+        record(there, tmp_path / "a.echolog", level="synced", disk=disk) as recorder,
+        here.source() as source,
+    ):
+        source.wait_matched()
+        disk.is_full = True
+        source.submit(plain(0))
+        until(lambda: "nothing more is recorded until there is room" in caplog.text)
+        assert recorder.statistics().is_full
+        assert source.statistics().confirmed == 0
+        disk.is_full = False
+        until(lambda: source.statistics().confirmed == 1)
+        source.submit(plain(1))
+        source.drain(LIMIT_S)
+    assert numbers(tmp_path / "a.echolog") == [0, 1]
+
+
 @pytest.mark.parametrize("level", ["volatile", "buffered", "synced"])
 def test_a_channel_that_closes_has_all_written(make_node: MakeNode, tmp_path: Path, level: Any) -> None:
     """Nobody has closed the recorder."""
@@ -492,3 +515,21 @@ def test_arguments_are_looked_at(make_node: MakeNode, tmp_path: Path, options: d
     channel = make_node().create_channel("test", Plain)
     with pytest.raises(echo.ChannelError):
         channel.record(tmp_path / "a.echolog", **options)
+
+
+def test_an_argument_that_is_wrong_leaves_no_log_locked(make_node: MakeNode, tmp_path: Path) -> None:
+    """Who mends it records to the same log."""
+    channel = make_node().create_channel("test", Reading1)
+    with pytest.raises(echo.ChannelError, match="at least 0, got -1"):
+        channel.record(tmp_path / "a.echolog", before_s=-1)
+    channel.record(tmp_path / "a.echolog", before_s=1).close()
+
+
+def test_a_condition_wants_a_type_and_a_recorder_a_channel(make_node: MakeNode, tmp_path: Path) -> None:
+    """Else it would not be known what the one reads, and nothing would come to the other."""
+    channel = make_node().create_channel("test")
+    with pytest.raises(echo.ChannelError, match="declared with a type, for `where`, got `test`"):
+        channel.record(tmp_path / "a.echolog", where="n > 1")
+    with pytest.raises(echo.ChannelError, match="at least one channel to record, got none"):
+        echo.record([], tmp_path / "a.echolog")
+    assert not (tmp_path / "a.echolog").exists()

@@ -128,7 +128,7 @@ def blocks_of(data: bytes, end: int, salt: int) -> Iterator[Block | tuple[int, i
             continue
         behind = at + 64
         while behind < end and not ((found := block_at(data, behind, end, salt)) and found.is_right()):
-            behind += 64
+            behind = found.end if found else behind + 64
         if behind >= end:
             return
         yield at, behind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 from echo_core._c import logs as c
-from echo_core.errors import LogError
+from echo_core.errors import LogError, WireError
 from echo_core.formats.format import Format
-from echo_core.logs.compression import columns_of
+from echo_core.logs.compression import Codec, columns_of, decompressed
 from echo_core.logs.reading import LogReader
 from echo_core.logs.writing import LogWriter
 from tests.echo_core.logs.logs import NAMED, PARTICLE, key_of, numbered, particles, segments_of
@@ -55,6 +56,26 @@ def test_bytes_that_cannot_be_decompressed_are_damage(tmp_path: Path) -> None:
         first, last = damage.missing
         there = [number for number, _ in numbered(reader)[0]]
         assert there == [number for number in range(100_000) if not first <= number <= last]
+
+
+def test_a_frame_that_says_that_it_becomes_more_is_not_decompressed() -> None:
+    """Whatever the block says: a few bytes may be gigabytes of zeros."""
+    zstandard = pytest.importorskip("zstandard")
+    frame = memoryview(zstandard.ZstdCompressor().compress(bytes(64 * 1024 * 1024)))
+    tracemalloc.start()
+    with pytest.raises(WireError, match="Expected a frame of 1000 bytes, got one of 67108864"):
+        decompressed(Codec.ZSTD, 0, frame, 1000)
+    assert tracemalloc.get_traced_memory()[1] < 1024 * 1024
+    tracemalloc.stop()
+
+
+def test_a_frame_need_not_say_what_it_becomes() -> None:
+    """It is bounded by what the block says."""
+    zstandard = pytest.importorskip("zstandard")
+    silent = zstandard.ZstdCompressor(write_content_size=False)
+    assert decompressed(Codec.ZSTD, 0, memoryview(silent.compress(bytes(1000))), 1000) == bytes(1000)
+    with pytest.raises(WireError):
+        decompressed(Codec.ZSTD, 0, memoryview(silent.compress(bytes(10_000_000))), 1000)
 
 
 def test_a_codec_has_to_be_known_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,6 +177,18 @@ def test_a_segment_in_between_without_a_header_is_damage(data: bytes, tmp_path: 
         assert len(numbered(reader)[2]) == 5
 
 
+def test_a_segment_that_was_cut_to_nothing_is_damage(tmp_path: Path) -> None:
+    """The next one names it."""
+    path = tmp_path / "a.echolog"
+    for _ in range(3):
+        write(path)
+    segments_of(path)[1].write_bytes(b"")
+    with LogReader(path) as reader:
+        assert [(damage.segment, damage.what) for damage in reader.damage] == [
+            (2, "a segment without a header")
+        ]
+
+
 def test_a_segment_that_was_cut_since_is_damage(tmp_path: Path) -> None:
     """The next one says where it ended."""
     path = tmp_path / "a.echolog"

@@ -109,11 +109,13 @@ def test_a_disk_that_fails_is_not_tried_again(what: str, tmp_path: Path) -> None
         log.close()
 
 
-def test_a_full_disk_is_said_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    """Nothing that was taken is lost meanwhile."""
+def test_a_full_disk_is_said_and_goes_on_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing that was taken is lost meanwhile; the log of the process says when it begins and ends, once."""
 
     class Disk(FailingDisk):
-        free = 0
+        free = 60
 
         def free_bytes(self, path: Path) -> int:
             return self.free
@@ -122,14 +124,19 @@ def test_a_full_disk_is_said_and_goes_on_when_there_is_room(tmp_path: Path) -> N
     with LogWriter(tmp_path / "a.echolog", retain=Retain(min_free=100), disk=disk) as log:
         stream = log.stream(key_of(), PARTICLE)
         assert stream.append_batch(particles(10), sequence=0)
-        with pytest.raises(LogError, match="Expected room on the disk"):
-            log.sync()
+        for _ in range(2):
+            with pytest.raises(LogError, match="Expected room on the disk, got 60 bytes, where 100 are"):
+                log.sync()
         assert log.statistics().is_full
         disk.free = 100
         log.sync()
         assert not log.statistics().is_full
     with LogReader(tmp_path / "a.echolog") as reader:
         assert len(numbered(reader)[0]) == 10
+    told = [record.getMessage() for record in caplog.records if record.name == "echo_core"]
+    assert len(told) == 2
+    assert "nothing more is recorded until there is room" in told[0]
+    assert "the disk has room again" in told[1]
 
 
 def test_the_oldest_make_room_where_that_was_asked_for(tmp_path: Path) -> None:

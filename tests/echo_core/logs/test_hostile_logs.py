@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from collections.abc import Callable
@@ -181,6 +182,22 @@ def test_headers_that_cannot_be_are_no_blocks(fields: dict[str, int], tmp_path: 
     assert [block.first_sequence for block in reader.blocks()] == [100]
 
 
+def test_headers_of_blocks_that_overlap_are_read_in_little_time(tmp_path: Path) -> None:
+    """No byte is looked at once for each header that claims it: here that would be 500 GB."""
+    forger = Forger()
+    start, size = len(forger.data), 8 * 1024 * 1024
+    data = bytearray(forger.data + bytes(size))
+    for at in range(start + 64, len(data) - 64, 64):
+        marks = (len(data) - at - 64) // 64 * 4
+        bare = struct.pack(
+            "<IBBHIIIIQIIqqI", 0x4B4C4245, Kind.PAD, 0, 2, 0, 0, 0, 0, 0, marks, marks, 0, 0, 0
+        )
+        crc = c.crc32c(struct.pack("<QQ", SALT, at) + bare)
+        data[at : at + 64] = bare + struct.pack("<I", crc)
+    forger.data = bytes(data)
+    assert forger.read(tmp_path / "a.echolog").torn_bytes == size
+
+
 def test_a_kind_that_may_be_skipped_is(tmp_path: Path) -> None:
     """So a later version can add some."""
     forger = Forger().declare().put(77, b"who knows", flags=Flag.SKIPPABLE)
@@ -226,7 +243,35 @@ def test_a_segment_that_is_not_the_one_of_its_name_is_damage(tmp_path: Path) -> 
         assert not list(reader.blocks())
 
 
-@pytest.mark.parametrize("name", ["1.seg", "0000000000.seg", "00000000001.seg", "0000000001.SEG", "x.seg"])
+def link_to_device(path: Path) -> None:
+    """Which has bytes without end."""
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, link_to_device])
+def test_what_is_no_file_is_refused_at_once(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """A pipe that nobody writes to would be waited for."""
+    path = tmp_path / "a.echolog"
+    path.mkdir()
+    (path / "0000000001.seg").write_bytes(Forger().declare().data)
+    make(path / "0000000002.seg")
+    with pytest.raises(LogError, match="Expected a segment, got something that is no file"):
+        LogReader(path)
+
+
+def test_a_segment_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    """With an error of logs."""
+    path = tmp_path / "a.echolog"
+    path.mkdir()
+    (path / "0000000001.seg").symlink_to("0000000001.seg")  # also for root
+    with pytest.raises(LogError, match="Expected a segment, got Too many levels of symbolic links"):
+        LogReader(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["1.seg", "0000000000.seg", "99999999999999999999.seg", "00000000001.seg", "0000000001.SEG", "x.seg"],
+)
 def test_other_files_are_none_of_a_logs_business(name: str, tmp_path: Path) -> None:
     """Whatever they are called."""
     path = tmp_path / "a.echolog"

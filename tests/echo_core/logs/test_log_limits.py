@@ -45,6 +45,29 @@ def test_the_largest_event(more: int, tmp_path: Path) -> None:
         assert [(gap.first, gap.last) for gap in reader.gaps] == [(0, 0)] * (more > 0)
 
 
+@pytest.mark.once
+def test_what_follows_an_event_that_is_too_large_keeps_its_number(tmp_path: Path) -> None:
+    """It lies behind the gap, not behind the events from before it."""
+    with LogWriter(tmp_path / "a.echolog") as log:
+        stream = log.stream(key_of(), NAMED)
+        assert stream.append(b"before", sequence=0)
+        assert not stream.append(bytes(limits.MAX_EVENT_BYTES + 1), sequence=1)
+        assert stream.append(b"behind", sequence=2)
+    with LogReader(tmp_path / "a.echolog") as reader:
+        assert numbered(reader)[0] == [(0, b"before"), (2, b"behind")]
+        assert [(gap.first, gap.last, gap.cause) for gap in reader.gaps] == [(1, 1, "log full")]
+
+
+@pytest.mark.once
+def test_a_sync_tells_of_an_event_that_is_too_large(tmp_path: Path) -> None:
+    """Also where nothing else has come of its stream."""
+    with LogWriter(tmp_path / "a.echolog") as log:
+        log.stream(key_of(), NAMED).append(bytes(limits.MAX_EVENT_BYTES + 1), sequence=0)
+        log.sync()
+        with LogReader(tmp_path / "a.echolog") as reader:
+            assert [(gap.first, gap.last) for gap in reader.gaps] == [(0, 0)]
+
+
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_full_block(more: int, tmp_path: Path) -> None:
     """What does not fit begins the next one."""

@@ -393,3 +393,19 @@ def test_options_that_are_none_are_refused(path: Path, options: Any) -> None:
     """Before anything is opened."""
     with pytest.raises(echo.EchoError):
         echo.open_log(path, **options)
+
+
+def test_a_field_that_looks_misspelt_is_told_of_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As it is on a channel: its default would look like what was recorded."""
+
+    @echo.event(name="Particle")
+    class Misspelt:
+        id: int
+        tmep: float = 0.0
+
+    with echo.open_log(path) as log:
+        for _ in range(2):
+            assert all(event.tmep == 0.0 for event in log[Misspelt])
+    told = [record.getMessage() for record in caplog.records if "tmep" in record.getMessage()]
+    assert len(told) == 1
+    assert "`Particle.tmep` takes its default: what was recorded has `temp` instead" in told[0]

@@ -105,6 +105,20 @@ def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
         assert reader.streams[0].events == 1_000_000 - lost
 
 
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_segment_that_was_not_begun_is_no_damage(size: int, tmp_path: Path) -> None:
+    """Also where others follow: its writer was stopped while it made it, and the next one passed over it."""
+    path = tmp_path / "a.echolog"
+    for number in range(2):
+        with LogWriter(path) as log:
+            log.stream(key_of(), PARTICLE).append_batch(particles(10, 10 * number), sequence=10 * number)
+        (first, *_) = segments_of(path)
+        (path / f"{2 * number + 2:010}.seg").write_bytes(first.read_bytes()[:size])
+    with LogReader(path, on_damage="raise") as reader:
+        assert [number for number, _ in numbered(reader)[0]] == list(range(20))
+        assert not reader.gaps
+
+
 def test_a_log_has_one_writer(tmp_path: Path) -> None:
     """A second one is told who that is."""
     with LogWriter(tmp_path / "a.echolog"), pytest.raises(LogError, match=r"written by process \d+"):
@@ -149,3 +163,21 @@ def test_a_reader_follows_a_writer(tmp_path: Path) -> None:
         assert found == list(range(100_000))
         assert position.segment > 1
         assert not reader.wait(0)
+
+
+def test_a_folder_of_other_files_becomes_no_log(tmp_path: Path) -> None:
+    """Retention would remove files there, and a file called `lock` would be written over."""
+    (tmp_path / "lock").write_text("another program's")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(LogError, match=r"a log, or an empty folder, got one that holds `notes\.txt`"):
+        LogWriter(tmp_path)
+    assert (tmp_path / "lock").read_text() == "another program's"
+    with pytest.raises(LogError, match="Expected a folder, got a file"):
+        LogWriter(tmp_path / "notes.txt")
+
+
+def test_a_log_may_have_other_files_beside_its_own(tmp_path: Path) -> None:
+    """Such as notes on what it is of."""
+    LogWriter(tmp_path / "a.echolog").close()
+    (tmp_path / "a.echolog" / "notes.txt").touch()
+    LogWriter(tmp_path / "a.echolog").close()

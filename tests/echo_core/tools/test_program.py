@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -197,3 +198,30 @@ def test_tests_install_what_the_extra_has() -> None:
     extra = project["project"]["optional-dependencies"]["tools"]
     assert set(extra) <= set(project["dependency-groups"]["test"])
     assert {re.split(r"\W", each)[0] for each in extra} == set(entry.NEEDED)
+
+
+def test_streams_that_a_shell_has_closed_are_no_mistake() -> None:
+    """As by `>&-`, or in a service that has none: Python has None for them."""
+    command = 'exec "$0" -m echo_core --quiet compare nowhere.py:A nowhere.py:B <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", command, sys.executable], cwd=ROOT, check=False).returncode == 2
+    command = 'exec "$0" -m echo_core doctor --help >&-'
+    assert subprocess.run(["sh", "-c", command, sys.executable], cwd=ROOT, check=False).returncode == 0
+
+
+def test_any_text_goes_into_a_pipe_in_any_locale(tmp_path: Path) -> None:
+    """As UTF-8, which JSON is."""
+
+    @echo.event
+    class Text:
+        text: str
+
+    with echo.create_channel("texts", Text) as channel, channel.record(tmp_path / "a.echolog"):
+        channel.source().submit(Text("é☃"))
+    done = subprocess.run(
+        [sys.executable, "-m", "echo_core", "log", "cat", str(tmp_path / "a.echolog")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"text": "é☃"}
