@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.usefixtures("java_is_here"),
+    pytest.mark.timeout(TIMEOUT_S + 60),
 ]
 
 
