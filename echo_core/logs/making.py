@@ -21,7 +21,7 @@ from echo_core.formats.format import Format
 from echo_core.logs import limits
 from echo_core.logs.described import Level, StreamKey
 from echo_core.logs.disk import RealDisk
-from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.folders import LOCK, segment_numbers, segment_path
 from echo_core.logs.layout import Previous
 from echo_core.logs.scanning import Ending, ending_of
 from echo_core.logs.segments import SystemClock, new_header
@@ -147,6 +147,7 @@ def create_log(path: str | os.PathLike[str]) -> NewLog:
     Raises:
         LogError: somebody else writes to it, or the disk failed.
 
+    >>> import tempfile
     >>> @echo.event
     ... class Point:
     ...     x: float
@@ -166,14 +167,31 @@ def adopt_logs(path: str | os.PathLike[str], parts: Sequence[str | os.PathLike[s
     The log is made where there is none. The others have to be on the same file system, and are empty then.
     Readers of the log get each segment as a whole. What is there when this returns is on the disk.
 
+    Arguments:
+        path: the folder of the log.
+        parts: those of the others.
+
     Raises:
         LogError: somebody writes to one of these logs, or the disk failed.
+
+    >>> import tempfile
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("first", "second"):
+    ...         with echo.create_log(f"{folder}/{name}.echolog") as log:
+    ...             log.stream(Point, channel=name).append([Point(1.0)])
+    ...     echo.adopt_logs(f"{folder}/all.echolog", [f"{folder}/first.echolog", f"{folder}/second.echolog"])
+    ...     with echo.open_log(f"{folder}/all.echolog") as log:
+    ...         print([point.x for point in log[Point]])
+    [1.0, 1.0]
     """
     disk, into = RealDisk(), Path(path)
     held: list[int] = []
     try:
         disk.make_folder(into)
-        held += [disk.lock(Path(folder) / "lock") for folder in (into, *parts)]
+        held += [disk.lock(Path(folder) / LOCK) for folder in (into, *parts)]
         chain = _Chain.behind(into, disk)
         for part in map(Path, parts):
             for number in segment_numbers(disk.names(part)):
