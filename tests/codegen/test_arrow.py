@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from echo_core.codegen.arrow import package
 from echo_core.codegen.batches.arrays import records_decoder
 from echo_core.codegen.batches.column_decoding import ColumnDecoder
-from echo_core.codegen.plain.records import as_array, write
+from echo_core.codegen.plain.records import write
 from echo_core.errors import FormatError, WireError
 from echo_core.formats.abi import NATIVE
 from echo_core.formats.format import Format
@@ -31,7 +31,7 @@ from echo_core.formats.types import (
     Type,
 )
 from tests.codegen.pairs import format_of_types, format_with
-from tests.formats.strategies import examples, layouts, plain_values
+from tests.formats.strategies import examples, layouts, plain_values, without_nan
 
 pa: Any = pytest.importorskip("pyarrow")
 
@@ -71,19 +71,6 @@ def _rows(element: Type, plain: Any, shape: tuple[int | str | None, ...]) -> Any
     if not len(plain) and isinstance(shape[0], int):
         return [_rows(element, plain, shape[1:])] * shape[0]
     return [_rows(element, item, shape[1:]) for item in plain]
-
-
-def without_nan(value: Any) -> Any:
-    """The same with another number in the place of each that equals nothing, itself included."""
-    plain: Any = value
-    if isinstance(value, dict):
-        return {name: without_nan(item) for name, item in plain.items()}
-    if isinstance(value, list):
-        return [without_nan(item) for item in plain]
-    array = as_array(value)
-    if array is not None:
-        return np.where(array == array, array, np.ones_like(array)) if array.dtype.kind in "fc" else array
-    return value if value == value else type(value)(1)
 
 
 def batch_of(format_: Format, records: list[bytes]) -> Any:

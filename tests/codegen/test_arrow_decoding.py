@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import echo_core as echo
 from echo_core.codegen.plain.records import write
-from tests.codegen.test_arrow import without_nan
-from tests.formats.strategies import examples, layouts, plain_values
+from tests.formats.strategies import examples, layouts, plain_values, without_nan
 
 pa: Any = pytest.importorskip("pyarrow")
 

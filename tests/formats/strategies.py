@@ -392,3 +392,16 @@ _COMPARABLE: dict[type[Any], Callable[[Any], Any]] = {
     dict: _comparable_record,
     list: _comparable_list,
 }
+
+
+def without_nan(value: Any) -> Any:
+    """The same with another number in the place of each that equals nothing, itself included."""
+    plain: Any = value
+    if isinstance(value, dict):
+        return {name: without_nan(item) for name, item in plain.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in plain]
+    array = as_array(value)
+    if array is not None:
+        return np.where(array == array, array, np.ones_like(array)) if array.dtype.kind in "fc" else array
+    return value if value == value else type(value)(1)

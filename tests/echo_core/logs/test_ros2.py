@@ -28,8 +28,7 @@ from echo_core.formats.types import (
 from echo_core.logs.exports.cdr import HEADER, cdr_of
 from echo_core.logs.exports.ros2 import cdr_size, definition_of, lies_as_cdr, names_of
 from tests.codegen.pairs import format_of_types
-from tests.codegen.test_arrow import without_nan
-from tests.formats.strategies import examples, layouts, plain_values
+from tests.formats.strategies import examples, layouts, plain_values, without_nan
 
 
 @echo.event
