@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from echo_core.codegen.plain.records import as_array
 from echo_core.formats.abi import ABI_BY_NAME, NATIVE, Abi
 from echo_core.formats.layout import Layout, place
 from echo_core.formats.leaves import (
