@@ -41,6 +41,8 @@ class Shown:
     """How much is said."""
 
     level: int = 1
+    is_applied: bool = False
+    """While a command runs. Options that are read before that are in time for it."""
 
     @property
     def has_tracebacks(self) -> bool:
@@ -64,10 +66,12 @@ def shown() -> Generator[Shown]:
     for logger in _LOGGERS:
         logger.addHandler(handler)
         logger.propagate = False
+    settings.is_applied = True
     _apply(settings)
     try:
         yield settings
     finally:
+        settings.is_applied = False
         for logger, level, propagate in before:
             logger.removeHandler(handler)
             logger.setLevel(level)
@@ -105,5 +109,5 @@ def _quieter(_ctx: click.Context, _option: click.Parameter, is_given: bool) -> N
 
 
 def _apply(settings: Shown) -> None:
-    for logger in _LOGGERS:
+    for logger in _LOGGERS if settings.is_applied else ():
         logger.setLevel(_LEVELS[settings.level])

@@ -14,6 +14,7 @@ import echo_core as echo
 
 FINDER = doctest.DocTestFinder(exclude_empty=True, recurse=True)
 PUBLIC: dict[str, Any] = {name: getattr(echo, name) for name in dir(echo)}
+NEEDS = {"arrow_decoder": "pyarrow"}  # what an example shows takes an extra
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
 
 
@@ -33,6 +34,8 @@ def examples_of(name: str) -> list[doctest.DocTest]:
 @pytest.mark.parametrize("name", [name for name in PUBLIC if examples_of(name)])
 def test_example_in_a_docstring_says_what_comes_out(name: str) -> None:
     """Each as if it were typed into a fresh interpreter."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     said: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in examples_of(name):

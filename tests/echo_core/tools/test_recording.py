@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,15 @@ def test_trigger_and_what_comes_before_it_go_together() -> None:
         assert (result.exit_code, "got one of them" in result.stderr) == (2, True)
 
 
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """What is started hears of a closed terminal, also where the tests themselves do not (`nohup`)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_a_recording_as_a_whole_log(plant: Plant, folder: Path, number: signal.Signals) -> None:
     """What has come is in it, and the statistics are told."""
