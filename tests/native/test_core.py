@@ -27,7 +27,7 @@ INCLUDED_BY_ROOM = {
     "core/outbox": {"core", "core/wires"},
     "links": {"", *_CORE},
     "streams": {"", *_CORE, "links", "events/raw_codec.h", "logs/taking.h"},
-    "logs": {""},
+    "logs": {"", "core"},
     "events": {"", "code"},
     "expressions": {"", "code", "events/leaves.h"},
     "locks": {""},

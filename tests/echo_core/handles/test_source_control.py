@@ -346,9 +346,14 @@ def test_a_handler_that_cannot_wait_changes_nothing(make_node: MakeNode, what: s
     hot.sink(Plain, lambda event: None)
     said: queue.Queue[object] = queue.Queue()
 
+    def change() -> object:
+        if what == "set":
+            return hot.set(limit=2.0, timeout_s=LIMIT_S)
+        return far.request(resolution=128, timeout_s=LIMIT_S)
+
     def handle(event: Plain) -> None:
         try:
-            said.put(hot.set(limit=2.0) if what == "set" else far.request(resolution=128))
+            said.put(change())
         except echo.ChannelError as error:
             said.put(str(error))
 

@@ -175,4 +175,4 @@ def test_page_tells_every_status() -> None:
     from echo_core.tools.endings import Ending
 
     for ending in Ending:
-        assert re.search(rf"^\| (\d+, )?{int(ending)}(, \d+)? \|", PAGE, re.MULTILINE), ending
+        assert re.search(rf"^\| (\d+, )*{int(ending)}(, \d+)* \|", PAGE, re.MULTILINE), ending
