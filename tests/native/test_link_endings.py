@@ -180,7 +180,8 @@ def test_nothing_is_left_of_a_link(ends: Ends) -> None:
         pair.close()
         del pair, queue, outlet, outgoing, one, other
     gc.collect()
-    eventually(lambda: len(os.listdir("/proc/self/task")) <= threads)
+    standby = 2  # threads that read links at rest for all nodes of the process, where earlier tests had any
+    eventually(lambda: len(os.listdir("/proc/self/task")) <= threads + standby)
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= descriptors)
 
 
