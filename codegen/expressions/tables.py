@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from echo_core._c import expressions
 from echo_core.codegen.conversion import Tier, have_done
-from echo_core.codegen.expressions.emit import emit, emit_table
+from echo_core.codegen.expressions.emit import emit_judge, emit_table
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.operations import Op
 from echo_core.codegen.expressions.predicates import GENERATOR_VERSION
@@ -101,8 +101,7 @@ class Fused:
         """Installs compiled code."""
         text = f"{self.program.record_size} {self.program.roots}\n{self.program.text()}"
         identity = GENERATOR_VERSION + bytes(self.program.pool) + b"\0" + text.encode()
-        names = ["judge", "copy", "filter"]
-        loaded = load_code("expression", identity, lambda: emit(self.program), names)
+        loaded = load_code("fused expressions", identity, lambda: emit_judge(self.program), ["judge"])
         self.judge.install(loaded.addresses["judge"], 0, 0, loaded)
 
 
@@ -128,7 +127,7 @@ class Index:
     def compile(self) -> None:
         """Installs compiled code."""
         identity = GENERATOR_VERSION + f"{self.program.record_size}\n{self.program.text()}".encode()
-        loaded = load_code("expressions in an index", identity, lambda: emit(self.program), ["judge"])
+        loaded = load_code("expressions in an index", identity, lambda: emit_judge(self.program), ["judge"])
         self._index.install(loaded.addresses["judge"], loaded)
 
     def put(self, row: int, values: Sequence[Value]) -> None:
