@@ -133,4 +133,7 @@ int echo_branches_send(struct outlet *outlet, const struct subject *subject, str
 /* What has passed, to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
 int echo_passes_hand(struct passes *passes, struct submission *submission, int status);
 
+/* The same, but what handlers are to be called with is left to the caller. */
+int echo_passes_leave(struct passes *passes, struct submission *submission, int status, struct asides *derived);
+
 extern PyType_Spec echo_link_follower_spec, echo_link_branch_spec;
