@@ -21,7 +21,7 @@ from tests.native.test_branches import ENCODE, PLAIN, RECORD, Plain, Sample, del
 TEXTS = ("id == k", "x > k", "x / k > 1", "id + k > 3")
 INTS, FLOATS = (0, 1, 2, 3, 2**63 - 1), (0.0, 1.0, 2.5, -1.0)
 ROWS = 7  # that come and go
-FEW_AND_MANY = (ROWS, 22)  # arrays are judged record by record for the latter, while at least 20 take something
+FEW_AND_MANY = (ROWS, 22)  # arrays are judged record by record while at least 20 take something
 
 
 def fan_of(predicate: Predicate, tier: Any) -> links.Fan:
