@@ -7,6 +7,7 @@ that a machine takes: hypothesis would have an example of 200 ms fail, whatever 
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -59,3 +60,12 @@ def nothing_left_to_compile() -> Iterator[None]:
     yield
     background = sys.modules.get("echo_core.codegen.machine.background")
     assert background is None or background.drain(300.0)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """For who interrupts, or counts, what Python runs. A collection has others' code run anywhere, such as
+    hypothesis's, which notes how long it takes; what is raised there reaches nobody."""
+    gc.disable()
+    yield
+    gc.enable()
