@@ -54,6 +54,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del os.environ["ECHO_CACHE"]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were run again: what has passed then is told of as what fails is."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("_", f"run again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_to_compile() -> Iterator[None]:
     """The next test counts, measures and times what is its own."""
