@@ -1,4 +1,4 @@
-"""From a simulation to Spark: it records while its events flow, is killed, goes on; a stream follows and plots.
+"""From a simulation to Spark: it records what it submits, is killed, goes on; a stream follows and plots.
 
 At the end a newer version of the program reads all of it: nothing is lost, and nothing is there twice.
 
@@ -47,7 +47,7 @@ class NewParticle:
 
 
 def energy_of(id_: Any, events: int) -> Any:
-    """Of a particle, or of an array of them, so that everybody sees that it is the right one: three pulses."""
+    """Of a particle, or of an array of them, so that everybody sees whether it is right: three pulses."""
     phase = 3 * id_ % events / events
     return 4 * phase * (1 - phase)
 
@@ -106,7 +106,7 @@ def go_on(path: Path, events: int) -> None:
 
 
 class Pulses:
-    """What Spark calls for each batch: a table of the run, with a file for each batch, and a plot of the table.
+    """What Spark calls for each batch: a table of the run, with a file for each of them, and a plot of it.
 
     A batch that is done again replaces its file. So each event counts once, whoever was killed.
     """
