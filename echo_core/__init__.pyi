@@ -95,6 +95,7 @@ from echo_core.logs.making import NewLog as NewLog
 from echo_core.logs.making import NewStream as NewStream
 from echo_core.logs.making import adopt_logs as adopt_logs
 from echo_core.logs.making import create_log as create_log
+from echo_core.logs.making import replace_log as replace_log
 from echo_core.logs.views.batches import Batch as Batch
 from echo_core.logs.views.following import Follow as Follow
 from echo_core.logs.views.log import Log as Log
