@@ -109,6 +109,11 @@ from echo_core.logs.views.views import LoggedBlock as LoggedBlock
 from echo_core.logs.views.views import View as View
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
+from echo_core.services.answering import Answering as Answering
+from echo_core.services.answering import answer_watchdog as answer_watchdog
+from echo_core.services.watchdog import ComponentState as ComponentState
+from echo_core.services.watchdog import Watchdog as Watchdog
+from echo_core.services.watching import Patience as Patience
 from echo_core.values.backlog import Backlog as Backlog
 from echo_core.values.backlog import WhenFull as WhenFull
 from echo_core.values.demand import Demand as Demand
