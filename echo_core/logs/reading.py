@@ -174,12 +174,12 @@ class LogReader:
         Raises:
             LogError: another log is in its place; or damage, where it raises.
         """
-        self._files.demand_in_place()
         before = self.end if self._segments else None
         if before is None or self._has_changed(before.segment):
             self._look_for_segments(0 if before is None else before.segment)
         if self._segments and not self._segments[-1].is_ended:
             self._read_on(self._segments[-1], None)
+        self._files.demand_in_place()  # at last: what was replaced may be on its way to be removed
         return bool(self._segments) and self.end != before
 
     def _has_changed(self, last: int) -> bool:

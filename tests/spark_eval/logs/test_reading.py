@@ -304,12 +304,10 @@ def test_checkpoint_of_another_log_is_refused(log: Path, tmp_path: Path) -> None
     start = reader.initialOffset()
     with pytest.raises(OffsetError, match="the log is not the checkpoint's"):
         reader.partitions(start, {**start, "segment": 999})
-    for use in (
-        lambda: other.partitions(start, start),
-        lambda: other.latestOffset(start, limits.ReadAllAvailable()),
-    ):
-        with pytest.raises(OffsetError, match="the log was replaced"):
-            use()
+    with pytest.raises(OffsetError, match="the log was replaced"):
+        other.partitions(start, start)
+    with pytest.raises(OffsetError, match="the log was replaced"):
+        other.latestOffset(start, limits.ReadAllAvailable())
 
 
 def test_tasks_of_a_log_that_was_replaced_read_nothing_of_the_other(tmp_path: Path) -> None:
@@ -318,10 +316,9 @@ def test_tasks_of_a_log_that_was_replaced_read_nothing_of_the_other(tmp_path: Pa
     reader, stream = batch_reader(path), stream_reader(path)
     parts, start = reader.partitions(), stream.initialOffset()
     echo.replace_log(path, written(tmp_path / "other.echolog", 3000))
-    for step in (lambda: table(reader, parts), reader.partitions):
+    for reading in (parts, None):
         with pytest.raises(echo.LogError, match=r"Expected the log \w{32}, got \w{32} in its place"):
-            step()
-    stream_reader(path)
-    with pytest.raises((echo.LogError, OffsetError), match="in its place"):
+            table(reader, reading)
+    with pytest.raises(echo.LogError, match="got another one in its place"):
         stream.latestOffset(start, limits.ReadAllAvailable())
     assert table(batch_reader(path)).num_rows == 3000

@@ -88,9 +88,12 @@ def test_reader_sees_the_old_log_or_the_new_one(tmp_path: Path) -> None:
     """Whenever it comes, while the log is overwritten again and again; what it had begun may be an error."""
     path, turns = tmp_path / "made.echolog", 10
     job(path, "overwrite", 0, 100)
-    overwriting = threading.Thread(
-        target=lambda: [job(path, "overwrite", 1000 * turn, 100 + turn) for turn in range(1, turns + 1)]
-    )
+
+    def overwrite() -> None:
+        for turn in range(1, turns + 1):
+            job(path, "overwrite", 1000 * turn, 100 + turn)
+
+    overwriting = threading.Thread(target=overwrite)
     overwriting.start()
     seen: list[list[int]] = []
     while overwriting.is_alive() or len(seen) == 0:
