@@ -17,9 +17,9 @@ from tests.codegen.expressions.particles import Hit, Kind, Particle
 @echo.event
 class Texts:
     name: str = ""
-    tag: echo.Chars[4] = ""
+    tag: echo.Chars[4] = echo.field(default="")
     data: bytes = b""
-    key: echo.Bytes[4] = bytes(4)
+    key: echo.Bytes[4] = echo.field(default=bytes(4))
 
 
 SHAPES = [
@@ -132,6 +132,10 @@ def test_an_index_finds_equal_rows(tier: Any) -> None:
         Index(derivation(Hit, "id > a", [0]), echo.format_of(Hit))
 
 
+def text_in(field: str, value: Any) -> Texts:
+    return Texts(**{field: value})
+
+
 TEXTS = ("", "a", "ab", "abc", "é", "数", "a" * 8, "a" * 9, "b" * 40)
 
 
@@ -155,11 +159,11 @@ def test_an_index_finds_rows_of_equal_texts(tier: Any, field: str, abi: str) -> 
         index.remove(row)
         del rows[row]
     each = {value: echo.where(format_, f"{field} == a", tier="interpreted", a=value) for value in values}
-    sizes, found = {"tag": range(5), "key": range(4, 5)}.get(field, range(100)), 0
+    sizes, found, record = {"tag": range(5), "key": range(4, 5)}.get(field, range(100)), 0, b""
     for value in values:
         if len(value if isinstance(value, bytes) else value.encode()) not in sizes:
             continue
-        record = echo.codec(Texts, abi=abi, tier="interpreted").encode(Texts(**{field: value}))
+        record = echo.codec(Texts, abi=abi, tier="interpreted").encode(text_in(field, value))
         wanted = [row for row, asked in rows.items() if each[asked].passes_record(record)]
         assert sorted(index.rows(record).tolist()) == wanted
         found += len(wanted)

@@ -6,7 +6,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -507,11 +507,11 @@ def test_ten_thousand_changes_among_many_of_one_shape_are_each_exact(make_node: 
     assert len(origin_of(source).outlet.branches) == 1
 
 
-@dataclass(slots=True)
+@echo.event
 class Tagged:
     id: int
     name: str = ""
-    tag: echo.Chars[4] = ""
+    tag: echo.Chars[4] = echo.field(default="")
     data: bytes = b""
 
 

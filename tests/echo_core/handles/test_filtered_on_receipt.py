@@ -394,6 +394,10 @@ def test_a_sink_that_is_slow_gets_all_and_its_source_waits(ends: Ends) -> None:
     fast.close()
 
 
+def _note(seen: list[int], event: Any) -> None:
+    seen.append(event.id)
+
+
 class Slow:
     """A handler that gets stuck in its first call, until it is told to go on."""
 
@@ -417,7 +421,7 @@ def test_a_slow_handler_holds_up_itself_alone(linked: Ends, is_array: bool) -> N
     hot.sink(Fixed, slow)
     hotter.sink(None, slower)
     for channel, its in zip((hot, hotter, linked.base), seen, strict=False):
-        channel.sink(None, lambda event, its=its: its.append(event.id))
+        channel.sink(None, partial(_note, its))
     hot.sink(Fixed, lambda event: seen[3].append(event.id))
     source = linked.opened.source(Fixed)
     source.wait_matched(1, LIMIT_S)
