@@ -12,8 +12,8 @@
     list, array               an array, of arrays where it has several dimensions
     None                      null
 
-Events become JSON by what their values are, whatever their class: only records in a numpy array need their type for
-that. Back they come by a format.
+Events become JSON by what their values are, whatever their class: only records in a numpy array need their
+type for that. Back they come by a format.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def _of_another_type(value: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------
-# Records that lie one behind another in a numpy array, whose dtype says less of them than their type: a UUID is
-# bytes there, a member of an enumeration its number, an optional value a pair
+# Records that lie one behind another in a numpy array, whose dtype says less of them than their type: a UUID
+# is bytes there, a member of an enumeration its number, an optional value a pair
 
 
 def _with_rows(record: Record, value: Any) -> Any:

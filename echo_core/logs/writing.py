@@ -32,7 +32,7 @@ from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
 from echo_core.logs.errands import Errands
-from echo_core.logs.folders import LOCK, segment_numbers, segment_path
+from echo_core.logs.folders import LOCK, demand_log_or_nothing, segment_numbers, segment_path
 from echo_core.logs.layout import Flag, Kind, Previous
 from echo_core.logs.retention import Ended, removable
 from echo_core.logs.scanning import Ending, ending_of
@@ -130,7 +130,7 @@ class LogWriter:
     def _begin(self) -> None:
         try:
             self._disk.make_folder(self.path)
-            self._check_folder()
+            demand_log_or_nothing(self._disk.names(self.path), self.path)
             self._lock = self._disk.lock(self.path / LOCK)
         except OSError as error:
             raise _disk_error(error, self.path) from error
@@ -142,19 +142,6 @@ class LogWriter:
                 raise _disk_error(error, self.path) from error
             raise
         self._synced_to = self._segment.position
-
-    def _check_folder(self) -> None:
-        """What others have in a folder is not to be mixed with a log, which may remove files of it."""
-        names = self._disk.names(self.path)
-        others = sorted(name for name in names if name != LOCK and not name.startswith("."))
-        if others and not segment_numbers(names):
-            raise unexpected(
-                LogError,
-                "a log, or an empty folder",
-                f"one that holds `{shown(others[0])}` and no segment",
-                path=str(self.path),
-                hint="name a folder of its own, such as run.echolog",
-            )
 
     def _first_segment(self) -> Segment:
         """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
