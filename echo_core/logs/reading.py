@@ -33,9 +33,10 @@ from echo_core.logs.described import (
     StreamInfo,
 )
 from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.indexes import index_of, mended
 from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
 from echo_core.logs.salvage import good_records, parts_of, runs_of
-from echo_core.logs.scanning import Scan, map_file, open_file, read_header, scan, without_torn_tail
+from echo_core.logs.scanning import Rows, Scan, map_file, open_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 
@@ -260,11 +261,18 @@ class LogReader:
         if found.is_too_many:
             what = f"more than {limits.MAX_BLOCKS} blocks"
             self._damaged(Damage(contents.number, found.end, until, what))
-        contents.add(found.rows)
+        contents.add(self._mended(contents, found.rows, data))
         segment.end = found.end
         known = len(self._catalogue.damage)
         self._catalogue.add(contents, data, found.end)
         self._raise_new(known)
+
+    def _mended(self, contents: Contents, rows: Rows, data: mmap.mmap) -> Rows:
+        """New rows of a segment, by its index where that has just come."""
+        if contents.index is None and len(rows) and rows["kind"][-1] == Kind.SEAL:
+            every = np.concatenate((contents.rows, rows))
+            contents.index = index_of(every, data, contents.salt)
+        return rows if contents.index is None else mended(rows, contents.index, data, contents.salt)
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until something is added; False: the time was up. What is added is read."""
@@ -493,6 +501,7 @@ def _extent(contents: Contents, index: int, stream: Counted) -> Extent:
         Position(contents.number, int(row["offset"])),
         Position(contents.number, int(row["end"])),
         int(row["raw"]),
+        lambda: {} if contents.index is None else contents.index.ranges(row, stream.format),
     )
 
 

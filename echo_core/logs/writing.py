@@ -312,7 +312,7 @@ class LogWriter:
 
     def _seal(self, segment: Segment) -> None:
         try:
-            segment.seal()
+            segment.seal(self._declarations.ranged())
         except OSError as error:
             if error.errno not in _FULL:
                 raise  # without a seal it is as good

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1 /* clocks */
 #include "logs/stages.h"
 #include "logs/module.h"
+#include "logs/ranges.h"
 #include "logs/taking.h"
 #include "types.h"
 
@@ -188,6 +189,7 @@ static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t si
     chunk->header.flags = stage->record_size == 0 ? VARIES : 0;
     chunk->header.first = number;
     chunk->oldest_tick = tick();
+    chunk->ranged = echo_share_ranged_fields(stage->ranged);
     if (first <= BLOCK_BYTES && has_room(staging, first) && echo_make_room(&chunk->payload, first))
         staging->staged += chunk->payload.room;
     stage->chunk = chunk;
@@ -490,26 +492,35 @@ static PyObject *stage_close(PyObject *self, PyObject *unused)
 
 static PyObject *stage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"staging", "stream", "format_number", "record_size", NULL};
+    static char *names[] = {"staging", "stream", "format_number", "record_size", "ranged", NULL};
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     unsigned long long record_size;
     unsigned int stream, format;
     struct stage *stage;
+    Py_buffer ranged = {0};
     PyObject *staging;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIIK:Stage", names, &staging, &stream, &format, &record_size))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIIK|y*:Stage", names, &staging, &stream, &format, &record_size,
+                                     &ranged))
         return NULL;
-    if (!echo_is_staging(staging)) {
-        PyErr_SetString(PyExc_TypeError, "Expected a Staging");
+    stage = echo_is_staging(staging) ? (struct stage *)allocate(type, 0) : NULL; /* zeroed */
+    if (stage == NULL) {
+        if (PyErr_Occurred() == NULL)
+            PyErr_SetString(PyExc_TypeError, "Expected a Staging");
+        if (ranged.obj != NULL)
+            PyBuffer_Release(&ranged);
         return NULL;
     }
-    stage = (struct stage *)allocate(type, 0); /* zeroed */
-    if (stage == NULL)
-        return NULL;
     stage->staging = (struct staging *)Py_NewRef(staging);
     stage->stream = stream;
     stage->format = format;
     stage->record_size = record_size;
+    if (ranged.obj != NULL) {
+        stage->ranged = echo_new_ranged_fields(ranged.buf, ranged.len);
+        PyBuffer_Release(&ranged);
+        if (stage->ranged == NULL)
+            Py_CLEAR(stage);
+    }
     return (PyObject *)stage;
 }
 
@@ -517,6 +528,7 @@ static PyObject *stage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 static void stage_dealloc(PyObject *self)
 {
     end((struct stage *)self);
+    echo_drop_ranged_fields(((struct stage *)self)->ranged);
     free_instance(self);
 }
 

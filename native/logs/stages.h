@@ -15,7 +15,8 @@ struct stage {
     uint64_t lost_first, lost_count; /* those that found no room, and of which no block tells yet */
     uint64_t events, lost;
     uint32_t stream, format;
-    int is_ending; /* 1: what is lost is told now, or never */
+    struct ranged_fields *ranged; /* owned share; NULL: none */
+    int is_ending;                /* 1: what is lost is told now, or never */
 };
 
 /* Closes its chunk, if it has one. */
