@@ -112,6 +112,10 @@ class LogReader:
         """How many `gaps` and `damage` there are, without looking at any."""
         return len(self._catalogue.gaps) + len(self._catalogue.damage)
 
+    def losses_from(self, gaps: int, damage: int) -> tuple[list[Gap], list[Damage]]:
+        """Those behind so many of each."""
+        return self._catalogue.gaps[gaps:], self._catalogue.damage[damage:]
+
     @property
     def members(self) -> tuple[Member, ...]:
         return tuple(self._catalogue.members)
