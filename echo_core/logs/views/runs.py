@@ -61,7 +61,7 @@ class Run:
 
     def wants(self, stream: StreamInfo) -> bool:
         """Whether anything of a stream may be taken."""
-        return self._selection.takes(stream.key) and self._wanted.knows(stream.format)
+        return self._selection.takes(stream.key, stream.format) and self._wanted.knows(stream.format)
 
     def chooses(self, extent: Extent) -> bool:
         """Whether anything of a block may be taken, or of what is missing before it.
