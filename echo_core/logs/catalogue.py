@@ -149,14 +149,20 @@ class Catalogue:
         stream.first = first if stream.first is None else min(stream.first, first)
         stream.last = last if stream.last is None else max(stream.last, last)
 
-    def lost(self, stream: Counted, segment: int, row: np.void, data: mmap.mmap | bytes) -> None:
+    def lost(
+        self,
+        stream: Counted,
+        segment: int,
+        row: np.void,
+        data: mmap.mmap | bytes,
+        what: str = "records whose checksum is wrong",
+    ) -> None:
         """Notes which events of a damaged block there are no more."""
         position = Position(segment, int(row["end"]))
         for first, last in missing_of(row, data, stream.format):
             stream.events -= last - first + 1
             self.gaps.append(Gap(stream.number, first, last, "damage", position))
             start, end = int(row["offset"]), int(row["end"])
-            what = "records whose checksum is wrong"
             self.damage.append(Damage(segment, start, end, what, stream.number, (first, last)))
         stream.damage_seen = len(self.damage)
 

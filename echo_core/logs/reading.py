@@ -390,6 +390,8 @@ class LogReader:
         self, segment: _Segment, index: int, stream: Counted, data: mmap.mmap, verify: bool
     ) -> Iterator[Block]:
         row = segment.contents.rows[index]
+        if data.size() < int(row["end"]):  # memory of a file that is behind its end must not be touched
+            self._cut(segment, row, stream, data)
         if verify and not int(row["state"]) & State.IS_VERIFIED:
             self._verify(segment, row, stream, data)
         if int(row["state"]) & State.BAD_BODY:
@@ -406,6 +408,12 @@ class LogReader:
         for start, stop in runs_of(good_records(row, data, stream.format)):
             yield block.part(start, stop)
 
+    def _cut(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+        """Somebody has made the file shorter meanwhile."""
+        if not int(row["state"]) & State.BAD_BODY:
+            row["state"] |= State.IS_VERIFIED | State.BAD_BODY
+            self._lost(segment, row, stream, data, "records that were there when the log was opened")
+
     def _verify(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
         contents = segment.contents
         state, bad = c.verify(data, int(row["offset"]), segment.end, contents.salt)
@@ -415,9 +423,16 @@ class LogReader:
         if int(row["state"]) & _IS_BAD:
             self._lost(segment, row, stream, data)
 
-    def _lost(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+    def _lost(
+        self,
+        segment: _Segment,
+        row: np.void,
+        stream: Counted,
+        data: mmap.mmap,
+        what: str = "records whose checksum is wrong",
+    ) -> None:
         known = len(self._catalogue.damage)
-        self._catalogue.lost(stream, segment.contents.number, row, data)
+        self._catalogue.lost(stream, segment.contents.number, row, data, what)
         self._raise_new(known)
 
     # --- damage
