@@ -21,9 +21,8 @@ from echo_core._c import logs as c
 from echo_core.errors import LogError, WireError
 from echo_core.formats.format import Format
 from echo_core.logs import limits
-from echo_core.logs.blocks import Block, Extent, starts_of
+from echo_core.logs.blocks import Block, Extent
 from echo_core.logs.catalogue import Catalogue, Contents, Counted
-from echo_core.logs.compression import decompressed
 from echo_core.logs.described import (
     Acknowledgement,
     Damage,
@@ -34,8 +33,9 @@ from echo_core.logs.described import (
 )
 from echo_core.logs.folders import segment_numbers, segment_path
 from echo_core.logs.indexes import index_of, mended
-from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
-from echo_core.logs.salvage import good_records, parts_of, runs_of
+from echo_core.logs.layout import HEADER_BYTES, Kind, SegmentHeader, State
+from echo_core.logs.rows import block_of, extent_of, rows_between
+from echo_core.logs.salvage import good_records, runs_of
 from echo_core.logs.scanning import Rows, Scan, map_file, open_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
@@ -322,8 +322,8 @@ class LogReader:
             LogError: what followed `since` has been removed.
         """
         for segment in self._between(since, until):
-            for index, stream in _rows_of(segment.contents, since, until):
-                yield _extent(segment.contents, index, stream)
+            for index, stream in rows_between(segment.contents, since, until):
+                yield extent_of(segment.contents, index, stream)
 
     def _between(self, since: Position | None, until: Position | None) -> list[_Segment]:
         if since is not None:
@@ -360,10 +360,10 @@ class LogReader:
     ) -> Iterator[Block]:
         contents = segment.contents
         data: mmap.mmap | None = None
-        for index, stream in _rows_of(contents, since, until):
+        for index, stream in rows_between(contents, since, until):
             if streams is not None and stream.number not in streams:
                 continue
-            if chosen is not None and not chosen(_extent(contents, index, stream)):
+            if chosen is not None and not chosen(extent_of(contents, index, stream)):
                 continue
             if data is None:
                 data = self._mapped(segment)
@@ -397,7 +397,7 @@ class LogReader:
         if int(row["state"]) & State.BAD_BODY:
             return
         try:
-            block = _block(segment.contents.number, row, stream, data)
+            block = block_of(segment.contents.number, row, stream, data)
         except WireError:  # the checksums are right: somebody has made it up
             row["state"] |= State.BAD_BODY
             self._lost(segment, row, stream, data)
@@ -483,58 +483,3 @@ class LogReader:
 def _is_sealed(found: Scan, size: int) -> bool:
     """Whether a segment's last block is its seal, so that records need no look before somebody wants them."""
     return len(found.rows) > 0 and found.rows["kind"][-1] == Kind.SEAL and found.end == size
-
-
-def _records(row: np.void, data: mmap.mmap, at: int) -> memoryview:
-    stored = memoryview(data)[at : at + int(row["stored"])]
-    if not row["codec"]:
-        return stored
-    return memoryview(decompressed(int(row["codec"]), int(row["flags"]), stored, int(row["raw"])))
-
-
-def _rows_of(
-    contents: Contents, since: Position | None, until: Position | None
-) -> Iterator[tuple[int, Counted]]:
-    """The rows of blocks of records between two places, with their streams."""
-    rows, here = contents.rows, contents.number
-    first, last = 0, len(rows)
-    if since is not None and since.segment == here:
-        first = int(np.searchsorted(rows["end"], since.offset, "right"))
-    if until is not None and until.segment == here:
-        last = int(np.searchsorted(rows["end"], until.offset, "right"))
-    for index in range(first, last):
-        stream = contents.streams[index]
-        if stream is not None:
-            yield index, stream
-
-
-def _extent(contents: Contents, index: int, stream: Counted) -> Extent:
-    row = contents.rows[index]
-    first = int(row["first"])
-    return Extent(
-        stream.info(),
-        first,
-        first + int(row["count"]) - 1,
-        int(row["least_time"]),
-        int(row["greatest_time"]),
-        Position(contents.number, int(row["offset"])),
-        Position(contents.number, int(row["end"])),
-        int(row["raw"]),
-        lambda: {} if contents.index is None else contents.index.ranges(row, stream.format),
-    )
-
-
-def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:
-    parts = parts_of(row)
-    count = int(row["count"])
-    ends = np.frombuffer(data, "<u4", count, parts.ends) if parts.is_varying else None
-    return Block(
-        stream.info(),
-        Position(segment, int(row["end"])),
-        first_sequence=int(row["first"]),
-        count=count,
-        marks=np.frombuffer(data, MARK, int(row["marks"]), parts.marks),
-        records=_records(row, data, parts.payload),
-        ends=ends,
-        starts=None if ends is None else starts_of(ends),
-    )
