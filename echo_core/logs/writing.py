@@ -25,7 +25,7 @@ from echo_core._c import logs as c
 from echo_core.errors import ClosedError, LogError, TimedOutError, unexpected
 from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
-from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
+from echo_core.logs.compression import BlockCompressor, codec_of
 from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
@@ -83,8 +83,7 @@ class LogWriter:
             raise LogError(msg, path="max_staged_bytes")
         self.path = Path(path)
         self.level = _level_of(level)
-        self._codec = codec_of(compress)
-        self._compress = compressor(self._codec) if self._codec else None
+        codec = codec_of(compress)
         self._rotate = rotate
         self._retain = retain
         self._disk = disk or RealDisk()
@@ -92,7 +91,7 @@ class LogWriter:
         flush = 0 if self.level is Level.VOLATILE else int(max_staged_bytes * FLUSH_SHARE)
         self._staging = c.Staging(max_staged_bytes, flush)
         self._declarations = Declarations(self._staging, self._clock, lambda serial: serial <= self._written)
-        self._columns: dict[int, tuple[int, ...]] = {}
+        self._compress = BlockCompressor(codec, self._declarations.format_of) if codec else None
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._closing = threading.Lock()  # held by who closes it
@@ -207,7 +206,7 @@ class LogWriter:
             while self._failure is None and not self._is_closed and self._room.is_there(self._segment.offset):
                 self._rotate_if_due()
                 if self._compress is not None:
-                    self._staging.compress(self._compressed)
+                    self._staging.compress(self._compress)
                 batch = self._segment.batch(self._staging, self._rotate.bytes)
                 if batch is not None:
                     self._write_batch(batch)
@@ -217,14 +216,6 @@ class LogWriter:
                     break
         except OSError as error:
             self._take_error(error)
-
-    def _compressed(self, stream: int, payload: memoryview) -> tuple[int, int, bytes] | None:
-        assert self._compress is not None
-        columns = self._columns.get(stream)
-        if columns is None:
-            columns = self._columns[stream] = columns_of(self._declarations.format_of(stream))
-        flags, made = compressed(self._compress, payload, columns)
-        return self._codec, flags, made
 
     def _write_batch(self, batch: c.Batch) -> None:
         try:
