@@ -141,6 +141,9 @@ class Batch:
     @property
     def events(self) -> int: ...
 
+# Two folders, or files, change places in one step; OSError where the file system cannot.
+def exchange(first: str, second: str, /) -> None: ...
+
 @final
 class Watch:
     """Waits until the files of a folder change."""

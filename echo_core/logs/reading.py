@@ -31,12 +31,12 @@ from echo_core.logs.described import (
     Position,
     StreamInfo,
 )
-from echo_core.logs.folders import segment_numbers, segment_path
+from echo_core.logs.folders import Folder
 from echo_core.logs.indexes import index_of, mended
 from echo_core.logs.layout import HEADER_BYTES, Kind, SegmentHeader, State
 from echo_core.logs.rows import block_of, extent_of, rows_between
 from echo_core.logs.salvage import good_records, runs_of
-from echo_core.logs.scanning import Rows, Scan, map_file, open_file, read_header, scan, without_torn_tail
+from echo_core.logs.scanning import Rows, Scan, map_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 
@@ -45,7 +45,6 @@ _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 class _Segment:
     """One file, as far as it was read."""
 
-    path: Path
     header: SegmentHeader | None
     contents: Contents
     fd: int | None
@@ -71,7 +70,8 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
-        self._segments: list[_Segment] = []  # first: `close` may come at any time
+        self._segments: list[_Segment] = []  # these first: `close` may come at any time
+        self._folder: Folder | None = None
         self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
@@ -80,6 +80,7 @@ class LogReader:
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
         self._torn = 0
+        self._folder = Folder(self.path)
         self.refresh()
         if not self._segments:
             msg = "Expected a log, got a folder without a segment"
@@ -156,6 +157,16 @@ class LogReader:
         return Position(place.segment, segment.end)
 
     @property
+    def log_id(self) -> bytes:
+        """16 bytes of its own, as its segments say; empty where none has a header."""
+        return next((it.header.log_id for it in self._segments if it.header is not None), b"")
+
+    @property
+    def _files(self) -> Folder:
+        assert self._folder is not None
+        return self._folder
+
+    @property
     def first_segment(self) -> int:
         """The number of the oldest segment that is there."""
         return self._segments[0].contents.number
@@ -163,25 +174,25 @@ class LogReader:
     # --- what is new
 
     def refresh(self) -> bool:
-        """Reads what was added since; whether that was anything."""
+        """Reads what was added since; whether that was anything.
+
+        Raises:
+            LogError: another log is in its place; or damage, where it raises.
+        """
         before = self.end if self._segments else None
         if before is None or self._has_changed(before.segment):
             self._look_for_segments(0 if before is None else before.segment)
         if self._segments and not self._segments[-1].is_ended:
             self._read_on(self._segments[-1], None)
+        self._files.demand_in_place()  # at last: what was replaced may be on its way to be removed
         return bool(self._segments) and self.end != before
 
     def _has_changed(self, last: int) -> bool:
         """Whether there are others. Retention begins with the oldest: while one is there, so is the next."""
-        following = segment_path(self.path, last + 1)
-        return following.exists() or not segment_path(self.path, last).exists()
+        return self._files.has(last + 1) or not self._files.has(last)
 
     def _look_for_segments(self, last: int) -> None:
-        try:
-            numbers = segment_numbers(os.listdir(self.path))
-        except OSError as error:
-            msg = f"Expected a log, got {error.strerror}"
-            raise LogError(msg, path=str(self.path)) from error
+        numbers = self._files.numbers()
         for i, number in enumerate(numbers):
             if number > last:
                 self._add_segment(number, numbers[i + 1 :])
@@ -191,8 +202,7 @@ class LogReader:
         ]
 
     def _add_segment(self, number: int, later: list[int]) -> None:
-        path = segment_path(self.path, number)
-        fd = open_file(path)
+        fd = self._files.open(number)
         if fd is None:
             return  # retention was faster
         header, is_damaged = read_header(fd)
@@ -204,7 +214,7 @@ class LogReader:
             self._end_last(header)
         salt = header.salt if header is not None else 0
         contents = Contents(number, salt)
-        segment = _Segment(path, header, contents, fd, size=size)
+        segment = _Segment(header, contents, fd, size=size)
         self._segments.append(segment)
         if header is None or header.number != number:
             self._damaged(Damage(number, 0, size, "a segment without a header"))
@@ -216,7 +226,7 @@ class LogReader:
     def _is_followed(self, number: int, later: list[int]) -> bool:
         """Whether a later segment says that it was begun behind this one, so that this one had a header."""
         for each in later:
-            fd = open_file(segment_path(self.path, each))
+            fd = self._files.open(each)
             if fd is None:
                 continue
             try:
@@ -372,9 +382,10 @@ class LogReader:
             yield from self._parts(segment, index, stream, data, verify)
 
     def _mapped(self, segment: _Segment) -> mmap.mmap | None:
-        """The file up to what is verified; None: it has been removed."""
-        fd = open_file(segment.path) if segment.fd is None else segment.fd
+        """The file up to what is verified; None: retention has removed it. LogError: it went with its log."""
+        fd = self._files.open(segment.contents.number) if segment.fd is None else segment.fd
         if fd is None:
+            self._files.demand_in_place()
             return None
         try:
             if os.fstat(fd).st_size < segment.end:
@@ -469,6 +480,8 @@ class LogReader:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+        if self._folder is not None:
+            self._folder.close()
 
     def __enter__(self) -> Self:
         return self

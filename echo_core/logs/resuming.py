@@ -6,13 +6,11 @@ import mmap
 from dataclasses import dataclass
 from pathlib import Path
 
-from echo_core.errors import LogError, unexpected
 from echo_core.logs.disk import Disk
-from echo_core.logs.folders import LOCK, segment_numbers, segment_path
+from echo_core.logs.folders import segment_numbers, segment_path
 from echo_core.logs.layout import Previous
 from echo_core.logs.retention import Ended
 from echo_core.logs.scanning import Ending, ending_of
-from echo_core.transports.fields import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +23,6 @@ class Found:
     """How the last segment ended that has a header."""
     ends: list[Ended]
     """All segments, oldest first."""
-
-
-def check_folder(disk: Disk, path: Path) -> None:
-    """What others have in a folder is not to be mixed with a log, which may remove files of it. LogError."""
-    names = disk.names(path)
-    others = sorted(name for name in names if name != LOCK and not name.startswith("."))
-    if others and not segment_numbers(names):
-        raise unexpected(
-            LogError,
-            "a log, or an empty folder",
-            f"one that holds `{shown(others[0])}` and no segment",
-            path=str(path),
-            hint="name a folder of its own, such as run.echolog",
-        )
 
 
 def found_in(disk: Disk, path: Path) -> Found:

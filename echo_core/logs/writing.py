@@ -30,9 +30,9 @@ from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
 from echo_core.logs.errands import Errands
-from echo_core.logs.folders import LOCK
+from echo_core.logs.folders import LOCK, demand_log_or_nothing
 from echo_core.logs.layout import Flag, Kind, Previous
-from echo_core.logs.resuming import Found, check_folder, found_in
+from echo_core.logs.resuming import Found, found_in
 from echo_core.logs.room import FULL, Room
 from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
 
@@ -117,7 +117,7 @@ class LogWriter:
     def _begin(self) -> None:
         try:
             self._disk.make_folder(self.path)
-            check_folder(self._disk, self.path)
+            demand_log_or_nothing(self._disk.names(self.path), self.path)
             self._lock = self._disk.lock(self.path / LOCK)
         except OSError as error:
             raise _disk_error(error, self.path) from error

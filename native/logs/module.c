@@ -6,6 +6,7 @@
  *   Watch     waits until the files of a folder change (watches.c)
  *   Lookback  the last seconds of what came, until somebody wants it (lookback.c)
  *   scan      which blocks are in bytes that may be anything (scanning.c)
+ *   exchange  two folders change places (exchanging.c)
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state; it is released while bytes are summed or written.
  */
@@ -32,6 +33,8 @@ static int module_exec(PyObject *module)
         status = PyModule_AddFunctions(module, echo_composing_functions);
     if (status == 0)
         status = PyModule_AddFunctions(module, echo_columns_functions);
+    if (status == 0)
+        status = PyModule_AddFunctions(module, echo_exchanging_functions);
     for (i = 0; status == 0 && i < TYPE_COUNT; i++)
         status = add_type(module, specs[i], &state->types[i]);
     if (status == 0)

@@ -12,9 +12,10 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster import receipt
-from tests.echo_core.census import peers_of, until
+from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.losses import links_lost
 from tests.echo_core.older import OLDER, make_older
 from tests.echo_core.processes import LIMIT_S, Actor
 
@@ -280,11 +281,10 @@ def test_numbers_go_on_where_a_link_is_lost_and_back(ends: Ends, kept: int) -> N
     for i in range(10):
         source.submit(Plain(i, 0.0))
     before = got(sink, 5)
-    for peer in peers_of(ends.near):
-        peer.link.shut()
-    until(lambda: source.sinks == 0, "the link to be lost")
-    for i in range(10, 20):
-        source.submit(Plain(i, 0.0))
+    with links_lost(ends.near, ends.far):
+        assert source.sinks == 0
+        for i in range(10, 20):
+            source.submit(Plain(i, 0.0))
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(20, 0.0))
     after = got(sink, 6 if kept else 1)
@@ -303,13 +303,13 @@ def test_a_sink_that_leaves_while_a_link_is_lost_is_not_waited_for(ends: Ends) -
     """The source is a new one to those who come after that."""
     source = ends.opened.source(Plain)
     hot = ends.base.derive(Plain, where="x > 1")
-    with hot.sink(Plain) as sink:
-        source.wait_matched(1, LIMIT_S)
-        source.submit(Plain(1, 2.0))
-        _, first = sink.get_with_info(LIMIT_S)
-        for peer in peers_of(ends.near):
-            peer.link.shut()
-        until(lambda: sink.statistics().judged_here == 0, "the link to be lost")
+    sink = hot.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 2.0))
+    _, first = sink.get_with_info(LIMIT_S)
+    with links_lost(ends.near, ends.far):
+        assert (source.sinks, sink.statistics().judged_here) == (0, 0)
+        sink.close()
     again = hot.sink(Plain)
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(2, 3.0))

@@ -299,8 +299,27 @@ def test_segment_that_is_removed_while_it_is_read_is_an_error(tmp_path: Path) ->
         list(batches)
 
 
-def test_checkpoint_of_another_log_is_refused(log: Path) -> None:
-    """One that reached further."""
-    reader = stream_reader(log)
+def test_checkpoint_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
+    """By its id; or one that reached further, as of a copy of it."""
+    reader, other = stream_reader(log), stream_reader(written(tmp_path / "a.echolog", 10_000, rotate=ROTATE))
+    start = reader.initialOffset()
     with pytest.raises(OffsetError, match="the log is not the checkpoint's"):
-        reader.partitions(reader.initialOffset(), {"offset": 4096, "segment": 999})
+        reader.partitions(start, {**start, "segment": 999})
+    with pytest.raises(OffsetError, match="the log was replaced"):
+        other.partitions(start, start)
+    with pytest.raises(OffsetError, match="the log was replaced"):
+        other.latestOffset(start, limits.ReadAllAvailable())
+
+
+def test_tasks_of_a_log_that_was_replaced_read_nothing_of_the_other(tmp_path: Path) -> None:
+    """Its parts are others, and so are its blocks: the job fails, and so does a stream."""
+    path = written(tmp_path / "a.echolog", 2000)
+    reader, stream = batch_reader(path), stream_reader(path)
+    parts, start = reader.partitions(), stream.initialOffset()
+    echo.replace_log(path, written(tmp_path / "other.echolog", 3000))
+    for reading in (parts, None):
+        with pytest.raises(echo.LogError, match=r"Expected the log \w{32}, got \w{32} in its place"):
+            table(reader, reading)
+    with pytest.raises(echo.LogError, match="got another one in its place"):
+        stream.latestOffset(start, limits.ReadAllAvailable())
+    assert table(batch_reader(path)).num_rows == 3000
