@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from echo_core._c import expressions
 from echo_core.codegen.codecs import encoder
 from echo_core.codegen.conversion import Tier, check_tier, have_done
 from echo_core.codegen.expressions.access import access_of
+from echo_core.codegen.expressions.bounds import Ends, may_pass
 from echo_core.codegen.expressions.deriving import Derived, derive
 from echo_core.codegen.expressions.emit import emit, emit_judge, has_filter
 from echo_core.codegen.expressions.lowering import lower
@@ -266,6 +267,16 @@ class Predicate:
             IncompatibleError: it lacks a field that is read and has no default, or has it in another type.
         """
         return Predicate(self._judging.derived, sender, None, self._tier)
+
+    def may_pass(self, ranges: Mapping[int, Ends]) -> bool:
+        """Whether any record may pass whose fields are within these ranges, by their offsets in a record."""
+        return may_pass(self._judging.program, self.derivation.values, ranges)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether earlier events matter to later ones."""
+        derivation = self.derivation
+        return bool(self._judging.program.states or derivation.every != 1 or derivation.min_interval_ns)
 
     def forget(self) -> None:
         """Forgets all earlier events: `previous` and its like are None again."""

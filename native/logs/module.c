@@ -41,7 +41,9 @@ static int module_exec(PyObject *module)
         status = PyModule_AddIntMacro(module, BLOCK_BYTES);
     if (status == 0)
         status = PyModule_AddIntMacro(module, MAX_BLOCK_BYTES);
-    return status == 0 ? PyModule_AddIntMacro(module, MAX_EVENT_BYTES) : status;
+    if (status == 0)
+        status = PyModule_AddIntMacro(module, MAX_EVENT_BYTES);
+    return status == 0 ? PyModule_AddIntMacro(module, MAX_RANGED) : status;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

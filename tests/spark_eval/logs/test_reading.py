@@ -149,7 +149,7 @@ def test_log_of_several_types_says_which(tmp_path: Path) -> None:
 def test_times_leave_out_blocks(log: Path) -> None:
     """And records within those that are at the bounds."""
     reader = batch_reader(log, since=10**18 + 600, until=10**18 + 1200, partitionBytes=1)
-    assert len(reader.partitions()) == 1
+    assert len(reader.partitions()) <= 3  # of twenty: the last file is too short for ranges
     assert table(reader).column("id").to_pylist() == list(range(1000, 1500))
 
 
@@ -159,13 +159,14 @@ def pushed(path: Path, *given: Any) -> tuple[Any, list[Any]]:
 
 
 def test_ranges_that_are_pushed_leave_out_blocks_and_records(log: Path) -> None:
-    """By numbers whole blocks, by fields records; Spark is asked to judge again."""
+    """By numbers and the index whole blocks, within them records; Spark is asked to judge again."""
     by_number = filters.GreaterThanOrEqual(("_sequence",), 9_900)
     reader, left = pushed(log, by_number)
     assert (len(reader.partitions()), left) == (1, [by_number])
     by_field = filters.LessThan(("volts",), 3.0)
     reader, left = pushed(log, by_field, filters.IsNotNull(("volts",)))
     assert left == [by_field]
+    assert len(reader.partitions()) <= 3  # of twenty: the last file is too short for ranges
     assert table(reader).column("id").to_pylist() == list(range(6))
 
 
