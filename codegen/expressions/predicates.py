@@ -15,7 +15,7 @@ from echo_core.codegen.conversion import Tier, check_tier, have_done
 from echo_core.codegen.expressions.access import access_of
 from echo_core.codegen.expressions.bounds import Ends, may_pass
 from echo_core.codegen.expressions.deriving import Derived, derive
-from echo_core.codegen.expressions.emit import emit, has_filter
+from echo_core.codegen.expressions.emit import emit, emit_judge, has_filter
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.operations import Op
 from echo_core.codegen.expressions.program import Program
@@ -115,7 +115,7 @@ class Judging:
         check_tier(tier)
         cached = None if like is None or tier != "auto" else like._loaded
         if cached is None and tier == "auto":
-            cached = load_cached("expression", self._identity(), self._names(), at_once=True)
+            cached = load_cached(self._kind(), self._identity(), self._names(), at_once=True)
         if cached is not None:
             self._install(cached)
         else:
@@ -123,9 +123,16 @@ class Judging:
 
     def compile(self) -> None:
         """Installs compiled code, from the cache or anew."""
-        self._install(load_code("expression", self._identity(), lambda: emit(self.program), self._names()))
+        text = emit if self.format.is_fixed else emit_judge
+        self._install(load_code(self._kind(), self._identity(), lambda: text(self.program), self._names()))
+
+    def _kind(self) -> str:
+        """Records that vary in size come one by one: nobody filters rows of them."""
+        return "expression" if self.format.is_fixed else "expression of one record"
 
     def _names(self) -> tuple[str, ...]:
+        if not self.format.is_fixed:
+            return ("judge",)
         return ("judge", "copy", "filter") if has_filter(self.program) else ("judge", "copy")
 
     def _identity(self) -> bytes:
@@ -136,7 +143,7 @@ class Judging:
 
     def _install(self, loaded: Loaded) -> None:
         addresses, self._loaded = loaded.addresses, loaded
-        self.judge.install(addresses["judge"], addresses.get("filter", 0), addresses["copy"], loaded)
+        self.judge.install(addresses["judge"], addresses.get("filter", 0), addresses.get("copy", 0), loaded)
 
     # -----------------------------------------------------------------------
     # Errors

@@ -38,7 +38,7 @@ def double(batches):
     for frame in batches:
         yield frame * 2
 
-with session("local[1]", conf={"spark.driver.extraJavaOptions": "-Decho.test=1"}) as spark:
+with session("local[2]", conf={"spark.driver.extraJavaOptions": "-Decho.test=1"}) as spark:
     java = spark._jvm.java.lang.System
     say(f"Java {java.getProperty('java.version').split('.')[0]} {java.getProperty('echo.test')}")
     say(spark.range(3).mapInPandas(double, "id long").toPandas()["id"].sum())
@@ -64,7 +64,10 @@ def fixture_path_without_java(tmp_path: Path) -> str:
 @pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("java_is_here")
 def test_session_on_the_java_of_the_wheel_prints_nothing_of_its_own(path_without_java: str) -> None:
-    """No java on the PATH, no JAVA_HOME. The second session, which is the doctor's, has a JVM of its own."""
+    """No java on the PATH, no JAVA_HOME, and two workers that wait for more when the first session is over.
+
+    The second session, which is the doctor's, has a JVM of its own.
+    """
     environment = marked_environment(PATH=path_without_java)
     environment.pop("JAVA_HOME", None)
     result = subprocess.run(
