@@ -355,8 +355,8 @@ def _chosen(
     ]
 
 
-def _number_of(stream: StreamInfo) -> int:
-    if not isinstance(stream, StreamInfo):  # pyright: ignore[reportUnnecessaryIsInstance]
+def _number_of(stream: object) -> int:
+    if not isinstance(stream, StreamInfo):
         hint = "`log.streams` has them: `[it for it in log.streams if it.key.source_name == ...]`"
         raise unexpected(LogError, "streams of the log", f"{stream!r}", path="streams", hint=hint)
     return stream.number

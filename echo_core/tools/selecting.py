@@ -50,8 +50,8 @@ class Chosen:
                 fitting.append(format_)
         if not fitting:
             return view.where(where)  # which says what is wrong once it is read
-        for name, error in problems.items():
-            logs.note(f"events of `{name}` are left out: {error}")
+        for name, problem in problems.items():
+            logs.note(f"events of `{name}` are left out: {problem}")
         return (view.types(*fitting) if problems else view).where(where)
 
 
