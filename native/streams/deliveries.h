@@ -62,6 +62,8 @@ struct delivery {
     uint64_t had; /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
+    uint64_t asked; /* so many of all that came to it have to be done with for an answer: streams/answers.c */
+    uint64_t since; /* the number of the first event of the stream that comes to it */
     struct batch *batches;            /* on stacks; those that are handed out one record after the other */
     struct amount aside;              /* of records that wait for the thread which is at the sink: detours.c */
     unsigned forks;             /* echo_forks when it was made, or forgot: a child has no stacks but its own thread's */
