@@ -218,8 +218,11 @@ class IncomingStream:
         `is_local`: it stands for a source of this process, and knows what its sinks are done with."""
     def miss_pending(self, delivery: Delivery, /) -> None:
         """Its sink is closed: of what is pending there its source is told, if it asks."""
-    def await_done(self, callable: Callable[[], object] | None, /) -> bool:
-        """Calls that once when sinks are done with all that has come by now. True: they are, nobody is called."""
+    def await_done(self, function: Callable[[bool], object] | None, /) -> bool:
+        """Calls that with True once sinks are done with all that has come by now, and with False before that,
+        as they go on. True: they are done, and nobody is called."""
+    def pending_from(self) -> int | None:
+        """The number of the oldest event that sinks are not done with; None: there is none."""
     def take_missed(self) -> list[tuple[int, int, int]]:
         """The first and the last event that a sink does not have, and why, since this was last asked."""
     def stored_from(self) -> int | None:

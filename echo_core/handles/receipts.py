@@ -20,17 +20,17 @@ class Receipt(Tracked):
     answer together, by its name; those of this process are `"this process"`.
     """
 
-    __slots__ = ("_receipts",)
+    __slots__ = ("__weakref__", "_receipts")
 
     _receipts: Receipts
 
     def wait(self, timeout_s: float | None = DEFAULT_WAIT_S, *, level: Level = "handled") -> tuple[str, ...]:
-        """Blocks until the event has arrived everywhere. Returns the names of the processes that have it.
+        """Blocks until the event has arrived everywhere; returns the names of processes that have it.
 
         Arguments:
             timeout_s: how long; None is without limit.
             level: "received": each process has it, and it waits for its sinks there. "handled": handlers have
-                returned, and it was taken out of the queues of sinks without one. "stored": it is handled, and
+                returned, and it was taken out of queues of sinks without one. "stored": it is handled, and
                 on the disk of a recorder whose level is "synced"; only such processes are returned.
 
         Raises:
@@ -93,7 +93,8 @@ class Receipt(Tracked):
             standing = self._receipts.standing_of(self)
         lacking = _lacking(standing, level)
         if lacking:
-            raise UndeliveredError(f"Expected {self._words(level)} {_in_words(lacking)}")
+            msg = f"Expected {self._words(level)} {_in_words(lacking)}"
+            raise UndeliveredError(msg)
         if level == "stored" and not standing.stored:
             msg = f"Expected {self._words(level)} a recorder with level='synced', none has recorded it"
             raise UndeliveredError(msg)

@@ -92,9 +92,9 @@ class Source(Closing, Generic[T]):
         outlet = receipts.outlet
         receipt = Receipt()
         receipt.standing = None
-        receipt.serial = UNDER_WAY
+        receipt.serial = receipt.following = UNDER_WAY
         receipt.first = outlet.sequence
-        receipt._receipts = receipts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it is made here
+        receipt._receipts = receipts  # pyright: ignore[reportPrivateUsage] - it is made here
         receipts.open.append(receipt)
         try:
             self.submit(event)

@@ -143,7 +143,7 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
             membership.dropped_elsewhere(peer, stream.origin, message.events)
         case messages.Unreachable(), OutgoingStream() if membership is not None:
             membership.refused_elsewhere(peer, stream.origin, message.text)
-        case (messages.Ack() | messages.Missed()), OutgoingStream():
+        case (messages.Ack() | messages.Missed() | messages.Handled(), OutgoingStream()):
             stream.hear_answer(message)
         case messages.Released(), OutgoingStream():
             peer.released(stream)

@@ -14,7 +14,7 @@ from echo_core.streams.origins import Origin
 from echo_core.streams.stages import Stages
 from echo_core.transports.fields import shown
 from echo_core.transports.protocol.link_state import OwnStream
-from echo_core.transports.protocol.messages import Ack, Missed
+from echo_core.transports.protocol.messages import Ack, Handled, Missed
 from echo_core.transports.threads import log
 
 
@@ -106,7 +106,7 @@ class OutgoingStream(links.OutgoingStream):
             partial(self.conversation.protocol.ask, self.told, number, first), behind=self
         )
 
-    def hear_answer(self, said: Ack | Missed) -> None:
+    def hear_answer(self, said: Ack | Missed | Handled) -> None:
         """How far the peer's sinks have come, or what they do not have."""
         if self.origin.receipts is not None:
             self.origin.receipts.hear(self, said)

@@ -1,8 +1,8 @@
 """Parties: the sinks of one process, as a source knows them that asks what has become of its events.
 
-Those of one process are asked together, for all receipts at once. They have one question to answer at a time,
-and say how far they have come: what came before a question is covered by its answer. What a sink does not have
-is told before that, by the numbers of events.
+Those of one process are asked together, for all receipts at once. They have one question to answer at a
+time, and say how far they have come: what came before a question is covered by its answer. What a sink does
+not have is told before that, by the numbers of events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from echo_core._c import links
-from echo_core.transports.protocol.messages import Missing, Progress
+from echo_core.transports.protocol.messages import Level, Missing
 
 if TYPE_CHECKING:
     from echo_core.streams.outgoing import OutgoingStream
@@ -73,10 +73,13 @@ class Party(ABC):
         self.asked: int | None = None  # the question that is not answered yet
         self.round = -1  # in which they were asked last
         self.received = self.handled = -1  # of receipts with serials below that
+        self.below = 0  # they are done with events below that number
         self.lost = ""  # why their link was lost, and they may come back
         self.gone = ""  # why they answer no more
         self._missed: list[tuple[int, int, Missing]] = []
-        self._stores: list[tuple[int, int]] = []  # up to that serial what is handled is on a disk from a number on
+        self._stores: list[
+            tuple[int, int]
+        ] = []  # up to that serial what is handled is on a disk from a number on
 
     @abstractmethod
     def ask(self, number: int, first: int) -> None:
@@ -95,10 +98,10 @@ class Party(ABC):
             self._missed[:2] = [(min(start, other_start), max(end, other_end), why)]
         self._missed.append((first, last, why))
 
-    def note_progress(self, number: int, level: Progress, stored: int) -> None:
+    def note_progress(self, number: int, level: Level, stored: int) -> None:
         """All receipts with serials below that are covered."""
         self.received = max(self.received, number)
-        if level is not Progress.HANDLED:
+        if level is not Level.HANDLED:
             return
         if self._stores and self._stores[-1][1] == stored:
             self._stores.pop()
@@ -143,14 +146,26 @@ class Party(ABC):
         missed = self.missed(receipt)
         if missed is not None:
             return WORDS[missed], True, missed is not Missing.DROPPED
-        if receipt.serial < self.handled:
+        if receipt.serial < self.handled or self.is_done_with(receipt):
             return "", True, True
         has_received = receipt.serial < self.received
         if self.gone:
             return self.gone, True, has_received
         if self.lost:
-            return f"whether it is handled is not known, as its link was lost: {self.lost}", False, has_received
-        return "it has not handled it yet" if has_received else "it has not said that it has it", False, has_received
+            return (
+                f"whether it is handled is not known, as its link was lost: {self.lost}",
+                False,
+                has_received,
+            )
+        return (
+            "it has not handled it yet" if has_received else "it has not said that it has it",
+            False,
+            has_received,
+        )
+
+    def is_done_with(self, receipt: Tracked) -> bool:
+        """Also before all is that they were asked for."""
+        return receipt.following <= self.below
 
     def is_plain_from(self, number: int) -> bool:
         """Whether they have to do with all events from that number on, and nothing has befallen any."""
@@ -189,7 +204,6 @@ class RemoteParty(Party):
         if self.stream is not None:
             self.stream.ask(number, first)
 
-
     def end(self, reason: str, serial: int, *, is_lost: bool) -> None:
         """Nobody can be asked any more, and why. `is_lost`: whoever was there may be back."""
         self.stream = self.asked = None
@@ -204,9 +218,10 @@ class LocalParty(Party):
     """The sinks of the source's own process, which have received what is submitted."""
 
     def __init__(
-        self, name: str, since: int, sinks: links.IncomingStream, on_answer: Callable[[], object]
+        self, name: str, since: int, sinks: links.IncomingStream, on_answer: Callable[[bool], object]
     ) -> None:
         super().__init__(name, since)
+        self.received = UNDER_WAY
         self._sinks = sinks
         self._on_answer = on_answer
 
@@ -214,8 +229,21 @@ class LocalParty(Party):
         if self._sinks.await_done(self._on_answer):
             self.answer(number)
 
-    def answer(self, number: int) -> None:
+    def missed(self, receipt: Tracked) -> Missing | None:
+        self.look()
+        return super().missed(receipt)
+
+    def look(self) -> None:
+        """What has been missed by now, of what has been received."""
         for first, last, why in self._sinks.take_missed():
             self.note_missed(first, last, Missing(why))
+
+    def is_done_with(self, receipt: Tracked) -> bool:
+        """They have what has been submitted, so that it is enough to look at the oldest that waits."""
+        oldest = self._sinks.pending_from()
+        return oldest is None or receipt.following <= oldest
+
+    def answer(self, number: int) -> None:
+        self.look()
         stored = self._sinks.stored_from()
-        self.note_progress(number, Progress.HANDLED, _NOT_STORED if stored is None else stored)
+        self.note_progress(number, Level.HANDLED, _NOT_STORED if stored is None else stored)

@@ -22,7 +22,7 @@ from echo_core.streams.parties import (
     Tracked,
     Why,
 )
-from echo_core.transports.protocol.messages import Ack, Missed, Missing, Progress
+from echo_core.transports.protocol.messages import Ack, Handled, Level, Missed, Missing
 from echo_core.values.notices import HERE
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Receipts:
     __slots__ = (
         "_changing",
         "_local",
-        "outlet",
         "_parties",
         "_round",
         "is_fresh",
         "limit",
         "local_sinks",
         "open",
+        "outlet",
         "source",
         "take_serial",
         "waiting",
@@ -89,15 +89,17 @@ class Receipts:
         self._ask(party)
         self._go_on()
 
-    def hear(self, stream: OutgoingStream, said: Ack | Missed) -> None:
+    def hear(self, stream: OutgoingStream, said: Ack | Missed | Handled) -> None:
         """What another process says of its sinks."""
         for party in self._at(stream):
-            if isinstance(said, Missed):
-                party.note_missed(said.first, said.last, Missing(said.why))
-            else:
-                party.note_progress(said.number, Progress(said.level), said.stored)
-        if isinstance(said, Ack):
-            self._go_on()
+            match said:
+                case Missed():
+                    party.note_missed(said.first, said.last, Missing(said.why))
+                case Handled():
+                    party.below = max(party.below, said.below)
+                case Ack():
+                    party.note_progress(said.number, Level(said.level), said.stored)
+        self._go_on()
 
     def leave(self, stream: OutgoingStream) -> None:
         """No sink takes what flows there from now on: those that were there are asked once more."""
@@ -114,7 +116,11 @@ class Receipts:
 
     def _forget_lost(self, is_known: Callable[[bytes], bool]) -> None:
         """Of those that were lost nobody tries to find any more who is not known."""
-        gone = [party for party in self._elsewhere() if party.lost and not party.gone and not is_known(party.node_id)]
+        gone = [
+            party
+            for party in self._elsewhere()
+            if party.lost and not party.gone and not is_known(party.node_id)
+        ]
         for party in gone:
             party.gone = f"its link was lost, and it has not come back: {party.lost}"
 
@@ -147,9 +153,11 @@ class Receipts:
     # Questions
 
     def ask(self) -> None:
-        """Somebody wants to know: those are asked who have nothing else to answer, the others when they have."""
-        if self._local is not None and self._local.asked is None and self.open:
-            self._ask(self._local)  # mostly sinks here are done by now, and it is answered at once
+        """Somebody wants to know: who has nothing else to answer is asked now, the others once they have."""
+        if self._local is not None and self.open:
+            self._local.look()
+            if self._local.asked is None:
+                self._ask(self._local)  # mostly sinks here are done by now, and it is answered at once
         self._settle()
         if self.is_fresh:
             self.is_fresh = False
@@ -164,7 +172,7 @@ class Receipts:
         self.limit = min(len(self.open) + _ASK_EVERY, MAX_RECEIPTS)
 
     def tick(self, is_known: Callable[[bytes], bool]) -> None:
-        """Of receipts that nobody waits for, either. `is_known`: whether a node is still expected to be back."""
+        """Of receipts that nobody waits for. `is_known`: whether a node may still be back."""
         if self.open:
             self._forget_lost(is_known)
             self.ask()
@@ -183,12 +191,12 @@ class Receipts:
         party.ask(number, self.open[0].first if self.open else self.outlet.sequence)
         return number
 
-    def _answer_here(self) -> None:
-        """Sinks of this process are done with what they were asked for. Opens the books itself."""
+    def _answer_here(self, is_all: bool) -> None:
+        """Sinks of this process are done with what they were asked for, or some of it. Opens the books."""
         with self._changing():
-            if self._local is not None and self._local.asked is not None:
+            if is_all and self._local is not None and self._local.asked is not None:
                 self._local.answer(self._local.asked)
-                self._go_on()
+            self._go_on()
 
     # -----------------------------------------------------------------------
     # Receipts
@@ -245,6 +253,8 @@ class Receipts:
         if open_[0].serial >= covered:
             return
         names = tuple(party.name for party in self._parties)
-        standing = Standing(names, names, tuple(each.name for each in self._parties if each.stores(open_[0])), (), ())
+        standing = Standing(
+            names, names, tuple(each.name for each in self._parties if each.stores(open_[0])), (), ()
+        )
         while open_ and open_[0].serial < covered:
             open_.popleft().standing = standing

@@ -41,6 +41,7 @@ int echo_link_take_gap(const struct link *link, const struct frame *frame)
     if (check_gap(incoming, events) != 0)
         return -1;
     echo_incoming_note_gap(incoming, incoming->sequence, events);
+    incoming->gaps += events;
     incoming->sequence += events;
     incoming->lost += is_loss ? events : 0;
     return 0;

@@ -47,6 +47,11 @@ struct incoming_stream {
     uint64_t question;         /* the number of the last one */
     int is_asked;              /* 1: it is not answered yet that all is done with which came before it */
     int is_told;               /* 1: but that all of it has been received */
+    uint64_t asked_sequence;   /* when that was asked */
+    uint64_t told_below;       /* the source knows that events below that number are done with */
+    int64_t told_below_at;     /* ticks; when it was told so */
+    unsigned tellings;         /* how often, since it has asked */
+    uint64_t gaps;             /* events that never came, for whatever reason */
     int is_answering;          /* 1: a thread is about it */
     int is_mute;               /* 1: there was no memory to note what is missed, so nothing is said to be done with */
     int is_local;              /* 1: of a source in this process, for whose sinks there is no credit */

@@ -11,6 +11,11 @@
 
 #include <string.h>
 
+/* The source is told at once what is done with, so often for each question, and then once in a while: a sink that is slow
+ * lets it know of each event, and one that is quick is soon done with all. */
+#define FREE_TELLINGS 16
+#define TELLING_NS 1000000
+
 /* --- what sinks miss --- */
 
 static uint64_t smaller(uint64_t one, uint64_t other)
@@ -124,16 +129,51 @@ static void mark(const struct incoming_stream *incoming)
         delivery_of(incoming, i)->asked = come_to(delivery_of(incoming, i));
 }
 
+static int is_done_with(const struct delivery *delivery)
+{
+    return come_to(delivery) >= delivery->asked + delivery->pending.events;
+}
+
 static int is_done(const struct incoming_stream *incoming)
 {
-    const struct delivery *delivery;
-
-    for (Py_ssize_t i = 0; i < count_deliveries(incoming); i++) {
-        delivery = delivery_of(incoming, i);
-        if (come_to(delivery) < delivery->asked + delivery->pending.events)
+    for (Py_ssize_t i = 0; i < count_deliveries(incoming); i++)
+        if (!is_done_with(delivery_of(incoming, i)))
             return 0;
-    }
     return !incoming->is_mute;
+}
+
+/* The number of the event that a handler is at in a batch; UINT64_MAX: it is at none. */
+static uint64_t current_of(const struct delivery *delivery)
+{
+    const struct batch *batch = has_forked_since(delivery->forks) ? NULL : delivery->batches;
+    uint64_t current = UINT64_MAX;
+
+    for (; batch != NULL; batch = batch->next)
+        current = smaller(current, batch->number - 1); /* of an array 0 is no number: UINT64_MAX */
+    return current;
+}
+
+/* The number of the oldest event that a sink may not be done with, of those that were asked for. Where it is not at
+ * hand, what is missing between events may have been anywhere. */
+static uint64_t oldest_pending(const struct incoming_stream *incoming, const struct delivery *delivery)
+{
+    uint64_t oldest = delivery->is_queue ? echo_queue_oldest_of(delivery) : current_of(delivery);
+    uint64_t left = delivery->asked + delivery->pending.events - come_to(delivery) + incoming->gaps;
+
+    if (oldest != UINT64_MAX)
+        return oldest;
+    return incoming->asked_sequence > left ? incoming->asked_sequence - left : 0;
+}
+
+/* Of events below that number all that was asked for is done with. */
+static uint64_t done_below(const struct incoming_stream *incoming)
+{
+    uint64_t below = incoming->asked_sequence;
+
+    for (Py_ssize_t i = 0; i < count_deliveries(incoming); i++)
+        if (!is_done_with(delivery_of(incoming, i)))
+            below = smaller(below, oldest_pending(incoming, delivery_of(incoming, i)));
+    return below;
 }
 
 /* What has come to a sink that is done with an event once it is on a disk. */
@@ -189,6 +229,16 @@ static void say_level(const struct incoming_stream *incoming, struct link *link,
     say(link, KIND_ACK, payload, sizeof payload);
 }
 
+static void say_progress(const struct incoming_stream *incoming, struct link *link)
+{
+    uint8_t payload[PROGRESS_PAYLOAD_BYTES];
+
+    store_little32(payload, incoming->stream);
+    store_little32(payload + 4, 0);
+    store_little64(payload + 8, incoming->told_below);
+    say(link, KIND_PROGRESS, payload, sizeof payload);
+}
+
 /* A frame may let go of the GIL: all is looked at before the first, but what comes in behind them. */
 static void say_all(struct incoming_stream *incoming, struct link *link, enum level level)
 {
@@ -200,18 +250,23 @@ static void say_all(struct incoming_stream *incoming, struct link *link, enum le
     }
     for (size_t i = 0; i < missed.count; i++)
         say_missed(link, incoming->stream, &missed.ranges[i]);
-    say_level(incoming, link, level);
+    if (level == LEVEL_PARTLY)
+        say_progress(incoming, link);
+    else
+        say_level(incoming, link, level);
 }
 
 /* --- in this process --- */
 
-static void call(struct incoming_stream *incoming)
+static void call(struct incoming_stream *incoming, int is_all)
 {
-    PyObject *callable = incoming->on_done, *exception = PyErr_Occurred() != NULL ? echo_take_exception() : NULL;
-    PyObject *result;
+    PyObject *callable = Py_NewRef(incoming->on_done), *exception = NULL, *result;
 
-    incoming->on_done = NULL;
-    result = PyObject_CallNoArgs(callable);
+    if (PyErr_Occurred() != NULL)
+        exception = echo_take_exception();
+    if (is_all)
+        Py_CLEAR(incoming->on_done);
+    result = PyObject_CallFunctionObjArgs(callable, is_all ? Py_True : Py_False, NULL);
     if (result == NULL)
         PyErr_WriteUnraisable(callable);
     Py_XDECREF(result);
@@ -226,12 +281,25 @@ static void answer(struct incoming_stream *incoming, struct link *link, enum lev
 {
     incoming->is_told = 1;
     incoming->is_asked = level != LEVEL_HANDLED;
+    if (level == LEVEL_PARTLY) {
+        incoming->told_below = done_below(incoming);
+        incoming->told_below_at = ticks_now();
+        incoming->tellings++;
+    }
     if (incoming->on_done != NULL)
-        call(incoming);
+        call(incoming, level == LEVEL_HANDLED);
     else {
         submission_begin();
         say_all(incoming, link, level);
     }
+}
+
+/* What is handled is said with whether it is on a disk, as a whole. */
+static int is_telling_due(const struct incoming_stream *incoming)
+{
+    return !incoming->is_mute &&
+           (incoming->tellings < FREE_TELLINGS || ticks_now() - incoming->told_below_at >= echo_ticks_of(TELLING_NS)) &&
+           stored_from(incoming) == NOT_STORED && done_below(incoming) > incoming->told_below;
 }
 
 /* What is news; 0: nothing is. */
@@ -241,7 +309,9 @@ static enum level news(const struct incoming_stream *incoming)
         return 0;
     if (is_done(incoming))
         return LEVEL_HANDLED;
-    return incoming->is_told ? 0 : LEVEL_RECEIVED;
+    if (!incoming->is_told)
+        return LEVEL_RECEIVED;
+    return is_telling_due(incoming) ? LEVEL_PARTLY : 0;
 }
 
 static int is_answerable(const struct incoming_stream *incoming, const struct link *link)
@@ -278,6 +348,8 @@ void echo_incoming_ask(struct incoming_stream *incoming, uint64_t number, uint64
     incoming->renewed_at = (struct amount){0, 0}; /* from now on each that is done with is looked at */
     incoming->look_at = (struct amount){0, 0};
     incoming->is_told = 0;
+    incoming->tellings = 0;
+    incoming->asked_sequence = incoming->sequence;
     echo_incoming_answer(incoming, incoming->link);
 }
 
@@ -296,6 +368,9 @@ PyObject *echo_incoming_await_done(PyObject *self, PyObject *callable)
     incoming->on_done = Py_NewRef(callable);
     incoming->forks = echo_forks;
     incoming->is_asked = incoming->is_told = 1;
+    incoming->asked_sequence = incoming->sequence;
+    incoming->told_below = 0;
+    incoming->tellings = 0;
     incoming->renewed_at = (struct amount){0, 0};
     Py_RETURN_FALSE;
 }
@@ -315,6 +390,20 @@ PyObject *echo_incoming_take_missed(PyObject *self, PyObject *Py_UNUSED(unused))
     if (taken != NULL && missed != NULL)
         missed->count = 0;
     return taken;
+}
+
+PyObject *echo_incoming_pending_from(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    const struct incoming_stream *incoming = (struct incoming_stream *)self;
+    const struct delivery *delivery;
+    uint64_t oldest = UINT64_MAX;
+
+    for (Py_ssize_t i = 0; i < count_deliveries(incoming); i++) {
+        delivery = delivery_of(incoming, i);
+        if (delivery->pending.events > 0)
+            oldest = smaller(oldest, delivery->is_queue ? echo_queue_oldest_of(delivery) : 0);
+    }
+    return oldest != UINT64_MAX ? PyLong_FromUnsignedLongLong(oldest) : Py_NewRef(Py_None);
 }
 
 PyObject *echo_incoming_stored_from(PyObject *self, PyObject *Py_UNUSED(unused))

@@ -6,6 +6,9 @@
  *   KIND_MISSED  0        4     8       16        24
  *                | stream | why | first | last    |          some sink does not have these
  *
+ *   KIND_PROGRESS  0      4   8        16
+ *                | stream | 0 | below  |                  events below that number are done with, before all is
+ *
  *   KIND_ACK     0        4       8        16       24
  *                | stream | level | number | stored |        so far have all sinks come; `stored`: what they are done
  *                                                            with from that event on is on a disk, too
@@ -20,6 +23,7 @@
 
 #define MISSED_PAYLOAD_BYTES 24
 #define ACK_PAYLOAD_BYTES 24
+#define PROGRESS_PAYLOAD_BYTES 16
 
 #define MOST_MISSED 64
 
@@ -30,6 +34,7 @@
 enum level {
     LEVEL_RECEIVED = 1, /* it waits for them, or is with them */
     LEVEL_HANDLED = 2,  /* handlers have returned, and it was taken out of queues */
+    LEVEL_PARTLY = 3,   /* some of it is handled: KIND_PROGRESS */
 };
 
 /* Why a sink does not have an event. */
@@ -69,4 +74,5 @@ void echo_incoming_answer(struct incoming_stream *incoming, struct link *link);
 
 PyObject *echo_incoming_await_done(PyObject *self, PyObject *callable);
 PyObject *echo_incoming_take_missed(PyObject *self, PyObject *unused);
+PyObject *echo_incoming_pending_from(PyObject *self, PyObject *unused);
 PyObject *echo_incoming_stored_from(PyObject *self, PyObject *unused);

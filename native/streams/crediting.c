@@ -221,6 +221,7 @@ void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link)
     struct standing standing;
     struct credit credit;
 
+    incoming->tellings = 0;
     if (incoming->is_asked)
         echo_incoming_answer(incoming, link);
     standing = standing_of(incoming);

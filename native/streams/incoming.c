@@ -152,18 +152,17 @@ PyObject *echo_tuple_and(PyObject *const *place, PyObject *item)
 
 static PyObject *incoming_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"record_size",  "sequence",    "window_events",
-                            "window_bytes", "keep_events", "keep_bytes",
-                            "key",          "has_times",   "is_local",      NULL};
+    static char *names[] = {"record_size", "sequence", "window_events", "window_bytes", "keep_events",
+                            "keep_bytes",  "key",      "has_times",     "is_local",     NULL};
     struct incoming_stream *incoming = (struct incoming_stream *)PyType_GenericAlloc(type, 0); /* zeroed */
     unsigned long long sequence = 0, window_events = NO_WINDOW, window_bytes = NO_WINDOW;
     struct keeping keeping = {0};
 
     if (incoming == NULL)
         return NULL;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$nKKKnnOpp:IncomingStream", names, &incoming->record_size, &sequence,
-                                    &window_events, &window_bytes, &keeping.events, &keeping.bytes, &keeping.key,
-                                    &incoming->has_times, &incoming->is_local)) {
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$nKKKnnOpp:IncomingStream", names, &incoming->record_size,
+                                    &sequence, &window_events, &window_bytes, &keeping.events, &keeping.bytes,
+                                    &keeping.key, &incoming->has_times, &incoming->is_local)) {
         incoming->sequence = sequence;
         incoming->window.events = window_events;
         incoming->window.bytes = window_bytes;
@@ -437,10 +436,15 @@ static PyMethodDef incoming_methods[] = {
     {"miss_pending", incoming_miss_pending, METH_O,
      PyDoc_STR("miss_pending($self, delivery, /)\n--\n\nIts sink is closed before it is done with what is pending.")},
     {"await_done", echo_incoming_await_done, METH_O,
-     PyDoc_STR("await_done($self, callable, /)\n--\n\nCalls that, once, when sinks are done with all that has come by "
-               "now; or None, nobody. True: they are, and nobody is called.")},
+     PyDoc_STR(
+         "await_done($self, callable, /)\n--\n\nCalls that with True, once, when sinks are done with all that has "
+         "come by now, and with False before, as they go on; or None, nobody. True: they are, and nobody is called.")},
     {"take_missed", echo_incoming_take_missed, METH_NOARGS,
      PyDoc_STR("take_missed($self, /)\n--\n\nWhat sinks do not have since this was last asked: (first, last, why).")},
+    {"pending_from", echo_incoming_pending_from, METH_NOARGS,
+     PyDoc_STR(
+         "pending_from($self, /)\n--\n\nThe number of the oldest event that sinks are not done with; None: there is "
+         "none.")},
     {"stored_from", echo_incoming_stored_from, METH_NOARGS,
      PyDoc_STR("stored_from($self, /)\n--\n\nFrom that event on what sinks are done with is on a disk; None: nothing "
                "is.")},

@@ -198,6 +198,18 @@ static void forget_origins(struct queue *queue)
     }
 }
 
+uint64_t echo_queue_oldest_of(const struct delivery *delivery)
+{
+    const struct queue *queue = (struct queue *)delivery->target;
+
+    if (queue->held.from == &delivery->ob_base)
+        return queue->held.number;
+    for (size_t i = 0; i < queue->count; i++)
+        if (item_at(queue, i)->from == &delivery->ob_base)
+            return item_at(queue, i)->number;
+    return UINT64_MAX;
+}
+
 void echo_queue_miss_held_of(const struct delivery *delivery)
 {
     const struct queue *queue = (struct queue *)delivery->target;

@@ -391,7 +391,7 @@ class Ask(Message, kind=29):
     first: Uint64
 
 
-class Progress(enum.IntEnum):
+class Level(enum.IntEnum):
     """How far the sinks of a stream have come."""
 
     RECEIVED = 1
@@ -400,7 +400,7 @@ class Progress(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ack(Message, kind=30):
-    """The answer to the Ask of that number, and to those before it: once as RECEIVED, if need be, then as HANDLED.
+    """The answer to the Ask of that number, and to those before it: as RECEIVED, if need be, then as HANDLED.
 
     What is handled is on a disk, too, of events from number `stored` on; of none, where that is 2**64 - 1.
     """
@@ -421,12 +421,20 @@ class Missing(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missed(Message, kind=31):
-    """A sink does not have the stream's events from number `first` to `last`. Before the Ack that has them done."""
+    """A sink does not have the stream's events from number `first` to `last`. Comes before their Ack."""
 
     stream: Uint32
     why: Uint32
     first: Uint64
     last: Uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Handled(Message, kind=32):
+    """Sinks are done with the stream's events below that number, before all is that was asked for."""
+
+    stream: Uint32
+    below: AlignedUint64
 
 
 def encode(message: Message) -> bytes:

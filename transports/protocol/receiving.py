@@ -167,9 +167,9 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
 
 
 def _ack(link: LinkState, ack: messages.Ack, stream: OwnStream) -> list[Heard]:
-    if ack.level not in set(messages.Progress):
+    if ack.level not in set(messages.Level):
         raise unexpected(WireError, "ACK as received or handled, 1 or 2", ack.level)
-    if not stream.acked < (ack.number, ack.level) <= (stream.asked, messages.Progress.HANDLED):
+    if not stream.acked < (ack.number, ack.level) <= (stream.asked, messages.Level.HANDLED):
         after = "level {1} of question {0}".format(*stream.acked)
         raise unexpected(
             WireError, f"ACK behind {after}, up to {stream.asked}", f"level {ack.level} of {ack.number}"
@@ -258,6 +258,7 @@ _PLACES: dict[type[Message], Place] = {
     messages.Ask: Place(_PEERS, _ATTACHED, _hear),
     messages.Ack: Place(_OWN, _OFFERED, _ack),
     messages.Missed: Place(_OWN, _OFFERED, _missed),
+    messages.Handled: Place(_OWN, _OFFERED, _hear),
     messages.Closed: Place(_PEERS, _GIVEN, _closed),
     messages.Format: Place(None, _ANY, _format),
     messages.Flush: Place(None, _ANY, _flush),
