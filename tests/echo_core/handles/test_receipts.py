@@ -17,6 +17,7 @@ from echo_core.streams.receipts import MAX_RECEIPTS
 from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.handles.test_source_control_processes import is_stopped
 from tests.echo_core.processes import Actor
 
 Pair = tuple[echo.Node, echo.Node]
@@ -85,9 +86,7 @@ def test_what_waits_in_a_queue_is_received_and_not_handled(pair: Pair) -> None:
     """Until it is taken out; who waits too long is told who has not."""
     sink, (first, second) = submitted(pair, 2)
     (who,) = second.wait(LIMIT_S, level="received")
-    with pytest.raises(
-        echo.TimedOutError, match=r"event 1 of `Plain` to be handled by .* not handled it"
-    ):
+    with pytest.raises(echo.TimedOutError, match=r"event 1 of `Plain` to be handled by .* not handled it"):
         second.wait(SHORT_S)
     assert not first.is_done
     assert second.missing == ((who, "it has not handled it yet"),)
@@ -224,9 +223,7 @@ def test_a_process_that_is_stopped_is_named_and_answers_when_it_goes_on(
         sink.signal(signal.SIGSTOP)
         until(lambda: is_stopped(sink))
         receipts = [source.submit_tracked(plain(number)) for number in range(100)]
-        with pytest.raises(
-            echo.TimedOutError, match=r"by one .*, but it has not said that it has it"
-        ):
+        with pytest.raises(echo.TimedOutError, match=r"by one .*, but it has not said that it has it"):
             receipts[-1].wait(SHORT_S)
         sink.signal(signal.SIGCONT)
         for receipt in receipts:
