@@ -21,7 +21,7 @@ from tests.echo_core.handles.test_source_control_processes import is_stopped
 from tests.echo_core.processes import Actor
 
 Pair = tuple[echo.Node, echo.Node]
-LINKED = ("shm", "unix", "tcp")
+LINKED = ("shm", "tcp")
 LIMIT_S = 30.0
 SHORT_S = 0.05  # in which nothing comes that could not
 
@@ -313,6 +313,7 @@ def test_threads_have_receipts_of_their_own(pair: Pair) -> None:
     assert len(handled) == 6000
 
 
+@pytest.mark.parametrize("transport", ["process", "unix"])
 def test_there_are_so_many_receipts_and_no_more(pair: Pair) -> None:
     """As the sink takes nothing; an event that has none was not submitted."""
     here, there = pair
