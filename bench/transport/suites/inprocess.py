@@ -59,17 +59,14 @@ def _rows(
     medians = medians_in_turn(calls, rounds)
     assert all(counter.latest is event for counter in counters)
     group = f"in process, {name}, {handlers} handler{'s' * (handlers > 1)}"
-    return [
+    rows = [
         Row("submit", medians["submit"] * 1e6, goal, "us", group=group),
-        Row(
-            "a receipt, beyond submit",
-            (medians["tracked"] - medians["submit"]) * 1e6,
-            _RECEIPT_GOAL,
-            "us",
-            group=group,
-        ),
         Row("a loop in Python that calls them", medians["calls"] * 1e6, None, "us", group=group),
     ]
+    if handlers == 1:  # beside many it is less than what these vary by
+        receipt_s = medians["tracked"] - medians["submit"]
+        rows.append(Row("a receipt, beyond submit", receipt_s * 1e6, _RECEIPT_GOAL, "us", group=group))
+    return rows
 
 
 def check(source: Any, counters: list[Counter], event: Any) -> None:
