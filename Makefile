@@ -8,6 +8,7 @@ VENV        ?= .venv
 PYTHON      ?=
 TEST_JOBS   ?= 2
 PYTEST_ARGS ?=
+RERUNS      ?= 0
 export ECHO_EXAMPLES ?= 1# how many times as many random examples
 BENCH       ?= formats
 TRANSPORT   ?= shm
@@ -24,7 +25,7 @@ ALL   := test lint spark bench
 
 # Without pytest-benchmark, which warns that it cannot measure beside xdist, and warnings are errors.
 # Tests of one group stay in one process: Spark has one session for all.
-PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup -p no:benchmark
+PYTEST := $(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadgroup -p no:benchmark -rfER --reruns $(RERUNS)
 QUICK  := not slow and not spark and not compilers
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check

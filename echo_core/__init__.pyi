@@ -97,6 +97,7 @@ from echo_core.logs.making import NewLog as NewLog
 from echo_core.logs.making import NewStream as NewStream
 from echo_core.logs.making import adopt_logs as adopt_logs
 from echo_core.logs.making import create_log as create_log
+from echo_core.logs.making import replace_log as replace_log
 from echo_core.logs.views.batches import Batch as Batch
 from echo_core.logs.views.following import Follow as Follow
 from echo_core.logs.views.log import Log as Log
@@ -110,6 +111,11 @@ from echo_core.logs.views.views import LoggedBlock as LoggedBlock
 from echo_core.logs.views.views import View as View
 from echo_core.roster.places import Limits as Limits
 from echo_core.roster.places import Transport as Transport
+from echo_core.services.answering import Answering as Answering
+from echo_core.services.answering import answer_watchdog as answer_watchdog
+from echo_core.services.watchdog import ComponentState as ComponentState
+from echo_core.services.watchdog import Watchdog as Watchdog
+from echo_core.services.watching import Patience as Patience
 from echo_core.values.backlog import Backlog as Backlog
 from echo_core.values.backlog import WhenFull as WhenFull
 from echo_core.values.demand import Demand as Demand

@@ -12,7 +12,8 @@
     list, array               an array, of arrays where it has several dimensions
     None                      null
 
-Events become JSON by what their values are, whatever their class; back they come by a format.
+Events become JSON by what their values are, whatever their class: only records in a numpy array need their
+type for that. Back they come by a format.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ import binascii
 import dataclasses
 import datetime as dt
 import enum
+import functools
 import math
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from echo_core.errors import EncodeError, EncodeTypeError, unexpected
+from echo_core.errors import EncodeError, EncodeTypeError, FormatError, unexpected
 from echo_core.formats.comparing.lookalikes import Lookalikes
 from echo_core.formats.declare import format_of
 from echo_core.formats.format import Format
@@ -46,6 +49,7 @@ from echo_core.formats.types import (
     Sequence,
     StaticArray,
     Type,
+    has_parts,
     innermost,
 )
 
@@ -71,13 +75,32 @@ def jsonable(event: Any) -> dict[str, Any]:
     {'id': 7, 'volts': [1.5, 'NaN']}
     """
     cls = cast("Any", type(event))
-    names = _names_by_class.get(cls)
-    if names is None:
-        names = _names_by_class[cls] = tuple(field.name for field in dataclasses.fields(cls))
-    return {name: _value(getattr(event, name)) for name in names}
+    members = _members_by_class.get(cls)
+    if members is None:
+        members = _members_by_class[cls] = _members(cls)
+    return {name: convert(getattr(event, name)) for name, convert in members}
 
 
-_names_by_class: WeakKeyDictionary[type[Any], tuple[str, ...]] = WeakKeyDictionary()
+_Members = tuple[tuple[str, Callable[[Any], Any]], ...]
+
+_members_by_class: WeakKeyDictionary[type[Any], _Members] = WeakKeyDictionary()
+
+
+def _members(cls: Any) -> _Members:
+    """Each field with what makes JSON of its values: those that may lie in rows need their type for that."""
+    rows = _records_in_rows(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    return tuple((name, partial(_with_rows, rows[name]) if name in rows else _value) for name in names)
+
+
+def _records_in_rows(cls: Any) -> dict[str, Record]:
+    """Of the fields whose values may be numpy's rows, the records that these are."""
+    try:
+        fields = format_of(cls).record.fields
+    except FormatError:  # no event that could be sent: its values alone say what they are
+        return {}
+    found = {field.name: innermost(field.type)[0] for field in fields}
+    return {name: leaf for name, leaf in found.items() if isinstance(leaf, Record) and not has_parts(leaf)}
 
 
 def _value(value: Any) -> Any:
@@ -104,6 +127,7 @@ def _elements(values: list[Any] | tuple[Any, ...]) -> list[Any]:
 
 
 def _array(array: np.ndarray[Any, Any]) -> Any:
+    """Numbers, times and bytes; of rows whatever their dtype says."""
     match array.dtype.kind:
         case "M":
             return _texts(np.datetime_as_string(array.astype("M8[ns]")).tolist(), lambda text: f"{text}Z")
@@ -114,23 +138,9 @@ def _array(array: np.ndarray[Any, Any]) -> Any:
         case "b" | "i" | "u":
             return array.tolist()
         case "V" if array.dtype.names is not None:
-            return _rows(array)
+            return _rows(array, None)
         case _:
             return _value(array.tolist())
-
-
-def _rows(array: np.ndarray[Any, Any]) -> Any:
-    """Records that lie one behind another: text in them is bytes up to the first zero."""
-    if array.ndim > 0:
-        return [_rows(row) for row in array]
-    row: Any = array
-    names: tuple[str, ...] = row.dtype.names
-    return {name: _member_of_row(row[name]) for name in names}
-
-
-def _member_of_row(value: np.ndarray[Any, Any]) -> Any:
-    is_text = value.dtype.kind == "S"
-    return _value(np.strings.decode(value, "utf-8").tolist() if is_text else value)
 
 
 def _time(value: dt.datetime) -> str:
@@ -179,6 +189,73 @@ def _of_another_type(value: Any) -> Any:
         if isinstance(value, type_):
             return convert(value)
     raise unexpected(EncodeTypeError, "a value that an event may hold", f"`{type(value).__qualname__}`")
+
+
+# ---------------------------------------------------------------------------
+# Records that lie one behind another in a numpy array, whose dtype says less of them than their type: a UUID
+# is bytes there, a member of an enumeration its number, an optional value a pair
+
+
+def _with_rows(record: Record, value: Any) -> Any:
+    """The value of a field that holds such records, be it as objects."""
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return [_with_rows(record, item) for item in items]
+    array: Any = value
+    is_row = isinstance(value, np.ndarray | np.void) and array.dtype.names is not None
+    return _rows(array, record) if is_row else _value(value)
+
+
+def _rows(array: Any, record: Record | None) -> Any:
+    """Without the record, what the dtype says."""
+    if array.ndim > 0:
+        return [_rows(row, record) for row in array]
+    types = {field.name: field.type for field in record.fields} if record is not None else {}
+    return {name: _member_of_row(array[name], types.get(name)) for name in array.dtype.names}
+
+
+def _member_of_row(value: Any, type_: Type | None) -> Any:
+    while isinstance(type_, StaticArray):  # numpy has arrays of arrays as one of more dimensions
+        type_ = type_.element
+    convert = _converter_in_row(type_)
+    return _elements_of_row(value, convert) if convert is not None else _by_dtype(value)
+
+
+def _elements_of_row(value: Any, convert: Callable[[Any], Any]) -> Any:
+    return [_elements_of_row(item, convert) for item in value] if value.ndim > 0 else convert(value)
+
+
+def _converter_in_row(type_: Type | None) -> Callable[[Any], Any] | None:
+    """For one value; None where the dtype says all."""
+    match type_:
+        case Record():
+            return lambda row: _rows(row, type_)
+        case Nullable():
+            return lambda pair: _member_of_row(pair["value"], type_.element) if pair["present"] else None
+        case Enumeration():
+            return lambda number: _names_by_number(type_).get(int(number), int(number))
+        case Scalar(kind=Kind.UUID):
+            return lambda data: str(uuid.UUID(bytes=_whole(data, type_)))
+        case Scalar(kind=Kind.BYTES):
+            return lambda data: _bytes(_whole(data, type_))
+        case _:
+            return None
+
+
+@functools.lru_cache(maxsize=256)
+def _names_by_number(enumeration: Enumeration) -> dict[int, str]:
+    return {number: name for name, number in enumeration.members}
+
+
+def _whole(data: Any, scalar: Scalar) -> bytes:
+    """All bytes, also those that numpy's text would end before."""
+    return np.asarray(data).astype(f"V{scalar.size}").tobytes()
+
+
+def _by_dtype(value: Any) -> Any:
+    """Numbers and times, or text: bytes up to the first zero."""
+    is_text = value.dtype.kind == "S"
+    return _value(np.strings.decode(value, "utf-8").tolist() if is_text else value)
 
 
 # ---------------------------------------------------------------------------

@@ -7,6 +7,7 @@ that a machine takes: hypothesis would have an example of 200 ms fail, whatever 
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import shutil
 import signal
@@ -53,9 +54,25 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         del os.environ["ECHO_CACHE"]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were run again: what has passed then is told of as what fails is."""
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.write_sep("_", f"run again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_to_compile() -> Iterator[None]:
     """The next test counts, measures and times what is its own."""
     yield
     background = sys.modules.get("echo_core.codegen.machine.background")
     assert background is None or background.drain(300.0)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """For who interrupts, or counts, what Python runs. A collection has others' code run anywhere, such as
+    hypothesis's, which notes how long it takes; what is raised there reaches nobody."""
+    gc.disable()
+    yield
+    gc.enable()

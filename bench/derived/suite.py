@@ -210,7 +210,11 @@ def _shapes(repeats: int) -> Iterator[Row]:
     event = particle(SHAPE)
     plain = _submits(repeats, event, "", 0)[0]
     yield Row("submit without sinks and derivations", plain, None, "ns", group=group)
-    for text, value, goal in (("id == wanted", 0, 50), ("temp > wanted", 1000.0, 100)):
+    for text, value, goal in (
+        ("id == wanted", 0, 50),
+        ("tag == wanted", "none", 50),
+        ("temp > wanted", 1000.0, 100),
+    ):
         one, _ = _submits(repeats, event, text, 1, value)
         taken, passed = _submits(repeats, event, text, SHAPE, value)
         assert passed == 0
@@ -229,14 +233,15 @@ def _test_for(wanted: int) -> Callable[[Any], bool]:
     return lambda event: event.id == wanted
 
 
-def _submits(repeats: int, event: Any, text: str, count: int, first: float = 0) -> tuple[float, float]:
+def _submits(repeats: int, event: Any, text: str, count: int, first: float | str = 0) -> tuple[float, float]:
     """The time of a submit, and how many sinks get the event."""
     came: list[Any] = []
     with echo.Node() as node:
         channel = node.create_channel("shape", Particle)
         source = channel.source()
         for i in range(count):
-            channel.derive(where=text, wanted=first + i).sink(Particle, came.append)
+            wanted = f"{first}{i}" if isinstance(first, str) else first + i
+            channel.derive(where=text, wanted=wanted).sink(Particle, came.append)
         source.submit(event)
         assert background.drain(60.0)  # what judges is compiled there
         submit = source.submit

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -270,27 +271,30 @@ def _read_mcap(path: Path) -> int:
 
 
 def _compressed(folder: Path, records: Rows, rounds: int) -> list[Row]:
-    rows: list[Row] = []
-    for codec, package, goal in (("lz4", "lz4", None), ("zstd", "zstandard", 40)):
-        path = folder / f"{codec}.echolog"
-        if not _can(package, lambda: import_module(package)):  # noqa: B023
-            continue
-        group = f"compressed by {codec}, columns first"
-        write = best_of(min(rounds, 3), lambda: _write(path, records, compress=codec))  # noqa: B023
-        size = sum(it.stat().st_size for it in path.glob("*.seg"))
+    return [
+        row
+        for codec, package, goal in (("lz4", "lz4", None), ("zstd", "zstandard", 40))
+        if _can(package, partial(import_module, package))
+        for row in _compressed_by(codec, goal, folder / f"{codec}.echolog", records, min(rounds, 3))
+    ]
 
-        def read() -> int:
-            with LogReader(path) as reader:  # noqa: B023
-                return sum(len(block.records) for block in reader.blocks())
 
-        assert read() == SIZE
-        seconds = best_of(min(rounds, 3), read)
-        rows += [
-            Row("bytes for each record", size / COUNT, goal, "B", group=group),
-            Row("written", SIZE / write / 1e9, None, "GB/s", group=group),
-            Row("read", SIZE / seconds / 1e9, None, "GB/s", group=group),
-        ]
-    return rows
+def _compressed_by(codec: str, goal: int | None, path: Path, records: Rows, rounds: int) -> list[Row]:
+    group = f"compressed by {codec}, columns first"
+    write = best_of(rounds, lambda: _write(path, records, compress=codec))
+    size = sum(it.stat().st_size for it in path.glob("*.seg"))
+
+    def read() -> int:
+        with LogReader(path) as reader:
+            return sum(len(block.records) for block in reader.blocks())
+
+    assert read() == SIZE
+    seconds = best_of(rounds, read)
+    return [
+        Row("bytes for each record", size / COUNT, goal, "B", group=group),
+        Row("written", SIZE / write / 1e9, None, "GB/s", group=group),
+        Row("read", SIZE / seconds / 1e9, None, "GB/s", group=group),
+    ]
 
 
 def _crashed(folder: Path, records: Rows, rounds: int) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,8 +13,9 @@ from echo_core._c import expressions
 from echo_core.codegen.codecs import encoder
 from echo_core.codegen.conversion import Tier, check_tier, have_done
 from echo_core.codegen.expressions.access import access_of
+from echo_core.codegen.expressions.bounds import Ends, may_pass
 from echo_core.codegen.expressions.deriving import Derived, derive
-from echo_core.codegen.expressions.emit import emit, has_filter
+from echo_core.codegen.expressions.emit import emit, emit_judge, has_filter
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.operations import Op
 from echo_core.codegen.expressions.program import Program
@@ -114,7 +115,7 @@ class Judging:
         check_tier(tier)
         cached = None if like is None or tier != "auto" else like._loaded
         if cached is None and tier == "auto":
-            cached = load_cached("expression", self._identity(), self._names(), at_once=True)
+            cached = load_cached(self._kind(), self._identity(), self._names(), at_once=True)
         if cached is not None:
             self._install(cached)
         else:
@@ -122,9 +123,16 @@ class Judging:
 
     def compile(self) -> None:
         """Installs compiled code, from the cache or anew."""
-        self._install(load_code("expression", self._identity(), lambda: emit(self.program), self._names()))
+        text = emit if self.format.is_fixed else emit_judge
+        self._install(load_code(self._kind(), self._identity(), lambda: text(self.program), self._names()))
+
+    def _kind(self) -> str:
+        """Records that vary in size come one by one: nobody filters rows of them."""
+        return "expression" if self.format.is_fixed else "expression of one record"
 
     def _names(self) -> tuple[str, ...]:
+        if not self.format.is_fixed:
+            return ("judge",)
         return ("judge", "copy", "filter") if has_filter(self.program) else ("judge", "copy")
 
     def _identity(self) -> bytes:
@@ -135,7 +143,7 @@ class Judging:
 
     def _install(self, loaded: Loaded) -> None:
         addresses, self._loaded = loaded.addresses, loaded
-        self.judge.install(addresses["judge"], addresses.get("filter", 0), addresses["copy"], loaded)
+        self.judge.install(addresses["judge"], addresses.get("filter", 0), addresses.get("copy", 0), loaded)
 
     # -----------------------------------------------------------------------
     # Errors
@@ -259,6 +267,16 @@ class Predicate:
             IncompatibleError: it lacks a field that is read and has no default, or has it in another type.
         """
         return Predicate(self._judging.derived, sender, None, self._tier)
+
+    def may_pass(self, ranges: Mapping[int, Ends]) -> bool:
+        """Whether any record may pass whose fields are within these ranges, by their offsets in a record."""
+        return may_pass(self._judging.program, self.derivation.values, ranges)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether earlier events matter to later ones."""
+        derivation = self.derivation
+        return bool(self._judging.program.states or derivation.every != 1 or derivation.min_interval_ns)
 
     def forget(self) -> None:
         """Forgets all earlier events: `previous` and its like are None again."""

@@ -255,6 +255,10 @@ class IncomingStream:
 
         Where `sequence` is None, what comes from the next one on, whichever it is. Returns its number.
         """
+    def add_derived(self, delivery: Delivery, /) -> None:
+        """What is derived from its events here goes to that sink, and is pending there as its own."""
+    def remove_derived(self, delivery: Delivery, /) -> None:
+        """It does no longer."""
     def count_lost(self, events: int, /) -> None:
         """So many events more never came."""
     deliveries: tuple[Delivery, ...]

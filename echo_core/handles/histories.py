@@ -12,6 +12,7 @@ from echo_core.errors import ChannelError, ClosedError, EchoError, unexpected
 from echo_core.formats.comparing.compare import Report
 from echo_core.formats.format import Format
 from echo_core.handles.sinks import Sink
+from echo_core.logs.described import StreamInfo
 from echo_core.logs.reading import LogReader
 from echo_core.logs.seam import Decode, Pair, Seam
 from echo_core.logs.views.log import Log
@@ -61,11 +62,18 @@ def _next_numbers(target: Target, timeout_s: float) -> dict[bytes, int]:
         return {source: number or 0 for source, number in target.next_numbers.items()}
 
 
-def _decoder(membership: Membership, target: Target, format_: Format) -> Decode | None:
-    found = target.reception(format_)
+def _decoder(membership: Membership, target: Target, stream: StreamInfo) -> Decode | None:
+    found = target.reception(stream.format)
     if isinstance(found, Report):
         log.warning("channel `%s`: a sink cannot take what was recorded\n%s", membership.shown, found)
-    return None if found is None or isinstance(found, Report) else found.decode
+    if found is None or isinstance(found, Report):
+        return None
+    if found.report.lookalikes:
+        key = stream.key
+        with books.changing():
+            tell = membership.announcements.tell_lookalike_fields
+            tell(membership.name, key.node, key.source_name, found.report)
+    return found.decode
 
 
 def _refused(target: Target, format_: Format, error: EchoError) -> None:

@@ -16,6 +16,7 @@ from echo_core.errors import (
     ClosedError,
     ConversionError,
     IncompatibleError,
+    LogError,
     TimedOutError,
     WireError,
     unexpected,
@@ -341,7 +342,7 @@ def _chosen(
     streams: Iterable[StreamInfo] | None,
     types: Iterable[type[Any] | Format | str] | None,
 ) -> list[StreamInfo]:
-    numbers = None if streams is None else {stream.number for stream in streams}
+    numbers = None if streams is None else {_number_of(stream) for stream in streams}
     names = None if types is None else {_name_of(type_) for type_ in types}
     there = dict.fromkeys(stream.format.name for stream in reader.streams)
     for name in sorted((names or set()) - there.keys()):
@@ -352,6 +353,13 @@ def _chosen(
         for stream in reader.streams
         if (numbers is None or stream.number in numbers) and (names is None or stream.format.name in names)
     ]
+
+
+def _number_of(stream: StreamInfo) -> int:
+    if not isinstance(stream, StreamInfo):  # pyright: ignore[reportUnnecessaryIsInstance]
+        hint = "`log.streams` has them: `[it for it in log.streams if it.key.source_name == ...]`"
+        raise unexpected(LogError, "streams of the log", f"{stream!r}", path="streams", hint=hint)
+    return stream.number
 
 
 def _name_of(type_: type[Any] | Format | str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from echo_core.logs.layout import (
     SLICE_BYTES,
     Flag,
 )
+from echo_core.logs.ranges import Range
 
 U32 = npt.NDArray[np.uint32]
 
@@ -37,6 +38,8 @@ class Extent(NamedTuple):
     end: Position
     bytes: int
     """Of the records."""
+    ranges: Callable[[], Mapping[int, Range]]
+    """Between which values fields are, by their offsets, as far as the index says that."""
 
 
 class Block:

@@ -26,7 +26,8 @@ from echo_core.logs.described import (
     StreamInfo,
     StreamKey,
 )
-from echo_core.logs.layout import FOUND, Flag, Kind, State
+from echo_core.logs.indexes import Index
+from echo_core.logs.layout import BLOCK_HEADER_BYTES, FOUND, Flag, Kind, State
 from echo_core.logs.salvage import missing_of
 from echo_core.logs.scanning import Rows
 
@@ -61,6 +62,8 @@ class Contents:
     formats: dict[int, Format] = field(default_factory=dict[int, Format])
     declared: dict[int, tuple[Counted, int]] = field(default_factory=dict[int, tuple[Counted, int]])
     """Streams by their numbers there, each with the number of its format."""
+    index: Index | None = None
+    """Once the segment has been ended."""
 
     _room: Rows = field(default_factory=lambda: np.empty(0, FOUND))
     _count: int = 0
@@ -104,6 +107,8 @@ class Catalogue:
         for row in contents.rows[start:]:
             state = int(row["state"])
             stream = None
+            if state & State.MENDED:
+                self._header_damaged(contents.number, row)
             if not state & State.IS_BLOCK:
                 self._damaged(contents.number, row, "bytes that are no block")
             elif row["kind"] == Kind.RECORDS:
@@ -144,14 +149,20 @@ class Catalogue:
         stream.first = first if stream.first is None else min(stream.first, first)
         stream.last = last if stream.last is None else max(stream.last, last)
 
-    def lost(self, stream: Counted, segment: int, row: np.void, data: mmap.mmap | bytes) -> None:
+    def lost(
+        self,
+        stream: Counted,
+        segment: int,
+        row: np.void,
+        data: mmap.mmap | bytes,
+        what: str = "records whose checksum is wrong",
+    ) -> None:
         """Notes which events of a damaged block there are no more."""
         position = Position(segment, int(row["end"]))
         for first, last in missing_of(row, data, stream.format):
             stream.events -= last - first + 1
             self.gaps.append(Gap(stream.number, first, last, "damage", position))
             start, end = int(row["offset"]), int(row["end"])
-            what = "records whose checksum is wrong"
             self.damage.append(Damage(segment, start, end, what, stream.number, (first, last)))
         stream.damage_seen = len(self.damage)
 
@@ -161,7 +172,7 @@ class Catalogue:
         state = int(row["state"])
         if not state & State.IS_VERIFIED:
             state, _ = c.verify(data, int(row["offset"]), end, contents.salt)
-        if state != State.IS_BLOCK | State.IS_VERIFIED:
+        if state & ~State.MENDED != State.IS_BLOCK | State.IS_VERIFIED:
             self._damaged(contents.number, row, f"{_kind_name(row)} whose checksum is wrong")
             return
         read = self._readers.get(int(row["kind"]))
@@ -256,6 +267,12 @@ class Catalogue:
         Kind.SEAL: _skip,
         Kind.PAD: _skip,
     }
+
+    def _header_damaged(self, segment: int, row: np.void) -> None:
+        """Nothing is lost by that."""
+        start = int(row["offset"])
+        what = f"the header of {_kind_name(row)}, which the index has as well"
+        self.damage.append(Damage(segment, start, start + BLOCK_HEADER_BYTES, what))
 
     def _damaged(self, segment: int, row: np.void, what: str) -> None:
         self.damage.append(Damage(segment, int(row["offset"]), int(row["end"]), what))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from echo_core.errors import ClosedError, EchoError, TimedOutError
-from echo_core.logs.writing import NoRoomError
+from echo_core.logs.room import NoRoomError
 from echo_core.streams.taking import Held, settle
 from echo_core.transports.threads import OwnThread, log
 

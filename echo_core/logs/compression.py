@@ -72,6 +72,24 @@ def compressed(compress: Compress, payload: memoryview, columns: tuple[int, ...]
     return int(Flag.COLUMNS), head + compress(c.to_columns(payload, columns))
 
 
+class BlockCompressor:
+    """What a writer has blocks compressed by; for one thread at a time."""
+
+    def __init__(self, codec: Codec, format_of: Callable[[int], Format]) -> None:
+        """`format_of`: by the number of a stream."""
+        self._codec = codec
+        self._compress = compressor(codec)
+        self._format_of = format_of
+        self._columns: dict[int, tuple[int, ...]] = {}
+
+    def __call__(self, stream: int, payload: memoryview) -> tuple[int, int, bytes]:
+        """The codec, a block's flags, and its payload."""
+        columns = self._columns.get(stream)
+        if columns is None:
+            columns = self._columns[stream] = columns_of(self._format_of(stream))
+        return int(self._codec), *compressed(self._compress, payload, columns)
+
+
 def decompressed(codec: int, flags: int, stored: memoryview, raw: int) -> bytes:
     """The records of a block. WireError: other bytes than this codec's. LogError: it is not installed."""
     if codec not in (Codec.LZ4, Codec.ZSTD):

@@ -12,6 +12,7 @@ from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
 from echo_core.logs.described import StreamKey
 from echo_core.logs.layout import Flag, Kind
+from echo_core.logs.ranges import packed, ranged_fields
 from echo_core.logs.segments import Clock, Declared
 
 
@@ -62,12 +63,22 @@ class Declarations:
             of_format = self._format(format_).format
             number, self._next_stream = self._next_stream, self._next_stream + 1
             size = format_.size_bytes if format_.is_fixed else 0
-            writer = StreamWriter(self._staging, number, of_format, size)
+            writer = StreamWriter(self._staging, number, of_format, size, packed(format_))
             writer.key, writer.format = key, format_
             declared = Declared(Kind.STREAM, layout.stream_payload(key), stream=number, format=of_format)
             self._put(declared)  # before it is known, so that nothing that interrupts leaves it undeclared
             self._streams[identity] = self._by_number[number] = _Stream(writer, declared)
             return writer
+
+    def ranged(self) -> dict[int, tuple[int, ...]]:
+        """By the number of a format, where in a record the fields are that have ranges."""
+        with self._lock:
+            streams = list(self._by_number.values())
+        formats = {stream.declared.format: stream.writer.format for stream in streams}
+        return {
+            number: tuple(field.offset for field in ranged_fields(format_))
+            for number, format_ in formats.items()
+        }
 
     def format_of(self, number: int) -> Format:
         """That of a stream by its number."""

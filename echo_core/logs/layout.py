@@ -55,12 +55,14 @@ class Flag(IntEnum):
 
 
 class State(IntEnum):
-    """What a scan found of some bytes, as native/logs/scanning.h has it: bits."""
+    """What a scan found of some bytes, as native/logs/scanning.h has it: bits. `mended` adds the last."""
 
     IS_BLOCK = 1
     IS_VERIFIED = 2
     BAD_BODY = 4
     BAD_SLICES = 8
+    MENDED = 16
+    """Its header was damaged, and is what the index has."""
 
 
 FOUND = np.dtype(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import secrets
@@ -14,6 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
+from echo_core._c import logs as c
 from echo_core.codegen.codecs import Codec, codec
 from echo_core.errors import FormatError, LogError, TimedOutError, unexpected
 from echo_core.formats.declare import format_of
@@ -21,7 +23,7 @@ from echo_core.formats.format import Format
 from echo_core.logs import limits
 from echo_core.logs.described import Level, StreamKey
 from echo_core.logs.disk import RealDisk
-from echo_core.logs.folders import LOCK, segment_numbers, segment_path
+from echo_core.logs.folders import LOCK, demand_log_or_nothing, segment_numbers, segment_path
 from echo_core.logs.layout import Previous
 from echo_core.logs.scanning import Ending, ending_of
 from echo_core.logs.segments import SystemClock, new_header
@@ -30,6 +32,7 @@ from echo_core.logs.writing import LogWriter
 T = TypeVar("T")
 
 _ROOM_S = 60.0  # for the disk to take what is staged
+_CANNOT_EXCHANGE = errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP
 
 
 class NewLog:
@@ -203,6 +206,65 @@ def adopt_logs(path: str | os.PathLike[str], parts: Sequence[str | os.PathLike[s
     finally:
         for fd in held:
             disk.close(fd)
+
+
+def replace_log(path: str | os.PathLike[str], by: str | os.PathLike[str]) -> None:
+    """Puts another log in the place of one, in one step: who opens `path` finds the one or the other.
+
+    What was there has the place of the other then, for whoever wants to remove it. Who reads it is told by
+    LogError that it was replaced, as soon as they want what is no longer there; nobody gets some of both. A
+    file system that cannot exchange two folders, as some of networks, has for a moment nothing at `path`.
+
+    Arguments:
+        path: the folder of the log. Where there is none, the other is moved there.
+        by: that of the other, on the same file system.
+
+    Raises:
+        LogError: somebody writes to one of these logs; either is something else; or the disk failed.
+
+    >>> import tempfile
+    >>> @echo.event
+    ... class Point:
+    ...     x: float
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, x in ("run", 1.0), ("better", 2.0):
+    ...         with echo.create_log(f"{folder}/{name}.echolog") as log:
+    ...             log.stream(Point).append([Point(x)])
+    ...     echo.replace_log(f"{folder}/run.echolog", f"{folder}/better.echolog")
+    ...     with echo.open_log(f"{folder}/run.echolog") as log:
+    ...         print([point.x for point in log[Point]])
+    [2.0]
+    """
+    disk, place, other = RealDisk(), Path(path), Path(by)
+    held: list[int] = []
+    try:
+        for folder in filter(Path.exists, (other, place)):
+            demand_log_or_nothing(disk.names(folder), folder)
+            held.append(disk.lock(folder / LOCK))
+        _move(other, place)
+        for parent in {place.parent, other.parent}:
+            disk.sync_folder(parent)
+    except OSError as error:
+        msg = f"The disk failed: {error.strerror or error}"
+        raise LogError(msg, path=str(place)) from error
+    finally:
+        for fd in held:
+            disk.close(fd)
+
+
+def _move(other: Path, place: Path) -> None:
+    if not place.exists():
+        os.rename(other, place)
+        return
+    try:
+        c.exchange(os.fspath(other), os.fspath(place))
+    except OSError as error:
+        if error.errno not in _CANNOT_EXCHANGE:
+            raise
+        aside = other.with_name(f"{other.name}.{secrets.token_hex(8)}")
+        os.rename(place, aside)
+        os.rename(other, place)
+        os.rename(aside, other)
 
 
 def _ending(disk: RealDisk, path: Path) -> Ending:

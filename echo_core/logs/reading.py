@@ -21,9 +21,8 @@ from echo_core._c import logs as c
 from echo_core.errors import LogError, WireError
 from echo_core.formats.format import Format
 from echo_core.logs import limits
-from echo_core.logs.blocks import Block, Extent, starts_of
+from echo_core.logs.blocks import Block, Extent
 from echo_core.logs.catalogue import Catalogue, Contents, Counted
-from echo_core.logs.compression import decompressed
 from echo_core.logs.described import (
     Acknowledgement,
     Damage,
@@ -32,10 +31,12 @@ from echo_core.logs.described import (
     Position,
     StreamInfo,
 )
-from echo_core.logs.folders import segment_numbers, segment_path
-from echo_core.logs.layout import HEADER_BYTES, MARK, Kind, SegmentHeader, State
-from echo_core.logs.salvage import good_records, parts_of, runs_of
-from echo_core.logs.scanning import Scan, map_file, open_file, read_header, scan, without_torn_tail
+from echo_core.logs.folders import Folder
+from echo_core.logs.indexes import index_of, mended
+from echo_core.logs.layout import HEADER_BYTES, Kind, SegmentHeader, State
+from echo_core.logs.rows import block_of, extent_of, rows_between
+from echo_core.logs.salvage import good_records, runs_of
+from echo_core.logs.scanning import Rows, Scan, map_file, read_header, scan, without_torn_tail
 
 _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 
@@ -44,7 +45,6 @@ _IS_BAD = State.BAD_BODY | State.BAD_SLICES
 class _Segment:
     """One file, as far as it was read."""
 
-    path: Path
     header: SegmentHeader | None
     contents: Contents
     fd: int | None
@@ -70,7 +70,8 @@ class LogReader:
     def __init__(
         self, path: str | os.PathLike[str], *, on_damage: Literal["report", "raise"] = "report"
     ) -> None:
-        self._segments: list[_Segment] = []  # first: `close` may come at any time
+        self._segments: list[_Segment] = []  # these first: `close` may come at any time
+        self._folder: Folder | None = None
         self._watch: c.Watch | None = None
         if on_damage not in ("report", "raise"):
             msg = f'Expected "report" or "raise", got {on_damage!r}'
@@ -79,6 +80,7 @@ class LogReader:
         self._raises = on_damage == "raise"
         self._catalogue = Catalogue()
         self._torn = 0
+        self._folder = Folder(self.path)
         self.refresh()
         if not self._segments:
             msg = "Expected a log, got a folder without a segment"
@@ -110,6 +112,10 @@ class LogReader:
     def losses(self) -> int:
         """How many `gaps` and `damage` there are, without looking at any."""
         return len(self._catalogue.gaps) + len(self._catalogue.damage)
+
+    def losses_from(self, gaps: int, damage: int) -> tuple[list[Gap], list[Damage]]:
+        """Those behind so many of each."""
+        return self._catalogue.gaps[gaps:], self._catalogue.damage[damage:]
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -151,6 +157,16 @@ class LogReader:
         return Position(place.segment, segment.end)
 
     @property
+    def log_id(self) -> bytes:
+        """16 bytes of its own, as its segments say; empty where none has a header."""
+        return next((it.header.log_id for it in self._segments if it.header is not None), b"")
+
+    @property
+    def _files(self) -> Folder:
+        assert self._folder is not None
+        return self._folder
+
+    @property
     def first_segment(self) -> int:
         """The number of the oldest segment that is there."""
         return self._segments[0].contents.number
@@ -158,25 +174,25 @@ class LogReader:
     # --- what is new
 
     def refresh(self) -> bool:
-        """Reads what was added since; whether that was anything."""
+        """Reads what was added since; whether that was anything.
+
+        Raises:
+            LogError: another log is in its place; or damage, where it raises.
+        """
         before = self.end if self._segments else None
         if before is None or self._has_changed(before.segment):
             self._look_for_segments(0 if before is None else before.segment)
         if self._segments and not self._segments[-1].is_ended:
             self._read_on(self._segments[-1], None)
+        self._files.demand_in_place()  # at last: what was replaced may be on its way to be removed
         return bool(self._segments) and self.end != before
 
     def _has_changed(self, last: int) -> bool:
         """Whether there are others. Retention begins with the oldest: while one is there, so is the next."""
-        following = segment_path(self.path, last + 1)
-        return following.exists() or not segment_path(self.path, last).exists()
+        return self._files.has(last + 1) or not self._files.has(last)
 
     def _look_for_segments(self, last: int) -> None:
-        try:
-            numbers = segment_numbers(os.listdir(self.path))
-        except OSError as error:
-            msg = f"Expected a log, got {error.strerror}"
-            raise LogError(msg, path=str(self.path)) from error
+        numbers = self._files.numbers()
         for i, number in enumerate(numbers):
             if number > last:
                 self._add_segment(number, numbers[i + 1 :])
@@ -186,8 +202,7 @@ class LogReader:
         ]
 
     def _add_segment(self, number: int, later: list[int]) -> None:
-        path = segment_path(self.path, number)
-        fd = open_file(path)
+        fd = self._files.open(number)
         if fd is None:
             return  # retention was faster
         header, is_damaged = read_header(fd)
@@ -199,7 +214,7 @@ class LogReader:
             self._end_last(header)
         salt = header.salt if header is not None else 0
         contents = Contents(number, salt)
-        segment = _Segment(path, header, contents, fd, size=size)
+        segment = _Segment(header, contents, fd, size=size)
         self._segments.append(segment)
         if header is None or header.number != number:
             self._damaged(Damage(number, 0, size, "a segment without a header"))
@@ -211,7 +226,7 @@ class LogReader:
     def _is_followed(self, number: int, later: list[int]) -> bool:
         """Whether a later segment says that it was begun behind this one, so that this one had a header."""
         for each in later:
-            fd = open_file(segment_path(self.path, each))
+            fd = self._files.open(each)
             if fd is None:
                 continue
             try:
@@ -260,11 +275,18 @@ class LogReader:
         if found.is_too_many:
             what = f"more than {limits.MAX_BLOCKS} blocks"
             self._damaged(Damage(contents.number, found.end, until, what))
-        contents.add(found.rows)
+        contents.add(self._mended(contents, found.rows, data))
         segment.end = found.end
         known = len(self._catalogue.damage)
         self._catalogue.add(contents, data, found.end)
         self._raise_new(known)
+
+    def _mended(self, contents: Contents, rows: Rows, data: mmap.mmap) -> Rows:
+        """New rows of a segment, by its index where that has just come."""
+        if contents.index is None and len(rows) and rows["kind"][-1] == Kind.SEAL:
+            every = np.concatenate((contents.rows, rows))
+            contents.index = index_of(every, data, contents.salt)
+        return rows if contents.index is None else mended(rows, contents.index, data, contents.salt)
 
     def wait(self, timeout_s: float) -> bool:
         """Waits until something is added; False: the time was up. What is added is read."""
@@ -310,8 +332,8 @@ class LogReader:
             LogError: what followed `since` has been removed.
         """
         for segment in self._between(since, until):
-            for index, stream in _rows_of(segment.contents, since, until):
-                yield _extent(segment.contents, index, stream)
+            for index, stream in rows_between(segment.contents, since, until):
+                yield extent_of(segment.contents, index, stream)
 
     def _between(self, since: Position | None, until: Position | None) -> list[_Segment]:
         if since is not None:
@@ -348,10 +370,10 @@ class LogReader:
     ) -> Iterator[Block]:
         contents = segment.contents
         data: mmap.mmap | None = None
-        for index, stream in _rows_of(contents, since, until):
+        for index, stream in rows_between(contents, since, until):
             if streams is not None and stream.number not in streams:
                 continue
-            if chosen is not None and not chosen(_extent(contents, index, stream)):
+            if chosen is not None and not chosen(extent_of(contents, index, stream)):
                 continue
             if data is None:
                 data = self._mapped(segment)
@@ -360,9 +382,10 @@ class LogReader:
             yield from self._parts(segment, index, stream, data, verify)
 
     def _mapped(self, segment: _Segment) -> mmap.mmap | None:
-        """The file up to what is verified; None: it has been removed."""
-        fd = open_file(segment.path) if segment.fd is None else segment.fd
+        """The file up to what is verified; None: retention has removed it. LogError: it went with its log."""
+        fd = self._files.open(segment.contents.number) if segment.fd is None else segment.fd
         if fd is None:
+            self._files.demand_in_place()
             return None
         try:
             if os.fstat(fd).st_size < segment.end:
@@ -378,12 +401,14 @@ class LogReader:
         self, segment: _Segment, index: int, stream: Counted, data: mmap.mmap, verify: bool
     ) -> Iterator[Block]:
         row = segment.contents.rows[index]
+        if data.size() < int(row["end"]):  # memory of a file that is behind its end must not be touched
+            self._cut(segment, row, stream, data)
         if verify and not int(row["state"]) & State.IS_VERIFIED:
             self._verify(segment, row, stream, data)
         if int(row["state"]) & State.BAD_BODY:
             return
         try:
-            block = _block(segment.contents.number, row, stream, data)
+            block = block_of(segment.contents.number, row, stream, data)
         except WireError:  # the checksums are right: somebody has made it up
             row["state"] |= State.BAD_BODY
             self._lost(segment, row, stream, data)
@@ -394,6 +419,12 @@ class LogReader:
         for start, stop in runs_of(good_records(row, data, stream.format)):
             yield block.part(start, stop)
 
+    def _cut(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+        """Somebody has made the file shorter meanwhile."""
+        if not int(row["state"]) & State.BAD_BODY:
+            row["state"] |= State.IS_VERIFIED | State.BAD_BODY
+            self._lost(segment, row, stream, data, "records that were there when the log was opened")
+
     def _verify(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
         contents = segment.contents
         state, bad = c.verify(data, int(row["offset"]), segment.end, contents.salt)
@@ -403,9 +434,16 @@ class LogReader:
         if int(row["state"]) & _IS_BAD:
             self._lost(segment, row, stream, data)
 
-    def _lost(self, segment: _Segment, row: np.void, stream: Counted, data: mmap.mmap) -> None:
+    def _lost(
+        self,
+        segment: _Segment,
+        row: np.void,
+        stream: Counted,
+        data: mmap.mmap,
+        what: str = "records whose checksum is wrong",
+    ) -> None:
         known = len(self._catalogue.damage)
-        self._catalogue.lost(stream, segment.contents.number, row, data)
+        self._catalogue.lost(stream, segment.contents.number, row, data, what)
         self._raise_new(known)
 
     # --- damage
@@ -442,6 +480,8 @@ class LogReader:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+        if self._folder is not None:
+            self._folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -456,57 +496,3 @@ class LogReader:
 def _is_sealed(found: Scan, size: int) -> bool:
     """Whether a segment's last block is its seal, so that records need no look before somebody wants them."""
     return len(found.rows) > 0 and found.rows["kind"][-1] == Kind.SEAL and found.end == size
-
-
-def _records(row: np.void, data: mmap.mmap, at: int) -> memoryview:
-    stored = memoryview(data)[at : at + int(row["stored"])]
-    if not row["codec"]:
-        return stored
-    return memoryview(decompressed(int(row["codec"]), int(row["flags"]), stored, int(row["raw"])))
-
-
-def _rows_of(
-    contents: Contents, since: Position | None, until: Position | None
-) -> Iterator[tuple[int, Counted]]:
-    """The rows of blocks of records between two places, with their streams."""
-    rows, here = contents.rows, contents.number
-    first, last = 0, len(rows)
-    if since is not None and since.segment == here:
-        first = int(np.searchsorted(rows["end"], since.offset, "right"))
-    if until is not None and until.segment == here:
-        last = int(np.searchsorted(rows["end"], until.offset, "right"))
-    for index in range(first, last):
-        stream = contents.streams[index]
-        if stream is not None:
-            yield index, stream
-
-
-def _extent(contents: Contents, index: int, stream: Counted) -> Extent:
-    row = contents.rows[index]
-    first = int(row["first"])
-    return Extent(
-        stream.info(),
-        first,
-        first + int(row["count"]) - 1,
-        int(row["least_time"]),
-        int(row["greatest_time"]),
-        Position(contents.number, int(row["offset"])),
-        Position(contents.number, int(row["end"])),
-        int(row["raw"]),
-    )
-
-
-def _block(segment: int, row: np.void, stream: Counted, data: mmap.mmap) -> Block:
-    parts = parts_of(row)
-    count = int(row["count"])
-    ends = np.frombuffer(data, "<u4", count, parts.ends) if parts.is_varying else None
-    return Block(
-        stream.info(),
-        Position(segment, int(row["end"])),
-        first_sequence=int(row["first"]),
-        count=count,
-        marks=np.frombuffer(data, MARK, int(row["marks"]), parts.marks),
-        records=_records(row, data, parts.payload),
-        ends=ends,
-        starts=None if ends is None else starts_of(ends),
-    )

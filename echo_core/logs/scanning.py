@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from echo_core._c import logs as c
-from echo_core.errors import LogError, unexpected
 from echo_core.logs import limits
 from echo_core.logs.layout import FOUND, HEADER_BYTES, SegmentHeader, State
 
@@ -33,20 +30,6 @@ class Scan:
     """What is behind it is no block, and none is behind that."""
     is_too_many: bool = False
     """There are more blocks than a segment may have, and these were not looked at."""
-
-
-def open_file(path: Path) -> int | None:
-    """A descriptor to read from; None: there is no such file. LogError: it is no file, or not to be read."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # for a pipe it would wait
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise unexpected(LogError, "a segment", error.strerror, path=str(path)) from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise unexpected(LogError, "a segment", "something that is no file", path=str(path))
-    return fd
 
 
 def read_header(fd: int) -> tuple[SegmentHeader | None, bool]:

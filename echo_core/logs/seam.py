@@ -32,14 +32,14 @@ class Seam:
         self,
         reader: LogReader,
         channel: bytes,
-        decoder: Callable[[Format], Decode | None],
+        decoder: Callable[[StreamInfo], Decode | None],
         refused: Callable[[Format, EchoError], object],
         next_numbers: Mapping[bytes, int],
         *,
         since_ns: int | None,
         timeout_s: float,
     ) -> None:
-        """`channel`: its id. `decoder`: of a format's records; None: the sink does not take them.
+        """`channel`: its id. `decoder`: of a stream's records; None: the sink does not take them.
 
         `refused`: called with what one record cannot become. `next_numbers`: by the ids of the sources that
         there are, what comes next of each. `timeout_s`: how long the log may be behind.
@@ -107,7 +107,7 @@ class Seam:
 
     def _decoder_of(self, stream: StreamInfo) -> Decode | None:
         if stream.number not in self._decoders:
-            self._decoders[stream.number] = self._decoder(stream.format)
+            self._decoders[stream.number] = self._decoder(stream)
         return self._decoders[stream.number]
 
     # -----------------------------------------------------------------------

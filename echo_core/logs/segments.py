@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ from echo_core.logs import limits
 from echo_core.logs.described import Position
 from echo_core.logs.disk import Disk
 from echo_core.logs.folders import segment_path
+from echo_core.logs.indexes import parts_of_index
 from echo_core.logs.layout import (
     BLOCK_HEADER_BYTES,
     HEADER_BYTES,
@@ -25,11 +26,11 @@ from echo_core.logs.layout import (
     SegmentHeader,
 )
 
-# An index repeats 64 bytes of each block. There is none where blocks are so small that it would be more than
-# this part of the segment.
+# An index repeats 64 bytes of each block, and has 16 for each range. There is none where blocks are so small
+# that it would be more than this part of the segment; ranges are the first that it goes without.
 _INDEX_SHARE = 64
+_INDEX_BYTES = BLOCK_HEADER_BYTES + 16 * c.MAX_RANGED  # of a block, at most
 _END_ROOM = 8192  # for the seal
-_MAX_INDEX_BYTES = limits.MAX_BLOCK_BYTES // BLOCK_HEADER_BYTES * BLOCK_HEADER_BYTES
 
 
 class Clock(Protocol):
@@ -78,6 +79,7 @@ class Segment:
         self._disk = disk
         self._folder = folder
         self._headers: list[bytes] = []
+        self._ranges: list[bytes] = []
         self._chain = 0
         self._crc = 0
         self.header = header
@@ -114,7 +116,7 @@ class Segment:
     @property
     def index_bytes(self) -> int:
         """What an index takes, at most, that has some blocks more."""
-        return min((self.blocks + 1024) * BLOCK_HEADER_BYTES, self.offset // _INDEX_SHARE) + 4096
+        return min((self.blocks + 1024) * _INDEX_BYTES, self.offset // _INDEX_SHARE) + 4096
 
     def has_room_for_blocks(self) -> bool:
         """Whether a batch, an index and a seal stay within the number of blocks that readers take."""
@@ -135,6 +137,7 @@ class Segment:
         """Appends a batch that was composed for this place. OSError: nothing has changed."""
         self._disk.write(self.fd, batch, self.offset)
         self._count(batch.headers(), batch.size)
+        self._ranges.append(batch.ranges())
         self.events += batch.events
         self.has_records = True
 
@@ -151,31 +154,16 @@ class Segment:
             self._count(block[:BLOCK_HEADER_BYTES], len(block))
             rest -= len(block)
 
-    def seal(self) -> None:
-        """Its last blocks. OSError: it has none, which readers take as well."""
+    def seal(self, fields: Mapping[int, tuple[int, ...]]) -> None:
+        """Its last blocks. `fields`: by a format's number, where those are that have ranges.
+
+        OSError: it has none, which readers take as well.
+        """
         if self.is_sealed:
             return
-        blocks, chain, index = self.blocks, self._chain, 0
-        headers = b"".join(self._headers)
-        end: list[bytes] = []
-        offset = self.offset
-        if len(headers) * _INDEX_SHARE <= self.offset:
-            index = offset
-            for at in range(0, len(headers), _MAX_INDEX_BYTES):
-                part = headers[at : at + _MAX_INDEX_BYTES]
-                end.append(
-                    c.compose_block(
-                        self.header.salt,
-                        offset,
-                        Kind.INDEX,
-                        part,
-                        flags=Flag.SKIPPABLE,
-                        first=at // BLOCK_HEADER_BYTES,
-                        count=len(part) // BLOCK_HEADER_BYTES,
-                    )
-                )
-                offset += len(end[-1])
-        seal = Seal(self.events, blocks, index, chain)
+        end = list(self._index(fields))
+        seal = Seal(self.events, self.blocks, self.offset if end else 0, self._chain)
+        offset = self.offset + sum(map(len, end))
         end.append(
             c.compose_block(self.header.salt, offset, Kind.SEAL, seal.to_bytes(), flags=Flag.SKIPPABLE)
         )
@@ -183,6 +171,26 @@ class Segment:
         self.is_sealed = True
         for block in end:
             self._count(block[:BLOCK_HEADER_BYTES], len(block))
+
+    def _index(self, fields: Mapping[int, tuple[int, ...]]) -> Iterator[bytes]:
+        headers, ranges = b"".join(self._headers), b"".join(self._ranges)
+        if len(headers) * _INDEX_SHARE > self.offset:
+            return
+        if (len(headers) + len(ranges)) * _INDEX_SHARE > self.offset:
+            ranges = b""
+        offset = self.offset
+        for part in parts_of_index(headers, ranges, fields):
+            block = c.compose_block(
+                self.header.salt,
+                offset,
+                Kind.INDEX,
+                part.payload,
+                flags=Flag.SKIPPABLE,
+                first=part.first,
+                count=part.count,
+            )
+            offset += len(block)
+            yield block
 
     def close(self) -> None:
         self._disk.close(self.fd)

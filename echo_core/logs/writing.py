@@ -12,8 +12,6 @@ failure: nothing of what was written is lost, so it is tried until there is room
 
 from __future__ import annotations
 
-import errno
-import mmap
 import os
 import secrets
 import threading
@@ -27,18 +25,16 @@ from echo_core._c import logs as c
 from echo_core.errors import ClosedError, LogError, TimedOutError, unexpected
 from echo_core.formats.format import Format
 from echo_core.logs import layout, limits
-from echo_core.logs.compression import codec_of, columns_of, compressed, compressor
+from echo_core.logs.compression import BlockCompressor, codec_of
 from echo_core.logs.declarations import Declarations, StreamWriter
 from echo_core.logs.described import Level, LogStatistics, Position, Retain, Rotate, StreamKey
 from echo_core.logs.disk import Disk, RealDisk
 from echo_core.logs.errands import Errands
-from echo_core.logs.folders import LOCK, segment_numbers, segment_path
+from echo_core.logs.folders import LOCK, demand_log_or_nothing
 from echo_core.logs.layout import Flag, Kind, Previous
-from echo_core.logs.retention import Ended, removable
-from echo_core.logs.scanning import Ending, ending_of
+from echo_core.logs.resuming import Found, found_in
+from echo_core.logs.room import FULL, Room
 from echo_core.logs.segments import Clock, Segment, SystemClock, new_header
-from echo_core.transports.fields import shown
-from echo_core.transports.threads import log as _log
 
 FLUSH_SHARE = 0.3  # of what may be staged: when open chunks have so much, they are written
 FLUSH_S = 5.0  # no event that is buffered waits longer
@@ -47,15 +43,9 @@ SYNC_S = 5.0
 # waits in memory. At 1 GB/s 256 MiB took 170 ms.
 SYNC_BYTES = 8 * 1024 * 1024
 _TURN_S = 0.5  # how long the thread sleeps at most; so it begins to write that much earlier than FLUSH_S
-_LOOK_NS = 1_000_000_000  # how often it looks how much room the disk has
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _ROTATE = Rotate()
 _RETAIN = Retain()
-
-
-class NoRoomError(LogError):
-    """The disk is full. What was taken waits, and nothing of it is lost."""
 
 
 class LogWriter:
@@ -93,8 +83,7 @@ class LogWriter:
             raise LogError(msg, path="max_staged_bytes")
         self.path = Path(path)
         self.level = _level_of(level)
-        self._codec = codec_of(compress)
-        self._compress = compressor(self._codec) if self._codec else None
+        codec = codec_of(compress)
         self._rotate = rotate
         self._retain = retain
         self._disk = disk or RealDisk()
@@ -102,18 +91,16 @@ class LogWriter:
         flush = 0 if self.level is Level.VOLATILE else int(max_staged_bytes * FLUSH_SHARE)
         self._staging = c.Staging(max_staged_bytes, flush)
         self._declarations = Declarations(self._staging, self._clock, lambda serial: serial <= self._written)
-        self._columns: dict[int, tuple[int, ...]] = {}
+        self._compress = BlockCompressor(codec, self._declarations.format_of) if codec else None
         self._writing = threading.Lock()
         self._syncing = threading.Lock()
         self._closing = threading.Lock()  # held by who closes it
         self._errands = Errands()
         self._written = self._synced = 0  # serials
-        self._written_events = self._removed = self._untold_members = 0
+        self._written_events = self._untold_members = 0
         self._written_bytes = self._synced_bytes = 0
         self._failure: str | None = None
-        self._is_full = self._is_closing = self._is_closed = False
-        self._is_told_full = False
-        self._looked_ns = self._free_bytes = 0
+        self._is_closing = self._is_closed = False
         self._begin()
         self._sync_is_due = threading.Event()
         self._writer = self._thread(self._write_on, "log")
@@ -130,12 +117,12 @@ class LogWriter:
     def _begin(self) -> None:
         try:
             self._disk.make_folder(self.path)
-            self._check_folder()
+            demand_log_or_nothing(self._disk.names(self.path), self.path)
             self._lock = self._disk.lock(self.path / LOCK)
         except OSError as error:
             raise _disk_error(error, self.path) from error
         try:
-            self._segment = self._first_segment()
+            self._continue(found_in(self._disk, self.path))
         except BaseException as error:
             self._disk.close(self._lock)
             if isinstance(error, OSError):
@@ -143,48 +130,13 @@ class LogWriter:
             raise
         self._synced_to = self._segment.position
 
-    def _check_folder(self) -> None:
-        """What others have in a folder is not to be mixed with a log, which may remove files of it."""
-        names = self._disk.names(self.path)
-        others = sorted(name for name in names if name != LOCK and not name.startswith("."))
-        if others and not segment_numbers(names):
-            raise unexpected(
-                LogError,
-                "a log, or an empty folder",
-                f"one that holds `{shown(others[0])}` and no segment",
-                path=str(self.path),
-                hint="name a folder of its own, such as run.echolog",
-            )
-
-    def _first_segment(self) -> Segment:
-        """Behind what is there, which another writer may have left anyhow. Nothing of that is changed."""
-        numbers = segment_numbers(self._disk.names(self.path))
-        previous, self._log_id = Previous(), secrets.token_bytes(16)
-        for number in reversed(numbers):
-            found = self._settled(number)
-            if found.header is not None:
-                self._log_id = found.header.log_id
-                previous = Previous(number, found.header.salt, found.length, found.crc)
-                break
-        self._ends = [self._ended_before(number) for number in numbers]
-        self._next_number = numbers[-1] + 1 if numbers else 1
+    def _continue(self, found: Found) -> None:
+        """Behind what is there, nothing of which is changed."""
+        self._log_id = found.log_id or secrets.token_bytes(16)
+        self._next_number = found.ends[-1].number + 1 if found.ends else 1
         self._epoch = secrets.randbits(64)
-        return self._new_segment(previous)
-
-    def _settled(self, number: int) -> Ending:
-        """Where an earlier writer's segment ends; on the disk, since what is built on it must not vanish."""
-        path = segment_path(self.path, number)
-        self._disk.sync_file(path)
-        data = self._disk.content(path)
-        try:
-            return ending_of(data)
-        finally:
-            if isinstance(data, mmap.mmap):
-                data.close()
-
-    def _ended_before(self, number: int) -> Ended:
-        size, changed_ns = self._disk.status(segment_path(self.path, number))
-        return Ended(number, size, changed_ns)
+        self._room = Room(self._disk, self.path, self._retain, self._clock, found.ends)
+        self._segment = self._new_segment(found.previous)
 
     def _new_segment(self, previous: Previous) -> Segment:
         header = new_header(
@@ -251,10 +203,10 @@ class LogWriter:
     def _write_closed(self) -> None:
         """All that is closed, or up to where the disk fails or is full. `_writing` is held."""
         try:
-            while self._failure is None and not self._is_closed and self._has_space():
+            while self._failure is None and not self._is_closed and self._room.is_there(self._segment.offset):
                 self._rotate_if_due()
                 if self._compress is not None:
-                    self._staging.compress(self._compressed)
+                    self._staging.compress(self._compress)
                 batch = self._segment.batch(self._staging, self._rotate.bytes)
                 if batch is not None:
                     self._write_batch(batch)
@@ -264,14 +216,6 @@ class LogWriter:
                     break
         except OSError as error:
             self._take_error(error)
-
-    def _compressed(self, stream: int, payload: memoryview) -> tuple[int, int, bytes] | None:
-        assert self._compress is not None
-        columns = self._columns.get(stream)
-        if columns is None:
-            columns = self._columns[stream] = columns_of(self._declarations.format_of(stream))
-        flags, made = compressed(self._compress, payload, columns)
-        return self._codec, flags, made
 
     def _write_batch(self, batch: c.Batch) -> None:
         try:
@@ -286,9 +230,7 @@ class LogWriter:
             self._sync_is_due.set()
             self._errands.wake()
         batch.done()
-        if self._is_told_full:
-            self._is_told_full = False
-            _log.warning("log `%s`: the disk has room again, and recording goes on", shown(str(self.path)))
+        self._room.tell_written()
 
     def _rotate_if_due(self) -> None:
         segment = self._segment
@@ -307,14 +249,13 @@ class LogWriter:
             self._segment = self._new_segment(before.as_previous())
             before.close()
             self._synced, self._synced_to = self._written, self._segment.position
-        self._ends.append(Ended(before.header.number, before.offset, self._clock.wall_ns()))
-        self._remove_old()
+        self._room.ended(before.header.number, before.offset, self._segment.offset)
 
     def _seal(self, segment: Segment) -> None:
         try:
-            segment.seal()
+            segment.seal(self._declarations.ranged())
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in FULL:
                 raise  # without a seal it is as good
 
     def _sync_file(self, segment: Segment) -> None:
@@ -325,58 +266,13 @@ class LogWriter:
             self._fail(error)
             self._check_disk()
 
-    # --- room on the disk
-
-    def _has_space(self) -> bool:
-        """Whether as much is free as is to be kept free; looked at once a second."""
-        now = self._clock.monotonic_ns()
-        if now - self._looked_ns >= _LOOK_NS or self._looked_ns == 0:
-            self._looked_ns = now
-            self._remove_old()
-            self._free_bytes = self._disk.free_bytes(self.path)
-            self._is_full = self._free_bytes < self._retain.min_free
-            self._tell_full()
-        return not self._is_full
-
-    def _tell_full(self) -> None:
-        """Once, until something is written again: from now on events wait in memory, and then are dropped."""
-        if self._is_full and not self._is_told_full:
-            self._is_told_full = True
-            _log.warning("nothing more is recorded until there is room: %s", self._no_room())
-
-    def _no_room(self) -> NoRoomError:
-        kept = self._retain.min_free
-        got = f"{self._free_bytes:,} bytes, where {kept:,} are to stay free" if self._free_bytes else "none"
-        hint = "free some, let Retain remove the oldest, or have its `min_free` keep less free"
-        return unexpected(NoRoomError, "room on the disk", got, path=str(self.path), hint=hint)
-
-    def _remove_old(self) -> None:
-        gone = removable(
-            self._ends,
-            self._retain,
-            current_size=self._segment.offset,
-            now_ns=self._clock.wall_ns(),
-            free_bytes=self._disk.free_bytes(self.path),
-        )
-        for each in gone:
-            self._remove_oldest(each)
-
-    def _remove_oldest(self, oldest: Ended) -> None:
-        with suppress(FileNotFoundError):  # somebody else has removed it
-            self._disk.remove(segment_path(self.path, oldest.number))
-        self._ends.remove(oldest)
-        self._removed += 1
-
     def _take_error(self, error: OSError) -> None:
-        if error.errno not in _FULL:
+        if error.errno not in FULL:
             self._fail(error)
-        elif self._retain.may_remove and self._ends:
-            self._remove_oldest(self._ends[0])
+        elif self._room.make():
             self._staging.tell()  # and the thread tries again
         else:
-            self._is_full, self._free_bytes = True, 0
-            self._looked_ns = self._clock.monotonic_ns()
-            self._tell_full()
+            self._room.run_out()
 
     def _fail(self, error: OSError) -> None:
         if self._failure is None:
@@ -417,8 +313,7 @@ class LogWriter:
         return self._sync_up_to(serial, timeout_s)
 
     def _write_up_to(self, serial: int) -> None:
-        if self._is_full:
-            self._looked_ns = 0  # who asks for it may have made room
+        self._room.look_again()  # who asks for it may have made room
         self._write_closed()
         while self._written < serial:
             self._check_disk()
@@ -490,10 +385,10 @@ class LogWriter:
             written_bytes=self._written_bytes,
             position=self._segment.position,
             synced=self._synced_to,
-            segments=len(self._ends) + 1,
-            removed=self._removed,
+            segments=self._room.segments + 1,
+            removed=self._room.removed,
             untold_members=self._untold_members,
-            is_full=self._is_full,
+            is_full=self._room.is_full,
             failure=self._failure,
         )
 
@@ -511,8 +406,8 @@ class LogWriter:
         if self._failure is not None:
             msg = f"{self._failure}: what was taken since the last sync may be lost"
             raise LogError(msg)
-        if self._is_full:
-            raise self._no_room()
+        if self._room.is_full:
+            raise self._room.error()
 
     # --- the end
 

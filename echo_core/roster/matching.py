@@ -85,11 +85,18 @@ def concern(membership: Membership, sender: Format, wanted: Wanted) -> bool:
 
 
 def _tell_lookalikes(membership: Membership, peer: str, source: str, feed: Feed, target: Target) -> None:
-    """Of fields where the sink takes the source's events, and of names where it does not."""
+    """Of fields where the sink takes the source's events, and of names where it does not.
+
+    A type that the channel was declared with is no other one that was misspelt.
+    """
     report = target.comparison_with(feed)
     if report is not None and report.lookalikes:
         membership.announcements.tell_lookalike_fields(membership.name, peer, source, report)
-    elif target.wanted.cls is not None and not target.wanted.knows(feed.format):
+    elif (
+        target.wanted.cls is not None
+        and not target.wanted.knows(feed.format)
+        and all(feed.format.name != declared.name for declared in membership.types)
+    ):
         wanted = format_of(target.wanted.cls).name
         membership.announcements.tell_lookalike_types(membership.name, peer, source, feed.format.name, wanted)
 

@@ -84,9 +84,12 @@ def _has_room(base: Membership, relay: Relay, descent: Descent) -> bool:
 
 
 def add(child: Membership, origin: Origin) -> None:
-    """A source is derived on receipt on a channel, for the sinks of this node."""
+    """A source is derived on receipt on a channel, for the sinks of this node, and in further steps."""
     origin.channel = child.shown
     child.relayed.append(origin)
+    for further in child.derived.values():
+        if _is_taken(further):
+            derivations.branch(further, origin)
     for target in child.targets:
         matching.connect(child, origin, target)
         catch_up_later(target)

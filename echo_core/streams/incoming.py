@@ -33,6 +33,7 @@ class IncomingStream(links.IncomingStream, Feed):
     """
 
     __slots__ = (
+        "_derived",
         "_filtered_before",
         "_parameter_bytes",
         "_refusing",
@@ -76,6 +77,7 @@ class IncomingStream(links.IncomingStream, Feed):
         self.name = told.name
         self.describe = Describing(told.name, told.source_id, conversation.name)
         self._taking: dict[Target, links.Delivery] = {}
+        self._derived: set[links.Delivery] = set()  # of what is derived from its events here
         self._refusing: list[Target] = []  # not why: reports are long, and a peer may offer many sources
         self._reported = 0  # events dropped at sinks, as the source has been told
         self.has_started = self.has_closed = False
@@ -229,6 +231,21 @@ class IncomingStream(links.IncomingStream, Feed):
         refusing, self._refusing = self._refusing, []
         return [target for target in refusing if not target.is_leaving]
 
+    def add_derived(self, delivery: links.Delivery) -> None:
+        """What is derived from its events here goes to a sink: what that drops the source is told of."""
+        if delivery not in self._derived:
+            self._derived.add(delivery)
+            self._reported += delivery.dropped
+            super().add_derived(delivery)
+
+    def remove_derived(self, delivery: links.Delivery) -> None:
+        """It does no longer."""
+        if delivery in self._derived:
+            self.report_drops()
+            self._derived.remove(delivery)
+            self._reported -= delivery.dropped
+            super().remove_derived(delivery)
+
     def _have_wait(self, target: Target, delivery: links.Delivery) -> None:
         """Where events are kept, it gets these first."""
         if not self.told.keep:
@@ -293,7 +310,7 @@ class IncomingStream(links.IncomingStream, Feed):
 
     def report_drops(self) -> None:
         """Tells the source what sinks here have dropped since it was last told."""
-        dropped = sum(delivery.dropped for delivery in self.deliveries)
+        dropped = sum(delivery.dropped for delivery in (*self.deliveries, *self._derived))
         newly, self._reported = dropped - self._reported, dropped
         if newly:
             self.conversation.command(partial(self.conversation.protocol.report_dropped, self.told, newly))
@@ -332,6 +349,8 @@ class IncomingStream(links.IncomingStream, Feed):
             self.confirm()
             self.link.bind(self.told.number, self)  # if it has not started: it may yet, for nobody
             self.link.unbind(self.told.number)
+        for delivery in tuple(self._derived):
+            self.remove_derived(delivery)
         self.conversation.closing.discard(self)
         self.conversation.parameter_bytes -= self._parameter_bytes
         self._parameter_bytes = 0

@@ -21,6 +21,12 @@ from echo_core.values.keep import Keep
 class Relayed(Protocol):
     """The source elsewhere that such events come from."""
 
+    def add(self, delivery: links.Delivery) -> None:
+        """They go there, too."""
+
+    def remove(self, delivery: links.Delivery) -> None:
+        """They do no longer."""
+
     @property
     def peer(self) -> str: ...
     @property
@@ -68,6 +74,8 @@ class LocalStream(Feed):
     def add(self, target: Target, delivery: links.Delivery, *, is_direct: bool) -> None:
         """`is_direct`: events are handed over by reference, not as records."""
         self._deliveries[target] = delivery
+        if self.relay is not None:
+            self.relay.add(delivery)
         self._tell_sinks()
         join = partial(self._join, target, delivery, is_direct)
         if self._keep is None:
@@ -121,6 +129,8 @@ class LocalStream(Feed):
         with suppress(ClosedError):  # then the outlet has let go of all
             self._outlet.direct = without(self._outlet.direct, delivery)
             self._outlet.converting = without(self._outlet.converting, delivery)
+        if self.relay is not None:
+            self.relay.remove(delivery)
         self._past_dropped += delivery.dropped
         target.release(self)
 
@@ -155,6 +165,11 @@ class LocalStream(Feed):
     @property
     def sinks(self) -> int:
         return len(self._deliveries)
+
+    @property
+    def deliveries(self) -> tuple[links.Delivery, ...]:
+        """Those of its sinks."""
+        return tuple(self._deliveries.values())
 
     @property
     def dropped(self) -> int:

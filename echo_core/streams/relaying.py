@@ -79,6 +79,9 @@ class Relay(Target):
         stream = self.stream
         assert stream is not None
         self.is_attached = True
+        for origin in derived_from(self.origin):
+            for delivery in origin.local.deliveries:
+                stream.add_derived(delivery)
         if self.origin.keep is not None:
             stream.conversation.keeping.add(self.origin.outlet)
         stream.feed([self], _concerns)
@@ -90,6 +93,21 @@ class Relay(Target):
         """
         self.is_attached = False
         self.origin.outlet.forget_kept()
+
+    def add(self, delivery: links.Delivery) -> None:
+        """What is derived goes to that sink: the source has credit for that, and hears of what it drops."""
+        if self.stream is not None:
+            self.stream.add_derived(delivery)
+
+    def remove(self, delivery: links.Delivery) -> None:
+        """It does no longer."""
+        if self.stream is not None:
+            self.stream.remove_derived(delivery)
+
+    @property
+    def may_drop(self) -> bool:
+        """Some of those that take what is derived may."""
+        return True
 
     def part(self) -> None:
         """The stream has ended. What it has had is remembered where that is (resuming.py)."""

@@ -33,7 +33,18 @@ def all_opened(ways: Sequence[Way], *, wait_s: float = 0.0) -> Generator[list[ec
     ids = [_id_of(way, wait_s) for way in ways]
     with contextlib.ExitStack() as stack:
         node = stack.enter_context(echo.Node(f"echoctl-{os.getpid()}"))
-        yield [stack.enter_context(node.open_channel(id_, timeout_s=OPEN_S)) for id_ in ids]
+        yield [stack.enter_context(_joined(node, way, id_)) for way, id_ in zip(ways, ids, strict=True)]
+
+
+def _joined(node: echo.Node, way: Way, id_: str) -> echo.Channel[Any]:
+    try:
+        return node.open_channel(id_, timeout_s=OPEN_S)
+    except echo.LinkError as error:
+        if way.kind == "name" or not isinstance(error.__cause__, ConnectionRefusedError):
+            raise
+        msg = f"Expected a channel by the id in {way}, the process that made it has ended"
+        hint = "nobody else of this host is on it; with a name a channel is found again: node.channel(name)"
+        raise ToolError(msg, ending=Ending.UNREACHABLE, hint=hint) from error
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 import echo_core as echo
+from echo_core.tools import logs
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -32,7 +33,26 @@ class Chosen:
             view = view.channel(self.channel)
         if self.source is not None:
             view = view.source(self.source)
-        return view if self.where is None else view.where(self.where)
+        return view if self.where is None else self._passing(view, self.where)
+
+    def _passing(self, view: echo.View[Any], where: str) -> echo.View[Any]:
+        """Those of types that have what the condition reads; the others are told."""
+        if self.type_name is not None:
+            return view.where(where)
+        fitting: list[echo.Format] = []
+        problems: dict[str, echo.ExpressionError] = {}
+        for format_ in view.formats:
+            try:
+                echo.where(format_, where)
+            except echo.ExpressionError as error:
+                problems.setdefault(format_.name, error)
+            else:
+                fitting.append(format_)
+        if not fitting:
+            return view.where(where)  # which says what is wrong once it is read
+        for name, error in problems.items():
+            logs.note(f"events of `{name}` are left out: {error}")
+        return (view.types(*fitting) if problems else view).where(where)
 
 
 def moment(value: str) -> dt.datetime:

@@ -1,7 +1,7 @@
-"""What all components of the plant have in common: they say that they are there, and end when told to.
+"""What all components of the plant have in common: they say that they work, and end when told to.
 
-Channels are found by name, so components start, stop and start again in any order. The name of a component's
-source on the channel "health" says which one it is: as long as that source is open, the component is there.
+Channels are found by name, so components start, stop and start again in any order. They answer the
+watchdog of whichever supervisor there is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 import echo_core as echo
-from examples.plant.events import Health, Order
-
-BEAT_S = 0.5
+from examples.plant.events import Order
 
 
 class Component:
@@ -29,9 +27,9 @@ class Component:
         self.stop = threading.Event()
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._end)
-        self._health = echo.channel("plant-health", Health).source(name=role, keep=1)
-        echo.channel("plant-orders", Order).sink(Order, self._obey)
-        self._beats = threading.Thread(target=self._beat, name="beats", daemon=True)
+        echo.answer_watchdog(role)
+        self.orders = echo.channel("plant-orders", Order)
+        self.orders.sink(Order, self._obey)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         self.stop.set()
@@ -40,14 +38,7 @@ class Component:
         if order.stop:
             self.stop.set()
 
-    def _beat(self) -> None:
-        while True:
-            self._health.submit(Health(self.role, os.getpid(), self.events))
-            if self.stop.wait(BEAT_S):
-                return
-
     def __enter__(self) -> Self:
-        self._beats.start()
         logging.info("process %d begins", os.getpid())
         return self
 
@@ -56,7 +47,6 @@ class Component:
     ) -> None:
         """Sends what is queued, and says what could not be sent."""
         self.stop.set()
-        self._beats.join()
         node = echo.default_node()
         try:
             node.drain(timeout_s=2.0)

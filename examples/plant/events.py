@@ -24,15 +24,6 @@ class Result:
 
 
 @echo.event
-class Health:
-    """Each component says twice a second that it is there."""
-
-    role: str
-    process: int
-    events: int
-
-
-@echo.event
 class Order:
     """From whoever is in charge, to all."""
 

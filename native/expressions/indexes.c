@@ -1,11 +1,13 @@
-/* The type Index: rows that each ask whether one integer is theirs, found without asking all of them.
+/* The type Index: rows that each ask whether one integer, or one text, is theirs, found without asking all of them.
  *
  * Rows of one number are a chain, and the chains stand in a table by a hash of the number: a step or two for an event,
- * however many rows there are.
+ * however many rows there are. A text has the number of its digest, whose key nobody knows, and is compared besides.
  */
 #include "expressions/judges.h"
 #include "expressions/module.h"
 #include "expressions/rows.h"
+
+#include "code/numbers.h"
 
 #include <string.h>
 #include <structmember.h>
@@ -17,12 +19,21 @@ struct row {
     int64_t number;
     uint32_t next; /* of the same place in the table */
     int is_used;
+    PyObject *asked; /* owned bytes; its parameters, which hold its text. NULL: it asks for a number */
+};
+
+/* What a record has. */
+struct key {
+    int64_t number;
+    const uint8_t *text; /* borrowed; NULL: it is a number */
+    uint64_t size;
 };
 
 /* The Python object. */
 struct index {
     PyObject ob_base;        /* spelled out: PyObject_HEAD hides it */
-    struct program *program; /* owned; one root, an integer, without parameters and states */
+    struct program *program; /* owned; one root, an integer or a text, without parameters and states */
+    int is_text;             /* 1: that is what it is */
     PyObject *keep_alive;    /* owned; what owns the compiled code, or NULL */
     judge_record *compiled;  /* NULL: interpreted */
     struct row *rows;        /* owned */
@@ -52,6 +63,7 @@ static void leave(struct index *index, uint32_t row)
         link = &index->rows[*link].next;
     *link = index->rows[row].next;
     index->rows[row].is_used = 0;
+    Py_CLEAR(index->rows[row].asked);
 }
 
 static int make_room(struct index *index, uint32_t room)
@@ -80,15 +92,43 @@ static int make_room(struct index *index, uint32_t room)
     return 0;
 }
 
-/* The number is the first of the parameters. */
+/* The first of them. */
+static const struct parameter *parameter_of(PyObject *parameters)
+{
+    return (const struct parameter *)(const void *)PyBytes_AsString(parameters);
+}
+
+static struct key key_of_text(const uint8_t *text, uint64_t size)
+{
+    return (struct key){.number = (int64_t)echo_digest(text, size), .text = text, .size = size};
+}
+
+/* What a row asks for: the first of its parameters, which are as large as that. */
+static struct key key_of_row(const struct index *index, PyObject *parameters)
+{
+    const struct parameter *first = parameter_of(parameters);
+
+    return index->is_text ? key_of_text((const uint8_t *)first + first->bits, first->size)
+                          : (struct key){.number = first->bits};
+}
+
+static int has_parameter(const struct index *index, PyObject *parameters)
+{
+    const struct parameter *first = parameter_of(parameters);
+    uint64_t size = (uint64_t)PyBytes_Size(parameters);
+
+    if (size < sizeof *first)
+        return 0;
+    return !index->is_text || ((uint64_t)first->bits <= size && first->size <= size - (uint64_t)first->bits);
+}
+
 static int put(PyObject *self, uint32_t row, PyObject *parameters)
 {
     struct index *index = (struct index *)self;
-    const struct parameter *first = (const struct parameter *)(const void *)PyBytes_AsString(parameters);
 
     if (echo_row_check(row) != 0)
         return -1;
-    if (PyBytes_Size(parameters) < (Py_ssize_t)sizeof *first) {
+    if (!has_parameter(index, parameters)) {
         PyErr_Format(PyExc_ValueError, "Expected one parameter, got %zd bytes", PyBytes_Size(parameters));
         return -1;
     }
@@ -98,7 +138,9 @@ static int put(PyObject *self, uint32_t row, PyObject *parameters)
     }
     if (index->rows[row].is_used)
         leave(index, row);
-    index->rows[row] = (struct row){.number = first->bits, .is_used = 1};
+    index->rows[row] = (struct row){.number = key_of_row(index, parameters).number,
+                                    .is_used = 1,
+                                    .asked = index->is_text ? Py_NewRef(parameters) : NULL};
     enter(index, row);
     return 0;
 }
@@ -111,35 +153,54 @@ static void take_out(PyObject *self, uint32_t row)
         leave(index, row);
 }
 
-/* The number that rows are asked for: 0, or -1 where compiled code cannot compute it. */
-static int compute(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
+/* What rows are asked for: 0, or -1 where compiled code cannot compute it. */
+static int compute(const struct index *index, const uint8_t *record, uint64_t size, struct key *key)
 {
-    return index->compiled != NULL && size >= (uint64_t)index->record_size &&
-                   index->compiled(record, size, NULL, NULL, number) >= 0
-               ? 0
-               : -1;
+    int64_t found[2]; /* a number; of a text where it is, and its size */
+
+    if (index->compiled == NULL || size < (uint64_t)index->record_size ||
+        index->compiled(record, size, NULL, NULL, found) < 0)
+        return -1;
+    *key = index->is_text ? key_of_text((const uint8_t *)(uintptr_t)found[0], (uint64_t)found[1])
+                          : (struct key){.number = found[0]};
+    return 0;
 }
 
 /* Likewise; -1 where it cannot be computed, so no row passes. */
-static int interpret(const struct index *index, const uint8_t *record, uint64_t size, int64_t *number)
+static int interpret(const struct index *index, const uint8_t *record, uint64_t size, struct key *key)
 {
     const struct program *program = index->program;
+    uint16_t root = program->roots[0].step;
     struct value values[MAX_STEPS];
     uint16_t errors[MAX_STEPS];
     const struct input input = {.record = record, .size = size};
 
     echo_interpret(program->steps, program->step_count, program->pool, &input, values, errors);
-    *number = values[program->roots[0].step].i;
-    return errors[program->roots[0].step] == 0 ? 0 : -1;
+    if (errors[root] != 0)
+        return -1;
+    *key =
+        index->is_text ? key_of_text(values[root].bytes, values[root].count) : (struct key){.number = values[root].i};
+    return 0;
 }
 
-static Py_ssize_t rows_of(const struct index *index, int64_t number, uint32_t *rows)
+static int asks_for(const struct row *row, const struct key *key)
+{
+    const struct parameter *asked;
+
+    if (row->number != key->number || row->asked == NULL)
+        return row->number == key->number;
+    asked = parameter_of(row->asked);
+    return asked->size == key->size &&
+           (key->size == 0 || memcmp((const uint8_t *)asked + asked->bits, key->text, key->size) == 0);
+}
+
+static Py_ssize_t rows_of(const struct index *index, const struct key *key, uint32_t *rows)
 {
     Py_ssize_t count = 0;
     uint32_t row;
 
-    for (row = index->table[place_of(index, number)]; row != NO_ROW; row = index->rows[row].next) {
-        if (index->rows[row].number == number)
+    for (row = index->table[place_of(index, key->number)]; row != NO_ROW; row = index->rows[row].next) {
+        if (asks_for(&index->rows[row], key))
             rows[count++] = row;
     }
     return count;
@@ -148,9 +209,9 @@ static Py_ssize_t rows_of(const struct index *index, int64_t number, uint32_t *r
 static Py_ssize_t rows_together(PyObject *self, const uint8_t *record, Py_ssize_t size, uint32_t *rows)
 {
     const struct index *index = (const struct index *)self;
-    int64_t number;
+    struct key key;
 
-    return index->room != 0 && compute(index, record, (uint64_t)size, &number) == 0 ? rows_of(index, number, rows) : -1;
+    return index->room != 0 && compute(index, record, (uint64_t)size, &key) == 0 ? rows_of(index, &key, rows) : -1;
 }
 
 static const struct raw_table raw = {.put = put, .remove = take_out, .rows = rows_together};
@@ -179,7 +240,7 @@ static PyObject *index_rows(PyObject *self, PyObject *const *args, Py_ssize_t na
     struct index *index = (struct index *)self;
     const uint8_t *record;
     Py_ssize_t size, count = 0;
-    int64_t number;
+    struct key key;
     Py_buffer found;
 
     if (nargs != 2 || !PyBytes_CheckExact(args[0])) {
@@ -192,9 +253,9 @@ static PyObject *index_rows(PyObject *self, PyObject *const *args, Py_ssize_t na
         return NULL;
     if (found.len / (Py_ssize_t)sizeof(uint32_t) < (Py_ssize_t)index->room) {
         PyErr_Format(PyExc_ValueError, "Expected room for %u rows, got %zd bytes", index->room, found.len);
-    } else if (index->room != 0 && (compute(index, record, (uint64_t)size, &number) == 0 ||
-                                    interpret(index, record, (uint64_t)size, &number) == 0)) {
-        count = rows_of(index, number, found.buf);
+    } else if (index->room != 0 && (compute(index, record, (uint64_t)size, &key) == 0 ||
+                                    interpret(index, record, (uint64_t)size, &key) == 0)) {
+        count = rows_of(index, &key, found.buf);
     }
     PyBuffer_Release(&found);
     return PyErr_Occurred() == NULL ? PyLong_FromSsize_t(count) : NULL;
@@ -226,12 +287,14 @@ static PyObject *index_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!n:Index", keywords, sibling(type, PROGRAM), &program,
                                      &record_size))
         return NULL;
-    if (program->root_count != 1 || program->roots[0].form != 'q' || program->state_count != 0 ||
+    if (program->root_count != 1 || strchr("qty", program->roots[0].form) == NULL || program->state_count != 0 ||
         program->parameter_count != 0 || record_size < 1)
-        return PyErr_Format(PyExc_ValueError, "Expected a program of one integer without parameters and states");
+        return PyErr_Format(PyExc_ValueError,
+                            "Expected a program of one integer or text without parameters and states");
     index = (struct index *)PyType_GenericAlloc(type, 0); /* zeroed */
     if (index != NULL) {
         index->program = (struct program *)Py_NewRef((PyObject *)program);
+        index->is_text = program->roots[0].form != 'q';
         index->record_size = record_size;
     }
     return (PyObject *)index;
@@ -243,6 +306,8 @@ static void index_dealloc(PyObject *self)
 {
     struct index *index = (struct index *)self;
 
+    for (uint32_t row = 0; row < index->room; row++)
+        Py_XDECREF(index->rows[row].asked);
     PyMem_Free(index->rows);
     PyMem_Free(index->table);
     clear_owned(self, owned);
@@ -251,7 +316,7 @@ static void index_dealloc(PyObject *self)
 
 static PyMethodDef index_methods[] = {
     {"put", index_put, METH_VARARGS,
-     PyDoc_STR("put($self, row, parameters, /)\n--\n\nA row's parameters: its number.")},
+     PyDoc_STR("put($self, row, parameters, /)\n--\n\nA row's parameters: its number, or its text.")},
     {"remove", index_remove, METH_O, PyDoc_STR("remove($self, row, /)\n--\n\nTakes a row out.")},
     {"rows", (PyCFunction)(void (*)(void))index_rows, METH_FASTCALL,
      PyDoc_STR("rows($self, record, target, /)\n--\n\nWrites which rows a record passes, as uint32; how many.")},
@@ -266,7 +331,7 @@ static PyGetSetDef index_properties[] = {{RAW_TABLE, index_raw, NULL, PyDoc_STR(
                                          {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot index_slots[] = {
-    {Py_tp_doc, PyDoc_STR("Index(program, record_size)\n--\n\nRows by the one integer that each asks for.")},
+    {Py_tp_doc, PyDoc_STR("Index(program, record_size)\n--\n\nRows by the one integer, or text, that each asks for.")},
     {Py_tp_new, index_new},
     {Py_tp_dealloc, index_dealloc},
     {Py_tp_methods, index_methods},

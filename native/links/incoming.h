@@ -17,6 +17,7 @@ struct record {
 
 struct link;
 struct history;
+struct delivery;
 struct missed;
 
 /* What a link needs of the receiving end of a stream; the Python object IncomingStream. GIL guards it. */
@@ -25,6 +26,7 @@ struct incoming_stream {
     PyObject *deliveries;      /* owned tuple of Delivery; replaced as a whole */
     Py_ssize_t delivery_count; /* in it */
     int has_handlers;          /* 1: not all of them end in queues, or takers */
+    struct delivery *derived;  /* borrowed; the first of those that take what is derived from its events here */
     int has_times;             /* 1: each frame, or loan, says when its events were submitted */
     Py_ssize_t record_size;    /* of one record; 0: records vary, and a frame holds one */
     struct link *link;         /* borrowed; that it is bound to. NULL: none */
@@ -81,11 +83,19 @@ struct handing {
     uint64_t number;                  /* of the first event in them, among those of the source */
     Py_ssize_t next;                  /* of the deliveries; the one before it is at work. 0: none is */
     struct detour *detour; /* NULL; else another thread reads on, and this one goes on with the sink that it is at */
+    struct amount held;    /* then: what that delivery holds of the records */
+};
+
+/* Records that are put aside, in their order. */
+struct asides {
+    struct aside *oldest, **empty; /* where the next one goes; NULL: to `oldest` */
 };
 
 /* The sinks of one link that a thread has of its own, as they are slow. GIL. */
 struct detours {
-    struct detour *first; /* NULL: none, as mostly */
+    struct detour *first;  /* NULL: none, as mostly */
+    struct asides derived; /* from what a delivery is at: whoever reads the link hands it on */
+    struct delivery *at;   /* borrowed; to which the reading thread does so. NULL: it is at one of the stream's own */
 };
 
 /* Counts the records and hands them to each delivery. GIL; runs any code. As echo_delivery_hand. Fills in
@@ -94,6 +104,9 @@ int echo_incoming_hand(struct incoming_stream *incoming, struct detours *detours
 
 /* Hands them to the deliveries from `next` on. Likewise. */
 int echo_handing_go_on(struct detours *detours, struct handing *handing);
+
+/* The same in the place of a thread that was left with a sink: what was derived goes first. */
+int echo_handing_take_over(struct detours *detours, struct handing *handing);
 
 /* Whether its thread can be left with the sink that it is at: it is at one, and no other thread is. GIL. */
 int echo_handing_can_be_left(const struct detours *detours, const struct handing *handing);

@@ -274,7 +274,7 @@ enum step echo_link_go_on(struct link *link, struct handing *handing)
     int status;
 
     gathering_begin(&gathering, &link->ob_base);
-    status = echo_handing_go_on(&link->detours, handing);
+    status = echo_handing_take_over(&link->detours, handing);
     if (handing->detour == NULL)
         echo_watched_end(&link->watched);
     echo_gathering_end(&gathering);

@@ -13,6 +13,9 @@
  *      ^                                     |                                           |
  *      +-------------------------------------+--------------- handlers, or long ---------+
  *
+ * A thread that is away for long has another one started in its place, which needs the lock to begin. The last one that
+ * stands by waits for that before it goes for the errand, too: else nobody would hear credit meanwhile.
+ *
  * Most that comes on a link that rests is a word between two nodes, such as a ping, and read in a moment: who is away
  * for that answers the next link, too, and wakes nobody for it. The errand is another's as soon as events are handed over
  * by whomever, since handlers may be slow; where the thread stays with its link; and where the moment is found to last.
@@ -41,6 +44,9 @@
 #define MAX_THREADS 9
 #define SPARE_NS 5000000000
 
+/* One that is started in the place of another comes in so much time, or not at all. */
+#define START_NS INT64_C(10000000000)
+
 /* A moment. */
 #define MOMENT_NS (LOOK_MS * INT64_C(1000000))
 
@@ -53,7 +59,8 @@ enum errand {
 _Atomic int echo_standby_is_asleep;
 
 static struct {
-    unsigned threads;           /* that stand by. GIL */
+    _Atomic unsigned threads;   /* that stand by. Changed with the GIL */
+    _Atomic int64_t comes_by;   /* nanoseconds: until then one more may be under way */
     _Atomic int errand;         /* enum errand; changed by compare and swap */
     unsigned long away;         /* the thread that is AWAY. GIL */
     _Atomic int64_t away_since; /* nanoseconds */
@@ -62,7 +69,8 @@ static struct {
 
 void echo_standby_forget(void)
 {
-    standby.threads = 0;
+    atomic_store(&standby.threads, 0);
+    atomic_store(&standby.comes_by, 0);
     atomic_store(&standby.errand, NOBODYS);
     atomic_store(&standby.is_looked, 0);
     atomic_store(&echo_standby_is_asleep, 0);
@@ -95,11 +103,19 @@ void echo_standby_wake(void)
     echo_watched_ring();
 }
 
+/* Not the last one that hears of credit while another is about to come. No GIL. */
+static int may_leave(void)
+{
+    return atomic_load(&standby.threads) >= MIN_THREADS || monotonic_ns() > atomic_load(&standby.comes_by);
+}
+
 /* Who looks may have found that the one which is away is held up. No GIL. */
 static int take_errand(int is_looking)
 {
     int is_late = is_looking || monotonic_ns() - atomic_load(&standby.away_since) > MOMENT_NS;
 
+    if (!may_leave())
+        return 0;
     return change_errand(NOBODYS, COMING) || (is_late && change_errand(AWAY, COMING));
 }
 
@@ -109,6 +125,8 @@ static void go_away(int may_come_back)
 {
     standby.away = PyThread_get_thread_ident();
     atomic_store(&standby.away_since, monotonic_ns());
+    if (atomic_load(&standby.threads) <= MIN_THREADS)
+        atomic_store(&standby.comes_by, monotonic_ns() + START_NS); /* it is about to start another */
     atomic_store(&standby.errand, may_come_back && atomic_load(&echo_standby_is_asleep) ? AWAY : NOBODYS);
     ring_where_called();
 }
@@ -160,10 +178,11 @@ static enum sight look(struct looking *looking)
     return sight;
 }
 
-/* Where a link is to be answered, another thread has the errand, and may be away for longer than a moment. */
+/* Where a link is to be answered, another thread has the errand, and may be away for longer than a moment; or none has, as
+ * this is the last that stands by. */
 static int timeout_ms(const struct looking *looking, enum sight sight, int64_t left_ns)
 {
-    if (looking->is_on || (sight == SEES_A_CALL && atomic_load(&standby.errand) == AWAY))
+    if (looking->is_on || (sight == SEES_A_CALL && atomic_load(&standby.errand) != COMING))
         return LOOK_MS;
     return left_ns < INT64_MAX ? (int)(left_ns / 1000000) + 1 : -1;
 }
@@ -265,6 +284,7 @@ PyObject *echo_stand_by(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
     has_errand = comes_back();
     if (!has_errand && standby.threads >= MAX_THREADS)
         Py_RETURN_NONE;
+    atomic_store(&standby.comes_by, 0);
     standby.threads++;
     link = next_to_read(has_errand);
     standby.threads--;

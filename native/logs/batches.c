@@ -3,6 +3,7 @@
 #include "logs/batches.h"
 #include "logs/composing.h"
 #include "logs/module.h"
+#include "logs/ranges.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static void compose(struct batch *batch)
     for (chunk = batch->first; chunk != NULL; chunk = chunk->next) {
         struct parts parts = echo_parts_of_chunk(chunk);
 
+        echo_measure(chunk);
         echo_compose(chunk, batch->salt, offset, head);
         add_piece(batch, head, parts.payload);
         add_piece(batch, chunk->payload.at, chunk->payload.size);
@@ -242,6 +244,38 @@ static PyObject *batch_headers(PyObject *self, PyObject *unused)
     return bytes;
 }
 
+static uint64_t range_bytes(const struct chunk *chunk)
+{
+    return chunk->is_measured ? chunk->ranged->count * sizeof(struct range) : 0;
+}
+
+/* Of all blocks that have any, one behind another, as an index has them. */
+static PyObject *batch_ranges(PyObject *self, PyObject *unused)
+{
+    struct batch *batch = (struct batch *)self;
+    const struct chunk *chunk;
+    PyObject *bytes;
+    uint64_t size = 0;
+    uint32_t i;
+    char *to;
+
+    (void)unused;
+    compose(batch);
+    for (chunk = batch->first; chunk != NULL; chunk = chunk->next)
+        size += range_bytes(chunk);
+    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (bytes == NULL)
+        return NULL;
+    to = PyBytes_AsString(bytes);
+    for (chunk = batch->first; chunk != NULL; chunk = chunk->next) {
+        for (i = 0; i < range_bytes(chunk) / sizeof(struct range); i++, to += sizeof(struct range)) {
+            struct range range = {little64(chunk->ranges[i].least), little64(chunk->ranges[i].greatest)};
+            memcpy(to, &range, sizeof range);
+        }
+    }
+    return bytes;
+}
+
 /* --- the end of it --- */
 
 static void drop(struct batch *batch)
@@ -283,10 +317,13 @@ static void batch_dealloc(PyObject *self)
     free_instance(self);
 }
 
-static PyMethodDef batch_methods[] = {
-    {"write", batch_write, METH_VARARGS, NULL},        {"tobytes", batch_bytes, METH_NOARGS, NULL},
-    {"headers", batch_headers, METH_NOARGS, NULL},     {"done", batch_done, METH_NOARGS, NULL},
-    {"give_back", batch_give_back, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef batch_methods[] = {{"write", batch_write, METH_VARARGS, NULL},
+                                      {"tobytes", batch_bytes, METH_NOARGS, NULL},
+                                      {"headers", batch_headers, METH_NOARGS, NULL},
+                                      {"ranges", batch_ranges, METH_NOARGS, NULL},
+                                      {"done", batch_done, METH_NOARGS, NULL},
+                                      {"give_back", batch_give_back, METH_NOARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
 
 static PyMemberDef batch_members[] = {{"size", T_ULONGLONG, offsetof(struct batch, size), READONLY, NULL},
                                       {"count", T_UINT, offsetof(struct batch, count), READONLY, NULL},

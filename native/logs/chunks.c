@@ -1,5 +1,6 @@
 /* Buffers of a full block are kept for the next one, since fresh memory costs a page fault for every 4 KiB. */
 #include "logs/chunks.h"
+#include "logs/ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,7 @@ void echo_free_chunk(struct chunk *chunk)
     release(&chunk->marks);
     release(&chunk->ends);
     release(&chunk->payload);
+    echo_drop_ranged_fields(chunk->ranged);
     free(chunk);
 }
 

@@ -11,6 +11,13 @@ struct bytes {
     uint64_t size, room;
 };
 
+/* Of a field's values: bits of i64, u64 or double. */
+struct range {
+    uint64_t least, greatest;
+};
+
+struct ranged_fields;
+
 /* Belongs to one list at a time. */
 struct chunk {
     struct chunk *next;
@@ -18,10 +25,13 @@ struct chunk {
     struct bytes marks;         /* of struct mark */
     struct bytes ends;          /* of u32 */
     struct bytes payload;
-    int64_t last_time;    /* of the last mark */
-    uint64_t serial;      /* which of its staging's chunks it is, by the order in which they were closed */
-    int is_tried;         /* to compress it */
-    uint64_t oldest_tick; /* ns of the monotonic clock: when its first record came */
+    int64_t last_time;               /* of the last mark */
+    uint64_t serial;                 /* which of its staging's chunks it is, by the order in which they were closed */
+    int is_tried;                    /* to compress it */
+    uint64_t oldest_tick;            /* ns of the monotonic clock: when its first record came */
+    struct ranged_fields *ranged;    /* owned share; NULL: no field has a range */
+    struct range ranges[MAX_RANGED]; /* of these, where is_measured */
+    int is_measured;
 };
 
 /* A zeroed one; NULL: no memory. */

@@ -23,6 +23,7 @@
 #define MAX_BLOCK_BYTES (16u << 20) /* of several records */
 #define MAX_EVENT_BYTES (64u << 20) /* of a single record */
 #define MAX_CAUSE_BYTES 1024u       /* of what a gap says of its cause */
+#define MAX_RANGED 8                /* fields of a record of which an index has ranges */
 
 enum kind { FORMAT = 1, STREAM, RECORDS, GAP, MEMBER, ACK, INDEX = 8, SEAL, PAD };
 

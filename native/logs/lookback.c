@@ -117,15 +117,50 @@ static int append(struct lookback *lookback, struct entry entry, const void *byt
 
 /* --- what comes --- */
 
-/* 0; 1: there is no memory, and the events are a gap; -1 with an exception. */
-static int take_part(struct lookback_stream *stream, const struct entry *entry, const uint8_t *bytes)
-{
-    struct lookback *lookback = stream->lookback;
+static const char no_memory[] = "no memory";
 
-    if (append(lookback, *entry, bytes))
+/* What follows without memory is one run with it. */
+static void note_lost(struct lookback_stream *stream, uint64_t first, uint64_t last)
+{
+    if (!stream->has_lost || first < stream->lost_first)
+        stream->lost_first = first;
+    if (!stream->has_lost || last > stream->lost_last)
+        stream->lost_last = last;
+    stream->has_lost = 1;
+}
+
+/* Before anything else of its stream is kept; 0: there is no memory for that either. */
+static int keep_lost(struct lookback_stream *stream)
+{
+    struct entry entry = {
+        .stream = stream, .size = sizeof no_memory, .number = stream->lost_first, .last = stream->lost_last};
+
+    if (stream->has_lost && append(stream->lookback, entry, no_memory))
+        stream->has_lost = 0;
+    return !stream->has_lost;
+}
+
+/* Whether there is memory. Where there is none and all is wanted, nothing goes for it, and this is what is lost. */
+static int keep(const struct entry *entry, const void *bytes)
+{
+    struct lookback_stream *stream = entry->stream;
+
+    if (keep_lost(stream) && append(stream->lookback, *entry, bytes))
+        return 1;
+    if (stream->lookback->state == HANDING_ON)
+        note_lost(stream, entry->number, entry->last);
+    return 0;
+}
+
+/* How many of its events are a gap. */
+static uint64_t take_part(const struct entry *entry, const uint8_t *bytes)
+{
+    struct lookback *lookback = entry->stream->lookback;
+
+    if (keep(entry, bytes))
         return 0;
-    if (lookback->state == HANDING_ON) /* nothing goes for it that is wanted */
-        return stream->taker->miss(stream->target, entry->number, entry->last, "no memory") == 0 ? 1 : -1;
+    if (lookback->state == HANDING_ON)
+        return entry->events;
     lookback->forgotten += entry->events;
     return 0;
 }
@@ -135,27 +170,23 @@ int64_t echo_lookback_take(struct lookback_stream *stream, const uint8_t *bytes,
 {
     size_t each = (size_t)size / events, most = each > 0 && each < PART_BYTES ? PART_BYTES / each : 1;
     struct entry entry = {.stream = stream, .time_ns = time_ns != 0 ? time_ns : time_by(CLOCK_REALTIME_COARSE)};
-    int64_t lost = 0;
-    int status;
+    uint64_t lost = 0;
 
     for (uint64_t at = 0; at < events; at += entry.events) {
         entry.events = events - at < most ? events - at : most;
         entry.size = (size_t)entry.events * each;
         entry.number = number + at;
         entry.last = entry.number + entry.events - 1;
-        status = take_part(stream, &entry, bytes + at * each);
-        if (status < 0)
-            return -1;
-        lost += status > 0 ? (int64_t)entry.events : 0;
+        lost += take_part(&entry, bytes + at * each);
     }
-    return lost;
+    return (int64_t)lost;
 }
 
 int echo_lookback_miss(struct lookback_stream *stream, uint64_t first, uint64_t last, const char *cause)
 {
     struct entry entry = {.stream = stream, .size = strlen(cause) + 1, .number = first, .last = last};
 
-    append(stream->lookback, entry, cause); /* without memory what comes before goes, too */
+    keep(&entry, cause); /* while it looks back, what comes before goes without memory, too */
     return 0;
 }
 
@@ -178,6 +209,22 @@ static int hand_on(const struct entry *entry, const uint8_t *bytes)
                                                                                                                  : 0;
 }
 
+/* Of what came last, all that was kept having been handed on. 0, or -1 with an exception. */
+static int tell_lost(const struct lookback *lookback)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < PyList_Size(lookback->streams); i++) {
+        struct lookback_stream *stream = (struct lookback_stream *)PyList_GetItem(lookback->streams, i);
+
+        if (stream->has_lost &&
+            stream->taker->miss(stream->target, stream->lost_first, stream->lost_last, no_memory) != 0)
+            return -1;
+        stream->has_lost = 0;
+    }
+    return 0;
+}
+
 int echo_lookback_hand_on(struct lookback *lookback)
 {
     struct entry entry;
@@ -196,6 +243,8 @@ int echo_lookback_hand_on(struct lookback *lookback)
         if (entry.came_ns >= lookback->since_ns && hand_on(&entry, bytes + sizeof entry) != 0)
             return -1;
     }
+    if (tell_lost(lookback) != 0)
+        return -1;
     lookback->state = PASSING;
     return 1;
 }

@@ -46,6 +46,8 @@ struct lookback_stream {
     struct lookback *lookback;        /* owned */
     PyObject *target;                 /* owned; the other taker */
     const struct record_taker *taker; /* what it does */
+    uint64_t lost_first, lost_last;   /* what found no memory while all was wanted, and is told in its place */
+    int has_lost;
 };
 
 /* As struct record_taker has it. */

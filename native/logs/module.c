@@ -6,6 +6,7 @@
  *   Watch     waits until the files of a folder change (watches.c)
  *   Lookback  the last seconds of what came, until somebody wants it (lookback.c)
  *   scan      which blocks are in bytes that may be anything (scanning.c)
+ *   exchange  two folders change places (exchanging.c)
  *
  * Python's stable ABI of 3.11 only. The GIL guards all state; it is released while bytes are summed or written.
  */
@@ -32,13 +33,17 @@ static int module_exec(PyObject *module)
         status = PyModule_AddFunctions(module, echo_composing_functions);
     if (status == 0)
         status = PyModule_AddFunctions(module, echo_columns_functions);
+    if (status == 0)
+        status = PyModule_AddFunctions(module, echo_exchanging_functions);
     for (i = 0; status == 0 && i < TYPE_COUNT; i++)
         status = add_type(module, specs[i], &state->types[i]);
     if (status == 0)
         status = PyModule_AddIntMacro(module, BLOCK_BYTES);
     if (status == 0)
         status = PyModule_AddIntMacro(module, MAX_BLOCK_BYTES);
-    return status == 0 ? PyModule_AddIntMacro(module, MAX_EVENT_BYTES) : status;
+    if (status == 0)
+        status = PyModule_AddIntMacro(module, MAX_EVENT_BYTES);
+    return status == 0 ? PyModule_AddIntMacro(module, MAX_RANGED) : status;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -28,3 +28,4 @@ int echo_is_staging(PyObject *object);
 extern PyMethodDef echo_scanning_functions[];
 extern PyMethodDef echo_composing_functions[];
 extern PyMethodDef echo_columns_functions[];
+extern PyMethodDef echo_exchanging_functions[];

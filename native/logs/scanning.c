@@ -23,11 +23,14 @@ static int is_sound(const struct block_header *header)
 
 int echo_block_at(const uint8_t *bytes, uint64_t offset, uint64_t end, uint64_t salt, struct block_header *header)
 {
+    return end - offset >= sizeof *header && echo_block_by(bytes + offset, offset, end, salt, header);
+}
+
+int echo_block_by(const uint8_t *copy, uint64_t offset, uint64_t end, uint64_t salt, struct block_header *header)
+{
     struct block_header in_file;
 
-    if (end - offset < sizeof in_file)
-        return 0;
-    memcpy(&in_file, bytes + offset, sizeof in_file);
+    memcpy(&in_file, copy, sizeof in_file);
     *header = header_swapped(in_file);
     return header->magic == BLOCK_MAGIC && header->header_crc == echo_header_crc(&in_file, salt, offset) &&
            is_sound(header) && parts_by(header).end <= end - offset;

@@ -20,6 +20,9 @@ struct found {
 /* The block that begins at `offset`; 0: there is none. Reads within `end`. */
 int echo_block_at(const uint8_t *bytes, uint64_t offset, uint64_t end, uint64_t salt, struct block_header *header);
 
+/* The same of a header that a copy was kept of, whatever is in its place. */
+int echo_block_by(const uint8_t *copy, uint64_t offset, uint64_t end, uint64_t salt, struct block_header *header);
+
 /* Looks at a block's body; at its payload, too, where it is to look at all. `header` is that of the block, which is
  * wholly within what can be read. */
 uint32_t echo_verify(const uint8_t *block, const struct block_header *header, int all, uint32_t *bad_slices);

@@ -58,25 +58,33 @@ static PyObject *scan(PyObject *module, PyObject *args)
     return result;
 }
 
-/* The state and the bad slices of the block at an offset, as verified; state 0: there is no block. */
+/* The state and the bad slices of the block at an offset, as verified; state 0: there is no block. Its header is in its
+ * place, or where a copy is given that one. */
 static PyObject *verify(PyObject *module, PyObject *args)
 {
     unsigned long long offset, end, salt;
     struct block_header header;
     uint32_t state = 0, bad = 0;
-    Py_buffer buffer;
+    Py_buffer buffer, copy = {0};
     int is_good;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*KKK:verify", &buffer, &offset, &end, &salt))
+    if (!PyArg_ParseTuple(args, "y*KKK|y*:verify", &buffer, &offset, &end, &salt, &copy))
         return NULL;
     is_good = is_within(offset, end, &buffer);
-    if (is_good && echo_block_at(buffer.buf, offset, end, salt, &header)) {
+    if (is_good && copy.obj != NULL && copy.len != sizeof header) {
+        PyErr_Format(PyExc_ValueError, "Expected a header of %zu bytes, got %zd", sizeof header, copy.len);
+        is_good = 0;
+    }
+    if (is_good && (copy.obj != NULL ? echo_block_by(copy.buf, offset, end, salt, &header)
+                                     : echo_block_at(buffer.buf, offset, end, salt, &header))) {
         Py_BEGIN_ALLOW_THREADS
         state = IS_BLOCK | echo_verify((const uint8_t *)buffer.buf + offset, &header, 1, &bad);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&buffer);
+    if (copy.obj != NULL)
+        PyBuffer_Release(&copy);
     return is_good ? Py_BuildValue("II", state, bad) : NULL;
 }
 

@@ -1,12 +1,10 @@
 /* Records are copied, never looked at. A chunk is a run of numbers: where these skip, another one begins. */
 #define _GNU_SOURCE 1 /* clocks */
 #include "logs/stages.h"
-#include "logs/module.h"
+#include "logs/ranges.h"
 #include "logs/taking.h"
-#include "types.h"
 
 #include <string.h>
-#include <structmember.h>
 #include <time.h>
 
 static uint64_t tick(void)
@@ -188,6 +186,7 @@ static struct chunk *chunk_for(struct stage *stage, uint64_t number, uint64_t si
     chunk->header.flags = stage->record_size == 0 ? VARIES : 0;
     chunk->header.first = number;
     chunk->oldest_tick = tick();
+    chunk->ranged = echo_share_ranged_fields(stage->ranged);
     if (first <= BLOCK_BYTES && has_room(staging, first) && echo_make_room(&chunk->payload, first))
         staging->staged += chunk->payload.room;
     stage->chunk = chunk;
@@ -302,7 +301,8 @@ static int take_all(struct stage *stage, const uint8_t *bytes, uint64_t size, ui
     return 1;
 }
 
-static int take(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number, int64_t time)
+int echo_stage_take(PyObject *self, const uint8_t *bytes, Py_ssize_t size, uint64_t events, uint64_t number,
+                    int64_t time)
 {
     struct stage *stage = (struct stage *)self;
     uint64_t all = (uint64_t)size;
@@ -363,112 +363,12 @@ static int64_t take_and_count(PyObject *self, const uint8_t *bytes, Py_ssize_t s
     const struct stage *stage = (struct stage *)self;
     uint64_t before = stage->lost;
 
-    return take(self, bytes, size, events, number, time) < 0 ? -1 : (int64_t)(stage->lost - before);
+    return echo_stage_take(self, bytes, size, events, number, time) < 0 ? -1 : (int64_t)(stage->lost - before);
 }
 
-static const struct record_taker taker = {take_and_count, miss, room_in};
+const struct record_taker echo_stage_taker = {take_and_count, miss, room_in};
 
-static PyObject *get_taker(PyObject *self, void *unused)
-{
-    (void)self;
-    (void)unused;
-    return PyCapsule_New((void *)(uintptr_t)&taker, RECORD_TAKER, NULL);
-}
-
-/* --- the type --- */
-
-static PyObject *taken_or_not(int status)
-{
-    return status < 0 ? NULL : PyBool_FromLong(status);
-}
-
-/* What append and append_batch are called with. By hand, since it is done for each event. */
-struct appended {
-    Py_buffer records;
-    uint64_t number;
-    int64_t time;
-};
-
-static int is_named(PyObject *name, const char *text)
-{
-    return PyUnicode_CompareWithASCIIString(name, text) == 0;
-}
-
-static int read_keyword(struct appended *appended, PyObject *name, PyObject *value)
-{
-    if (is_named(name, "sequence"))
-        appended->number = PyLong_AsUnsignedLongLong(value);
-    else if (is_named(name, "time_ns"))
-        appended->time = PyLong_AsLongLong(value);
-    else
-        PyErr_Format(PyExc_TypeError, "Expected sequence or time_ns, got %R", name);
-    return PyErr_Occurred() == NULL ? 0 : -1;
-}
-
-/* 0, or -1 with an exception; the buffer is to be released after the first only. */
-static int read_appended(struct appended *appended, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    Py_ssize_t i, count = names != NULL ? PyTuple_Size(names) : 0;
-    int has_number = 0;
-
-    if (nargs != 1) {
-        PyErr_Format(PyExc_TypeError, "Expected records alone by position, got %zd arguments", nargs);
-        return -1;
-    }
-    appended->time = 0;
-    for (i = 0; i < count; i++) {
-        PyObject *name = PyTuple_GetItem(names, i);
-        if (read_keyword(appended, name, args[nargs + i]) != 0)
-            return -1;
-        has_number |= is_named(name, "sequence");
-    }
-    if (!has_number) {
-        PyErr_SetString(PyExc_TypeError, "Expected sequence, got none");
-        return -1;
-    }
-    return PyObject_GetBuffer(args[0], &appended->records, PyBUF_SIMPLE);
-}
-
-static PyObject *stage_append(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    struct appended appended;
-    int status;
-
-    if (read_appended(&appended, args, nargs, names) != 0)
-        return NULL;
-    status = take(self, appended.records.buf, appended.records.len, 1, appended.number, appended.time);
-    PyBuffer_Release(&appended.records);
-    return taken_or_not(status);
-}
-
-static PyObject *stage_append_batch(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    uint64_t size = ((struct stage *)self)->record_size;
-    struct appended appended;
-    int status = -1;
-
-    if (read_appended(&appended, args, nargs, names) != 0)
-        return NULL;
-    if (size == 0)
-        PyErr_SetString(PyExc_ValueError, "Expected records of a fixed size, got a stream whose records vary");
-    else
-        status = take(self, appended.records.buf, appended.records.len, (uint64_t)appended.records.len / size,
-                      appended.number, appended.time);
-    PyBuffer_Release(&appended.records);
-    return taken_or_not(status);
-}
-
-static PyObject *stage_gap(PyObject *self, PyObject *args)
-{
-    unsigned long long first, last;
-    const char *cause;
-
-    if (!PyArg_ParseTuple(args, "KKs:gap", &first, &last, &cause) || miss(self, first, last, cause) != 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-static void end(struct stage *stage)
+void echo_stage_end(struct stage *stage)
 {
     struct staging *staging = stage->staging;
 
@@ -480,74 +380,3 @@ static void end(struct stage *stage)
     stage->staging = NULL;
     Py_DECREF((PyObject *)staging);
 }
-
-static PyObject *stage_close(PyObject *self, PyObject *unused)
-{
-    (void)unused;
-    end((struct stage *)self);
-    Py_RETURN_NONE;
-}
-
-static PyObject *stage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"staging", "stream", "format_number", "record_size", NULL};
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    unsigned long long record_size;
-    unsigned int stream, format;
-    struct stage *stage;
-    PyObject *staging;
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIIK:Stage", names, &staging, &stream, &format, &record_size))
-        return NULL;
-    if (!echo_is_staging(staging)) {
-        PyErr_SetString(PyExc_TypeError, "Expected a Staging");
-        return NULL;
-    }
-    stage = (struct stage *)allocate(type, 0); /* zeroed */
-    if (stage == NULL)
-        return NULL;
-    stage->staging = (struct staging *)Py_NewRef(staging);
-    stage->stream = stream;
-    stage->format = format;
-    stage->record_size = record_size;
-    return (PyObject *)stage;
-}
-
-/* In no cycle: a staging knows its stages, but does not own them. */
-static void stage_dealloc(PyObject *self)
-{
-    end((struct stage *)self);
-    free_instance(self);
-}
-
-static PyMethodDef stage_methods[] = {
-    {"append", (PyCFunction)(void (*)(void))stage_append, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"append_batch", (PyCFunction)(void (*)(void))stage_append_batch, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"gap", stage_gap, METH_VARARGS, NULL},
-    {"close", stage_close, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL}};
-
-static PyMemberDef stage_members[] = {
-    {"events", T_ULONGLONG, offsetof(struct stage, events), READONLY, NULL},
-    {"lost", T_ULONGLONG, offsetof(struct stage, lost), READONLY, NULL},
-    {"next_sequence", T_ULONGLONG, offsetof(struct stage, next_number), READONLY, NULL},
-    {"stream", T_UINT, offsetof(struct stage, stream), READONLY, NULL},
-    {NULL, 0, 0, 0, NULL}};
-
-static PyGetSetDef stage_properties[] = {{RECORD_TAKER, get_taker, NULL, PyDoc_STR("For C code."), NULL},
-                                         {NULL, NULL, NULL, NULL, NULL}};
-
-static PyType_Slot stage_slots[] = {{Py_tp_doc, PyDoc_STR("The way of one stream's events into a log.")},
-                                    {Py_tp_new, stage_new},
-                                    {Py_tp_dealloc, stage_dealloc},
-                                    {Py_tp_methods, stage_methods},
-                                    {Py_tp_members, stage_members},
-                                    {Py_tp_getset, stage_properties},
-                                    {0, NULL}};
-
-PyType_Spec echo_stage_spec = {
-    .name = "echo_core._c.logs.Stage",
-    .basicsize = sizeof(struct stage),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = stage_slots,
-};

@@ -3,6 +3,7 @@
 #include "core/forks.h"
 #include "logs/batches.h"
 #include "logs/module.h"
+#include "logs/ranges.h"
 #include "logs/stages.h"
 
 #include <string.h>
@@ -195,6 +196,7 @@ static PyObject *staging_compress(PyObject *self, PyObject *function)
         if (chunk->is_tried || chunk->header.kind != RECORDS)
             continue;
         chunk->is_tried = 1;
+        echo_measure(chunk); /* as long as its records are what they are */
         if (compress_one(chunk, function) != 0)
             return NULL;
     }

@@ -16,7 +16,7 @@ struct watch {
     int fd; /* owned; -1: closed */
 };
 
-#define CHANGES (IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF)
+#define CHANGES (IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
 
 static PyObject *watch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -78,7 +78,7 @@ void echo_incoming_note_gap(struct incoming_stream *incoming, uint64_t first, ui
 
 void echo_delivery_miss(const struct delivery *delivery, uint64_t first, uint64_t events, enum why_missed why)
 {
-    if (delivery->incoming != NULL)
+    if (delivery->incoming != NULL && delivery->place == NULL) /* what is derived has numbers of its own */
         echo_incoming_miss(delivery->incoming, first, events, why);
 }
 

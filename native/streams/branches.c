@@ -312,21 +312,63 @@ static int follow_rows(struct branch *branch, const struct subject *subject, int
     return 0;
 }
 
-/* Those whose derived records vary in size go one by one. */
-static int follow_each(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
+/* One of several records. */
+static struct submission one_of(const struct subject *subject, uint64_t index)
 {
     struct submission what = *subject->what;
-    const struct subject one = {.what = &what, .is_selected = subject->is_selected};
-    int status = 0;
 
     what.owner = NULL;
     what.events = 1;
+    what.record.bytes += (Py_ssize_t)index * subject->record_size;
     what.record.size = subject->record_size;
+    return what;
+}
+
+/* Those whose derived records vary in size go one by one. */
+static int follow_each(struct branch *branch, const struct subject *subject, int64_t now_ns, struct passes *passes)
+{
+    struct submission what = one_of(subject, 0);
+    const struct subject one = {.what = &what, .is_selected = subject->is_selected};
+    int status = 0;
+
     for (uint64_t i = 0; status == 0 && i < subject->what->events; i++) {
         status = follow_one(branch, &one, now_ns, passes);
         what.record.bytes += subject->record_size;
     }
     return status;
+}
+
+static int pass_each(struct branch *branch, const struct subject *subject, const uint32_t *indices, Py_ssize_t count,
+                     struct passes *passes)
+{
+    int status = 0;
+
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        struct submission what = one_of(subject, indices[i]);
+        const struct subject one = {.what = &what, .is_selected = subject->is_selected};
+
+        status = pass_judged(branch, &one, passes);
+    }
+    return status;
+}
+
+static int goes_by_rows(const struct branch *branch)
+{
+    return branch->derived_size == 0 || outlet_of(branch)->record_size != 0;
+}
+
+int echo_branch_pass_rows(struct branch *branch, const struct subject *subject, const uint32_t *indices,
+                          Py_ssize_t count, struct passes *passes)
+{
+    Py_ssize_t done;
+
+    if (!goes_by_rows(branch))
+        return pass_each(branch, subject, indices, count, passes);
+    done = pass_rows(branch, subject, indices, count, passes);
+    if (done < 0)
+        return -1;
+    branch->filtered += (uint64_t)(count - done);
+    return 0;
 }
 
 /* --- all branches --- */
@@ -341,9 +383,8 @@ int echo_branch_follow(struct follower *self, const struct subject *subject, uin
         return -1;
     if (subject->event != NULL || subject->record_size == 0)
         return follow_one(branch, subject, now_ns, passes);
-    return branch->derived_size == 0 || outlet_of(branch)->record_size != 0
-               ? follow_rows(branch, subject, now_ns, passes)
-               : follow_each(branch, subject, now_ns, passes);
+    return goes_by_rows(branch) ? follow_rows(branch, subject, now_ns, passes)
+                                : follow_each(branch, subject, now_ns, passes);
 }
 
 /* One that has judged by itself, and has nothing to do for an event that does not pass: 1 and 0; -1: it has. */

@@ -109,6 +109,10 @@ int echo_branch_follow(struct follower *self, const struct subject *subject, uin
 /* One event that was judged to pass, and is counted as one that is being derived. As echo_branch_follow. */
 int echo_branch_pass(struct branch *branch, const struct subject *subject, struct passes *passes);
 
+/* So many records of an array, by their places in it, were judged to pass. Likewise. */
+int echo_branch_pass_rows(struct branch *branch, const struct subject *subject, const uint32_t *indices,
+                          Py_ssize_t count, struct passes *passes);
+
 /* Events that did not pass, and the number behind the last that was judged, also where a fan has judged. */
 unsigned long long echo_branch_filtered(const struct branch *branch);
 unsigned long long echo_branch_come_to(const struct branch *branch);
@@ -132,5 +136,8 @@ int echo_branches_send(struct outlet *outlet, const struct subject *subject, str
 
 /* What has passed, to sinks here, unless `status` is not 0; frees all, and leaves what went wrong to the submission. */
 int echo_passes_hand(struct passes *passes, struct submission *submission, int status);
+
+/* The same, but what handlers are to be called with is left to the caller. */
+int echo_passes_leave(struct passes *passes, struct submission *submission, int status, struct asides *derived);
 
 extern PyType_Spec echo_link_follower_spec, echo_link_branch_spec;

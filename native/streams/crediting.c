@@ -4,7 +4,8 @@
  * dropped by it. A queue that makes others wait where it is full is never full by what another process sends, as no
  * more is granted than it may hold: its bound, or its share of it where several streams feed it. One that drops
  * instead has all sent to it, so that its policy decides. What waits for a handler that is slow is bounded in the same
- * way: one window, of which each stream that calls it has its share.
+ * way: one window, of which each stream that calls it has its share. Who takes what is derived from the events here has
+ * its own records pending: as many events at most, of more bytes or fewer.
  *
  * Credit is renewed when half of the window has been used, so a stream that flows costs a frame in many thousand
  * events. A source that has used all waits, and this side knows: it is told at once where nothing is left to be done
@@ -47,10 +48,31 @@ void echo_incoming_add(struct incoming_stream *incoming, struct delivery *delive
         delivery->sharers->streams++;
 }
 
+static void leave_list(struct delivery *delivery)
+{
+    if (delivery->place == NULL)
+        return;
+    *delivery->place = delivery->next;
+    if (delivery->next != NULL)
+        delivery->next->place = delivery->place;
+    delivery->place = NULL;
+}
+
+void echo_incoming_add_derived(struct incoming_stream *incoming, struct delivery *delivery)
+{
+    echo_incoming_add(incoming, delivery);
+    delivery->next = incoming->derived;
+    delivery->place = &incoming->derived;
+    if (delivery->next != NULL)
+        delivery->next->place = &delivery->next;
+    incoming->derived = delivery;
+}
+
 void echo_incoming_remove(const struct incoming_stream *incoming, struct delivery *delivery)
 {
     if (incoming == NULL || delivery->incoming != incoming)
         return;
+    leave_list(delivery);
     delivery->incoming = NULL;
     delivery->pending = (struct amount){0, 0};
     if (incoming->is_local)
@@ -133,6 +155,8 @@ static struct standing standing_of(const struct incoming_stream *incoming)
 
     for (i = 0; i < count; i++)
         look_at((struct delivery *)PyTuple_GetItem(incoming->deliveries, i), incoming->window, &standing);
+    for (const struct delivery *delivery = incoming->derived; delivery != NULL; delivery = delivery->next)
+        look_at(delivery, incoming->window, &standing);
     return standing;
 }
 

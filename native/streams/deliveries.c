@@ -470,6 +470,14 @@ void echo_delivery_take_aside(struct delivery *delivery, struct amount amount)
         delivery->aside = amount_minus(delivery->aside, amount);
 }
 
+void echo_delivery_skip_aside(struct delivery *delivery, struct amount amount)
+{
+    if (!delivery->is_closed)
+        skip(delivery, (Py_ssize_t)amount.events, (Py_ssize_t)amount.bytes);
+    echo_delivery_take_aside(delivery, amount);
+    echo_delivery_forget(delivery, (Py_ssize_t)amount.events, (Py_ssize_t)amount.bytes);
+}
+
 /* --- arrays --- */
 
 /* How many bytes they are; -1 with WireError. */
@@ -588,7 +596,9 @@ static int relay(struct delivery *delivery, const struct record *record, PyObjec
 
     delivery->handed += events;
     delivery->bytes += (uint64_t)record->size;
-    return echo_outlet_relay(delivery->target, &own, owner, events) == 0 ? 0 : refuse(delivery, number, events);
+    if (echo_outlet_relay(delivery->target, &own, owner, events, delivery->derived) == 0)
+        return 0;
+    return refuse(delivery, number, events);
 }
 
 /* All events of a record at once. */
@@ -614,10 +624,27 @@ static int relay_current(struct delivery *delivery, struct batch *batch)
     return status;
 }
 
+/* First all are judged, then what is derived from them is handed on: there another thread may take this one's place. */
 static __attribute__((noinline)) int relay_records(struct delivery *delivery, const struct record *records,
                                                    Py_ssize_t count, uint64_t number)
 {
-    return hand_records_by(relay_current, delivery, records, count, number);
+    struct detours *detours = echo_detours_around(delivery);
+    struct asides derived = {NULL, NULL};
+    PyObject *exception;
+    int status;
+
+    delivery->derived = detours != NULL ? &derived : NULL;
+    status = hand_records_by(relay_current, delivery, records, count, number);
+    delivery->derived = NULL;
+    if (derived.oldest == NULL)
+        return status;
+    exception = status != 0 ? echo_take_exception() : NULL;
+    status = echo_detours_hand(detours, delivery, &derived);
+    if (exception == NULL)
+        return status;
+    PyErr_Clear(); /* what came first */
+    echo_give_exception(exception);
+    return -1;
 }
 
 /* --- for others --- */

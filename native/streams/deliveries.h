@@ -61,6 +61,8 @@ struct delivery {
     int is_plain; /* 1: neither taken, relayed, array nor closed, and nothing is passed over: one look for all */
     uint64_t had; /* of the stream's events it has had those below that number, by another link */
     struct incoming_stream *incoming; /* borrowed; whose events it takes. NULL: those of this process, or none */
+    struct delivery *next, **place;   /* among those that take what is derived from its events. NULL: it is none */
+    struct asides *derived;           /* borrowed; where a relay leaves that, while it judges. NULL: it hands it on */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
     uint64_t asked;        /* so many of all that came to it have to be done with for an answer: streams/answers.c */
     uint64_t since;        /* the number of the first event of the stream that comes to it */
@@ -108,6 +110,9 @@ int echo_delivery_hand(PyObject *delivery, const struct record *records, Py_ssiz
 void echo_delivery_put_aside(struct delivery *delivery, struct amount amount);
 void echo_delivery_take_aside(struct delivery *delivery, struct amount amount);
 
+/* What was put aside is never handed to it. */
+void echo_delivery_skip_aside(struct delivery *delivery, struct amount amount);
+
 /* Hands on nothing more, whatever is under way: what is left of it is counted as dropped. GIL; runs no Python code. */
 void echo_delivery_close(PyObject *delivery);
 
@@ -125,6 +130,20 @@ int echo_delivery_report(struct delivery *delivery);
 
 /* Whether a record is one, or several of fixed size. 0 with WireError. */
 int echo_delivery_is_whole(const struct delivery *delivery, const struct record *record);
+
+/* --- detours.c --- */
+
+/* Where a relay's thread finds out whether another one has taken its place; NULL: nobody would, as it reads no link. */
+struct detours *echo_detours_around(const struct delivery *relay);
+
+/* Records with the number of the first event, which lie in `owner`, are to be handed to a delivery. 0; -1 with
+ * MemoryError. */
+int echo_asides_add(struct asides *asides, PyObject *delivery, const struct record *record, PyObject *owner,
+                    uint64_t events, uint64_t number);
+
+/* Hands what a relay has left to each delivery, and all others of the link besides: one that is slow holds up itself
+ * alone. As echo_delivery_hand. */
+int echo_detours_hand(struct detours *detours, struct delivery *relay, struct asides *derived);
 
 /* --- taking.c --- */
 
@@ -165,6 +184,10 @@ void echo_delivery_forget(struct delivery *delivery, Py_ssize_t events, Py_ssize
  * has it since. GIL; runs no code. */
 void echo_incoming_add(struct incoming_stream *incoming, struct delivery *delivery);
 void echo_incoming_remove(const struct incoming_stream *incoming, struct delivery *delivery);
+
+/* What is derived from the stream's events here goes to this delivery too: what is pending there counts as the stream's,
+ * until it is removed. Likewise. */
+void echo_incoming_add_derived(struct incoming_stream *incoming, struct delivery *delivery);
 
 /* The credit that there is now: the caller tells the source its limit. What is done is as the source has been told. */
 struct credit echo_incoming_credit(struct incoming_stream *incoming);

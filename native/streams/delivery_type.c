@@ -192,7 +192,10 @@ static int delivery_traverse(PyObject *self, visitproc visit, void *arg)
 
 static void delivery_dealloc(PyObject *self)
 {
+    struct delivery *delivery = (struct delivery *)self;
+
     PyObject_GC_UnTrack(self);
+    echo_incoming_remove(delivery->incoming, delivery);
     clear_owned(self, delivery_owned);
     free_instance(self);
 }

@@ -5,12 +5,17 @@
  * the sink: copies, as what they were read into is used again. They are handed over in their order, so a sink notices
  * nothing but a thread that does not change; all other sinks notice nothing at all.
  *
+ * What is derived from records here (deliveries.c: relay_records) is put aside for each of its sinks in turn, and handed
+ * over by the thread that reads, once it has judged. So it can be left with any of these, and whoever reads on finds what
+ * the others have not had.
+ *
  * How much is put aside is bounded by what the sources may send (credit): one window for a sink, however many there are. What is put aside for a delivery that is
  * closed counts as dropped at once, as the rest of a batch does.
  */
 #include "streams/deliveries.h"
 
 #include "links/errors.h"
+#include "links/link.h"
 
 #include "core/forks.h"
 #include "core/outbox/staging.h"
@@ -32,8 +37,8 @@ struct aside {
 /* In the list of its link; the thread that it belongs to ends it. */
 struct detour {
     struct detour *next;
-    PyObject *sink;                /* owned; of all deliveries that take this way */
-    struct aside *oldest, **empty; /* where the next one goes */
+    PyObject *sink; /* owned; of all deliveries that take this way */
+    struct asides asides;
 };
 
 /* --- what is put aside --- */
@@ -47,7 +52,6 @@ static struct aside *aside_new(PyObject *delivery, PyObject *owner, Py_ssize_t c
             PyErr_NoMemory();
         return NULL;
     }
-    aside->next = NULL;
     aside->delivery = Py_XNewRef(delivery);
     aside->owner = Py_NewRef(owner);
     aside->count = count;
@@ -61,20 +65,21 @@ static void aside_free(struct aside *aside)
     free(aside);
 }
 
-static void append(struct detour *detour, struct aside *aside)
+static void append(struct asides *asides, struct aside *aside)
 {
-    *detour->empty = aside;
-    detour->empty = &aside->next;
+    *(asides->empty != NULL ? asides->empty : &asides->oldest) = aside;
+    aside->next = NULL;
+    asides->empty = &aside->next;
 }
 
-static struct aside *take_oldest(struct detour *detour)
+static struct aside *take_oldest(struct asides *asides)
 {
-    struct aside *aside = detour->oldest;
+    struct aside *aside = asides->oldest;
 
     if (aside != NULL)
-        detour->oldest = aside->next;
-    if (detour->oldest == NULL)
-        detour->empty = &detour->oldest;
+        asides->oldest = aside->next;
+    if (asides->oldest == NULL)
+        asides->empty = NULL;
     return aside;
 }
 
@@ -117,7 +122,25 @@ static __attribute__((cold)) int put_aside(struct detour *detour, PyObject *deli
     aside->amount = handing->amount;
     aside->number = handing->number;
     echo_delivery_put_aside((struct delivery *)delivery, aside->amount);
-    append(detour, aside);
+    append(&detour->asides, aside);
+    return 0;
+}
+
+int echo_asides_add(struct asides *asides, PyObject *delivery, const struct record *record, PyObject *owner,
+                    uint64_t events, uint64_t number)
+{
+    struct aside *aside;
+
+    if (((struct delivery *)delivery)->is_closed)
+        return 0;
+    aside = aside_new(delivery, owner, 1);
+    if (aside == NULL)
+        return -1;
+    aside->records[0] = *record;
+    aside->amount = (struct amount){events, (uint64_t)record->size};
+    aside->number = number;
+    echo_delivery_put_aside((struct delivery *)delivery, aside->amount);
+    append(asides, aside);
     return 0;
 }
 
@@ -150,7 +173,7 @@ static int hand_to(const struct detours *detours, PyObject *delivery, const stru
     return echo_delivery_hand(delivery, handing->records, handing->count, handing->owner, handing->number);
 }
 
-/* The one that a thread is at. */
+/* The one of the stream's own that a thread is at. */
 static struct delivery *delivery_at(const struct handing *handing)
 {
     return (struct delivery *)PyTuple_GetItem(handing->deliveries, handing->next - 1);
@@ -163,7 +186,7 @@ static void finish(struct handing *handing)
     struct incoming_stream *incoming = handing->incoming;
 
     if (handing->detour != NULL) {
-        delivery_done(delivery_at(handing), (Py_ssize_t)handing->amount.events, (Py_ssize_t)handing->amount.bytes);
+        delivery_done(delivery_at(handing), (Py_ssize_t)handing->held.events, (Py_ssize_t)handing->held.bytes);
         return;
     }
     handing->next = 0;
@@ -188,25 +211,32 @@ int echo_handing_go_on(struct detours *detours, struct handing *handing)
 
 /* --- detours --- */
 
+/* The one that is handed something. */
+static struct delivery *busy_at(const struct detours *detours, const struct handing *handing)
+{
+    return detours->at != NULL ? detours->at : delivery_at(handing);
+}
+
 /* It is at none where records are still put aside for one. */
 int echo_handing_can_be_left(const struct detours *detours, const struct handing *handing)
 {
-    return handing->next > 0 && detour_of(detours, &delivery_at(handing)->ob_base) == NULL;
+    return handing->next > 0 && detour_of(detours, &busy_at(detours, handing)->ob_base) == NULL;
 }
 
 int echo_detour_open(struct detours *detours, struct handing *slow)
 {
     struct detour *detour = malloc(sizeof *detour);
-    struct delivery *delivery = delivery_at(slow);
+    struct delivery *delivery = busy_at(detours, slow);
 
     if (detour == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    delivery_hold(delivery, (Py_ssize_t)slow->amount.events, (Py_ssize_t)slow->amount.bytes);
+    slow->held = detours->at == NULL ? slow->amount : (struct amount){0, 0}; /* what was put aside is held */
+    delivery_hold(delivery, (Py_ssize_t)slow->held.events, (Py_ssize_t)slow->held.bytes);
+    detours->at = NULL;
     detour->sink = Py_NewRef(sink_of(&delivery->ob_base));
-    detour->oldest = NULL;
-    detour->empty = &detour->oldest;
+    detour->asides = (struct asides){NULL, NULL};
     detour->next = detours->first;
     detours->first = slow->detour = detour;
     return 0;
@@ -258,7 +288,7 @@ static void drop_rest(struct detour *detour)
 {
     struct aside *aside;
 
-    while ((aside = take_oldest(detour)) != NULL) {
+    while ((aside = take_oldest(&detour->asides)) != NULL) {
         if (aside->delivery != NULL)
             echo_delivery_close(aside->delivery);
         aside_free(aside);
@@ -272,8 +302,8 @@ static int hand_all(struct detour *detour, struct gathering *gathering)
     struct aside *aside;
     int status = PyErr_Occurred() != NULL ? echo_keep_interrupt(&interrupt) : 0;
 
-    while (status == 0 && !has_forked_since(gathering->forks) && (aside = take_oldest(detour)) != NULL) {
-        gathering->is_on = detour->oldest != NULL;
+    while (status == 0 && !has_forked_since(gathering->forks) && (aside = take_oldest(&detour->asides)) != NULL) {
+        gathering->is_on = detour->asides.oldest != NULL;
         if (hand_aside(aside) != 0)
             status = echo_keep_interrupt(&interrupt);
     }
@@ -299,17 +329,100 @@ int echo_detour_go(struct detours *detours, struct detour *detour, const void *l
     return status;
 }
 
+/* --- what is derived --- */
+
+struct detours *echo_detours_around(const struct delivery *relay)
+{
+    struct link *link = relay->incoming != NULL ? relay->incoming->link : NULL;
+
+    return link != NULL && detour_of(&link->detours, (PyObject *)relay) == NULL ? &link->detours : NULL;
+}
+
+/* As the rest of a batch. */
+static void drop_derived(struct asides *asides)
+{
+    struct aside *aside;
+
+    while ((aside = take_oldest(asides)) != NULL) {
+        echo_delivery_skip_aside((struct delivery *)aside->delivery, aside->amount);
+        aside_free(aside);
+    }
+}
+
+/* Each to its delivery, or to who is at that. `at`: says where this thread is; NULL: it reads no link. Who is left with
+ * one leaves what follows to who reads on. */
+static int hand_derived(struct detours *detours, struct asides *derived, struct delivery **at)
+{
+    PyObject *interrupt = NULL, *delivery;
+    unsigned forks = echo_forks;
+    struct detour *detour;
+    struct aside *aside;
+    int status = 0, is_left = 0;
+
+    while (!is_left && status == 0 && !has_forked_since(forks) && (aside = take_oldest(derived)) != NULL) {
+        detour = detour_of(detours, aside->delivery);
+        if (detour != NULL) {
+            append(&detour->asides, aside);
+            continue;
+        }
+        delivery = Py_NewRef(aside->delivery);
+        if (at != NULL)
+            *at = (struct delivery *)delivery;
+        if (hand_aside(aside) != 0)
+            status = echo_keep_interrupt(&interrupt);
+        is_left = at != NULL && detour_of(detours, delivery) != NULL;
+        if (at != NULL && !is_left)
+            *at = NULL;
+        Py_DECREF(delivery);
+    }
+    if (status != 0 && !is_left)
+        drop_derived(derived);
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+int echo_detours_hand(struct detours *detours, struct delivery *relay, struct asides *derived)
+{
+    struct aside *aside;
+
+    if (detour_of(detours, &relay->ob_base) != NULL) /* it was left with the relay, while it judged */
+        return hand_derived(detours, derived, NULL);
+    while ((aside = take_oldest(derived)) != NULL)
+        append(&detours->derived, aside);
+    return hand_derived(detours, &detours->derived, &detours->at);
+}
+
+int echo_handing_take_over(struct detours *detours, struct handing *handing)
+{
+    PyObject *interrupt = NULL;
+    unsigned forks = echo_forks;
+    int status = 0;
+
+    if (hand_derived(detours, &detours->derived, &detours->at) != 0)
+        status = echo_keep_interrupt(&interrupt);
+    if (status == 0 && handing->detour == NULL && !has_forked_since(forks) && echo_handing_go_on(detours, handing) != 0)
+        status = echo_keep_interrupt(&interrupt);
+    return interrupt == NULL ? status : echo_raise_interrupt(interrupt);
+}
+
+/* --- behind what is put aside --- */
+
+static int has_anything(const struct detour *detour, const struct delivery *delivery)
+{
+    return sink_of((PyObject *)delivery) == detour->sink && delivery->pending.events > 0;
+}
+
 /* Whether the sink that takes this way is not done with what the stream has brought. */
 static int has_something_of(const struct detour *detour, const struct incoming_stream *incoming)
 {
     Py_ssize_t i, count = incoming->deliveries != NULL ? PyTuple_Size(incoming->deliveries) : 0;
-    PyObject *delivery;
+    const struct delivery *delivery;
 
-    for (i = 0; i < count; i++) {
-        delivery = PyTuple_GetItem(incoming->deliveries, i);
-        if (sink_of(delivery) == detour->sink && ((struct delivery *)delivery)->pending.events > 0)
+    for (i = 0; i < count; i++)
+        if (has_anything(detour, (struct delivery *)PyTuple_GetItem(incoming->deliveries, i)))
             return 1;
-    }
+    for (delivery = incoming->derived; delivery != NULL; delivery = delivery->next)
+        if (has_anything(detour, delivery))
+            return 1;
     return 0;
 }
 
@@ -325,7 +438,7 @@ Py_ssize_t echo_detours_call_behind(struct detours *detours, const struct incomi
         aside = aside_new(NULL, callable, 0);
         if (aside == NULL)
             return -1;
-        append(detour, aside);
+        append(&detour->asides, aside);
     }
     return count;
 }

@@ -15,6 +15,9 @@
 /* So many branches are noted on the stack. */
 #define STACK_BRANCHES 64
 
+/* An array is judged for so many branches at once: a record costs a table 15 ns and 0.06 for each, a branch 0.8. */
+#define MANY_FOR_ARRAYS 20
+
 /* --- who takes part --- */
 
 static unsigned long long judged_for(const struct branch *branch)
@@ -238,10 +241,140 @@ static int follow_one(struct fan *fan, const struct subject *subject, uint64_t n
     return found > 0 ? pass_found(fan, (uint32_t)found, subject, passes) : 0;
 }
 
+/* --- an array of records --- */
+
+/* Which record passes which row. */
+struct hit {
+    uint32_t row, record;
+};
+
+struct hits {
+    struct hit *all; /* owned, PyMem; by record */
+    size_t count, room;
+};
+
+/* Those of one record are found. -1 with MemoryError. */
+static int add_hits(struct hits *hits, const struct fan *fan, uint32_t found, uint32_t record)
+{
+    size_t room = Py_MAX(2 * hits->room, hits->count + found);
+    struct hit *all = hits->all;
+
+    if (hits->room - hits->count < found) {
+        all = PyMem_Realloc(hits->all, room * sizeof *all);
+        if (all == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        hits->all = all;
+        hits->room = room;
+    }
+    for (uint32_t i = 0; i < found; i++)
+        if (fan->rows[fan->found[i]]->is_counted)
+            all[hits->count++] = (struct hit){fan->found[i], record};
+    return 0;
+}
+
+/* 0; 1: the table cannot say of each. -1 with an exception. */
+static int find_all(const struct fan *fan, const struct subject *subject, struct hits *hits)
+{
+    const uint8_t *bytes = subject->what->record.bytes;
+    int status = 0;
+
+    for (uint32_t i = 0; status == 0 && i < subject->what->events; i++, bytes += subject->record_size) {
+        Py_ssize_t found = fan->asked->rows(fan->table, bytes, subject->record_size, fan->found);
+
+        status = found < 0 ? 1 : add_hits(hits, fan, (uint32_t)found, i);
+    }
+    return status;
+}
+
+/* The records of each row, one row behind the other: `ends` says where they end. */
+static void sort(const struct hits *hits, uint32_t room, size_t *ends, uint32_t *records)
+{
+    size_t i, before = 0, count;
+    uint32_t row;
+
+    for (i = 0; i < hits->count; i++)
+        ends[hits->all[i].row]++;
+    for (row = 0; row < room; row++) {
+        count = ends[row];
+        ends[row] = before;
+        before += count;
+    }
+    for (i = 0; i < hits->count; i++)
+        records[ends[hits->all[i].row]++] = hits->all[i].record;
+}
+
+/* As pass_found, with what was sorted. The ends are kept of those that are noted, as rows may change. */
+static int pass_sorted(struct fan *fan, size_t *ends, const uint32_t *records, const struct subject *subject,
+                       struct passes *passes)
+{
+    struct noted noted;
+    size_t begin = 0;
+    uint32_t row;
+    int status = begin_noting(&noted, fan->wanted);
+
+    if (status != 0)
+        return -1;
+    for (row = 0; row < fan->room; row++) {
+        struct branch *branch = fan->rows[row];
+
+        if (ends[row] == begin)
+            continue;
+        branch->filtered -= ends[row] - begin;
+        branch->deriving += ends[row] - begin;
+        begin = ends[noted.count] = ends[row];
+        note(&noted, branch);
+    }
+    for (row = 0, begin = 0; row < noted.count; begin = ends[row++]) {
+        noted.branches[row]->deriving -= ends[row] - begin;
+        if (status == 0)
+            status = echo_branch_pass_rows(noted.branches[row], subject, records + begin,
+                                           (Py_ssize_t)(ends[row] - begin), passes);
+    }
+    end_noting(&noted);
+    return status;
+}
+
+static int pass_hits(struct fan *fan, const struct hits *hits, const struct subject *subject, struct passes *passes)
+{
+    size_t *ends = PyMem_Calloc(fan->room, sizeof *ends);
+    uint32_t *records = PyMem_Malloc(hits->count * sizeof *records);
+    int status = -1;
+
+    if (ends != NULL && records != NULL) {
+        sort(hits, fan->room, ends, records);
+        status = pass_sorted(fan, ends, records, subject, passes);
+    } else
+        PyErr_NoMemory();
+    PyMem_Free(ends);
+    PyMem_Free(records);
+    return status;
+}
+
+/* Record by record for all rows, where these are many: an array takes each branch less than that for itself. */
+static int follow_array(struct fan *fan, const struct subject *subject, uint64_t number, struct passes *passes)
+{
+    struct hits hits = {NULL, 0, 0};
+    int status = 1;
+
+    look(fan);
+    if (fan->wanted >= MANY_FOR_ARRAYS && subject->what->events <= UINT32_MAX)
+        status = find_all(fan, subject, &hits);
+    if (status == 0) {
+        fan->judged += subject->what->events;
+        fan->come_to = number + subject->what->events;
+        status = hits.count > 0 ? pass_hits(fan, &hits, subject, passes) : 0;
+    } else if (status > 0)
+        status = follow_each(fan, subject, number, passes);
+    PyMem_Free(hits.all);
+    return status;
+}
+
 int echo_fan_follow(struct follower *self, const struct subject *subject, uint64_t number, struct passes *passes)
 {
     struct fan *fan = (struct fan *)self;
 
     return subject->event != NULL || subject->record_size == 0 ? follow_one(fan, subject, number, passes)
-                                                               : follow_each(fan, subject, number, passes);
+                                                               : follow_array(fan, subject, number, passes);
 }

@@ -196,6 +196,8 @@ static void part_from_all(const struct incoming_stream *incoming)
 
     for (Py_ssize_t i = 0; i < count; i++)
         echo_incoming_remove(incoming, (struct delivery *)PyTuple_GetItem(incoming->deliveries, i));
+    while (incoming->derived != NULL)
+        echo_incoming_remove(incoming, incoming->derived);
 }
 
 static int incoming_clear(PyObject *self)
@@ -300,6 +302,28 @@ static PyObject *incoming_add_delivery(PyObject *self, PyObject *args)
     status = incoming_set_deliveries(self, deliveries, NULL);
     Py_DECREF(deliveries);
     return status == 0 ? PyLong_FromUnsignedLongLong(number) : NULL;
+}
+
+/* add_derived(delivery) */
+static PyObject *incoming_add_derived(PyObject *self, PyObject *args)
+{
+    PyObject *delivery;
+
+    if (!PyArg_ParseTuple(args, "O!:add_derived", echo_state_of(Py_TYPE(self))->delivery_type, &delivery))
+        return NULL;
+    echo_incoming_add_derived((struct incoming_stream *)self, (struct delivery *)delivery);
+    Py_RETURN_NONE;
+}
+
+/* remove_derived(delivery) */
+static PyObject *incoming_remove_derived(PyObject *self, PyObject *args)
+{
+    PyObject *delivery;
+
+    if (!PyArg_ParseTuple(args, "O!:remove_derived", echo_state_of(Py_TYPE(self))->delivery_type, &delivery))
+        return NULL;
+    echo_incoming_remove((struct incoming_stream *)self, (struct delivery *)delivery);
+    Py_RETURN_NONE;
 }
 
 /* start(sequence): what was kept before is not what will be. */
@@ -415,6 +439,11 @@ static PyMethodDef incoming_methods[] = {
          "add_delivery($self, delivery, sequence, /)\n--\n\n"
          "What comes from now on goes to this sink too, if the next event is number `sequence`, or whichever it is "
          "where that is None. Its number; None: it is another.")},
+    {"add_derived", incoming_add_derived, METH_VARARGS,
+     PyDoc_STR("add_derived($self, delivery, /)\n--\n\n"
+               "What is derived from its events here goes to that sink, and is pending there as its own.")},
+    {"remove_derived", incoming_remove_derived, METH_VARARGS,
+     PyDoc_STR("remove_derived($self, delivery, /)\n--\n\nIt does no longer.")},
     {"restart", incoming_restart, METH_O,
      PyDoc_STR("restart($self, sequence, /)\n--\n\nThe next event has that number; nothing is kept.")},
     {"forget_kept", incoming_forget_kept, METH_NOARGS,

@@ -134,7 +134,8 @@ PyObject *echo_outlet_submit_records(PyObject *self, PyObject *records)
 /* --- relayed --- */
 
 /* Who takes them takes what is derived: the outlet of a source elsewhere has no sinks and streams of its own. */
-int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events)
+int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events,
+                      struct asides *derived)
 {
     struct outlet *outlet = (struct outlet *)self;
     struct submission submission = {
@@ -148,7 +149,8 @@ int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *own
     if (status == 0 && !outlet->is_closed && (status = enter_submission()) == 0) {
         status = echo_branches_send(outlet, &subject, &sinks, &passes);
         let_sinks_go(&sinks);
-        status = echo_passes_hand(&passes, &submission, status);
+        status = derived != NULL ? echo_passes_leave(&passes, &submission, status, derived)
+                                 : echo_passes_hand(&passes, &submission, status);
         leave_submission();
     }
     done = conclude(&submission, status);

@@ -101,7 +101,9 @@ PyObject *echo_outlet_submit_array(PyObject *self, PyObject *array);
 
 /* Records that came from another process, so many events, which are verified and which nobody writes to: to what is derived
  * from them here. `owner`: borrowed bytes that they lie in; NULL: they lie elsewhere, until this returns. An outlet that is
- * closed takes nothing. 0, or -1 with an exception. GIL; may run any code. */
-int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events);
+ * closed takes nothing. `derived`: handlers are not called, but what they are to get is added there; NULL: they are. 0, or
+ * -1 with an exception. GIL; may run any code. */
+int echo_outlet_relay(PyObject *self, const struct record *record, PyObject *owner, uint64_t events,
+                      struct asides *derived);
 
 extern PyType_Spec echo_link_outlet_spec;

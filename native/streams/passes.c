@@ -189,6 +189,55 @@ static int hand(struct pass *pass)
     return status == 0 ? hand_to_all(pass->sinks.converting, pass->sinks.converting_count, NULL, submission) : status;
 }
 
+/* --- to sinks here, by and by --- */
+
+/* One copy for all whom it is left to. */
+static int own_record(struct submission *submission)
+{
+    struct record *record = &submission->record;
+
+    if (submission->owner != NULL)
+        return 0;
+    submission->owner = PyBytes_FromStringAndSize((const char *)record->bytes, record->size);
+    if (submission->owner == NULL)
+        return -1;
+    record->bytes = (const uint8_t *)PyBytes_AsString(submission->owner);
+    return 0;
+}
+
+/* A queue of another process's events never waits, and gets them at once. */
+static int leave_to_each(PyObject *deliveries, Py_ssize_t count, struct submission *submission, struct asides *derived)
+{
+    int status = 0;
+
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        PyObject *delivery = PyTuple_GetItem(deliveries, i);
+
+        if (((struct delivery *)delivery)->is_queue)
+            status = echo_delivery_hand(delivery, &submission->record, 1, submission->owner, submission->number);
+        else if (own_record(submission) != 0)
+            status = -1;
+        else
+            status = echo_asides_add(derived, delivery, &submission->record, submission->owner, submission->events,
+                                     submission->number);
+        if (status != 0)
+            status = echo_keep_interrupt(&submission->interrupt);
+    }
+    return status;
+}
+
+static int leave(struct pass *pass, struct asides *derived)
+{
+    struct submission *submission = &pass->submission;
+    int status;
+
+    if (pass->sinks.direct == NULL)
+        return 0;
+    status = leave_to_each(pass->sinks.direct, pass->sinks.direct_count, submission, derived);
+    return status == 0 ? leave_to_each(pass->sinks.converting, pass->sinks.converting_count, submission, derived)
+                       : status;
+}
+
 /* What went wrong on the way of what is derived is raised as if it were the event's own, unless something was. */
 static void leave_errors(struct pass *pass, struct submission *submission)
 {
@@ -213,16 +262,26 @@ static void free_pass(struct pass *pass)
     PyMem_Free(pass);
 }
 
-int echo_passes_hand(struct passes *passes, struct submission *submission, int status)
+static int empty(struct passes *passes, struct submission *submission, int status, struct asides *derived)
 {
     struct pass *pass;
 
     while ((pass = passes->first) != NULL) {
         if (status == 0)
-            status = hand(pass);
+            status = derived == NULL ? hand(pass) : leave(pass, derived);
         passes->first = pass->next;
         leave_errors(pass, submission);
         free_pass(pass);
     }
     return status;
+}
+
+int echo_passes_hand(struct passes *passes, struct submission *submission, int status)
+{
+    return empty(passes, submission, status, NULL);
+}
+
+int echo_passes_leave(struct passes *passes, struct submission *submission, int status, struct asides *derived)
+{
+    return empty(passes, submission, status, derived);
 }

@@ -44,23 +44,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the log begins, or ends."""
         log = self._refreshed()
         place = log.end if self.plan.options.start == "latest" else log.begin
-        return offset_of(place.segment, place.offset)
+        return self._offset((place.segment, place.offset))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What `maxRows` says."""
         most = self.plan.options.max_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """The end of the last block that is wanted, within the limit; `start` where there is none."""
-        begin = place_of(start)
+        begin = self._place(start)
         if self._target is not None and begin >= self._target:
-            return offset_of(*begin)
+            return self._offset(begin)
         log = self._refreshed()
         blocks = extents(within(self.plan.view(log), begin, self._target))
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else 1 << 63
         place = log.settled(echo.Position(*reached(blocks, most, begin)))
-        return offset_of(place.segment, place.offset)
+        return self._offset((place.segment, place.offset))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What comes later is not of this query."""
@@ -70,11 +70,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Offset:  # noqa: N802
         """The end of the log."""
         end = self._refreshed().end
-        return offset_of(end.segment, end.offset)
+        return self._offset((end.segment, end.offset))
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """The same for the same places, whatever the log has become."""
-        begin, stop = place_of(start), place_of(end)
+        begin, stop = self._place(start), self._place(end)
         if begin == stop:
             return []
         log = self._refreshed()
@@ -92,6 +92,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._log is not None:
             self._log.close()
             self._log = None
+
+    def _offset(self, place: Place) -> Offset:
+        return offset_of(self.plan.log_id, *place)
+
+    def _place(self, offset: Offset) -> Place:
+        return place_of(offset, self.plan.log_id)
 
     def _refreshed(self) -> Any:
         """The log with what was added since."""

@@ -23,10 +23,11 @@ _ALL_FIELDS = "*"
 
 @dataclass(frozen=True)
 class Plan:
-    """`names`: the columns, each a field or one of the extras."""
+    """`names`: the columns, each a field or one of the extras. `log_id`: a log in its place is another."""
 
     options: Options
     metadata: bytes
+    log_id: str
     names: tuple[str, ...] = ()
     pushed: Pushed = field(default_factory=Pushed)
 
@@ -41,9 +42,15 @@ class Plan:
         return echo.format_of(self.event_class)
 
     def opened(self) -> Any:
-        """The log. Use it as a context manager."""
+        """The log, as a context manager; LogError where it was replaced since this was planned."""
         options = self.options
-        return echo.open_log(options.path, on_damage=options.on_damage, verify=options.verify)
+        log = echo.open_log(options.path, on_damage=options.on_damage, verify=options.verify)
+        found = log.id
+        if found != self.log_id:
+            log.close()
+            msg = f"Expected the log {self.log_id}, got {found} in its place"
+            raise echo.LogError(msg, path=options.path, hint="read it again")
+        return log
 
     def view(self, log: Any) -> Any:
         """The events that are asked for, of the whole log."""
@@ -71,7 +78,7 @@ def plan_of(options: Options) -> Plan:
     """What the options ask for; OptionError where the log does not say what that is."""
     with echo.open_log(options.path, on_damage="report") as log:
         receiver = _receiver(options, log)
-    return Plan(options, receiver.metadata, _names(options, receiver))
+        return Plan(options, receiver.metadata, log.id, _names(options, receiver))
 
 
 def _receiver(options: Options, log: Any) -> echo.Format:

@@ -60,8 +60,10 @@ class EventLog(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """What makes one."""
         options = write_options_of(self.options)
-        made: DataSourceWriter = _part("writing").LogTaskWriter(options, schema, overwrite)
-        return made
+        made: Any = _part("writing").LogTaskWriter(options, schema, overwrite)
+        made.begin()
+        writer: DataSourceWriter = made
+        return writer
 
     def _plan(self, schema: StructType) -> Any:
         plans = _part("plan")

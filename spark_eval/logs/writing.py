@@ -1,7 +1,8 @@
 """Writes the rows of a DataFrame as a log: each task segments of its own, which the driver makes one log of.
 
 Until the end all is in a folder beside the log's, `NAME.<uuid>.tmp`. What failed and speculative tasks leave
-there never becomes part of the log, and goes with the folder. One process at a time writes to a log.
+there never becomes part of the log, and goes with the folder. The driver alone makes that, so an attempt that
+is still at work then fails, and does not bring it back. One process at a time writes to a log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,15 @@ class LogTaskWriter(DataSourceArrowWriter):
     def _staging(self) -> Path:
         return self._path.with_name(f"{self._path.name}.{self._job.hex()}.tmp")
 
+    def begin(self) -> None:
+        """In the driver, before there are tasks."""
+        self._staging.mkdir(mode=0o700, parents=True)
+
     def write(self, iterator: Iterator[Any]) -> Written:
         """In a task: a log of its own. Attempts of one task do not share anything."""
         name, rows = uuid.uuid4().hex, 0
         options = self._options
+        (self._staging / name).mkdir(mode=0o700)
         with echo.create_log(self._staging / name) as log:
             stream: echo.NewStream[Any] = log.stream(
                 echo.Format.from_metadata(self._metadata),
@@ -67,26 +73,29 @@ class LogTaskWriter(DataSourceArrowWriter):
         return Written(name, rows)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """In the driver: the tasks' segments become the log's, in the order of the partitions."""
+        """In the driver: the tasks' segments become the log's, in the order of the partitions.
+
+        A new log takes its place in one step; to an old one segments are added one by one.
+        """
         parts = [self._staging / it.name for it in messages if isinstance(it, Written)]
-        if self._overwrite or not self._path.exists():
-            self._replace(parts)
+        if self._overwrite:
+            made = self._staging / "made"
+            echo.adopt_logs(made, parts)
+            echo.replace_log(self._path, made)
         else:
             echo.adopt_logs(self._path, parts)
-        shutil.rmtree(self._staging, ignore_errors=True)
-
-    def _replace(self, parts: Sequence[Path]) -> None:
-        """The log is made whole beside its place, and moved there."""
-        made = self._staging / "made"
-        echo.adopt_logs(made, parts)
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self._path, self._staging / "replaced")
-        os.rename(made, self._path)
-        _sync_folder(self._path.parent)
+        self._remove_staging()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """In the driver: nothing of it stays."""
-        shutil.rmtree(self._staging, ignore_errors=True)
+        self._remove_staging()
+
+    def _remove_staging(self) -> None:
+        """Renamed at first: an attempt that is still at work finds none of its files, and makes no more."""
+        doomed = self._staging.with_suffix(".gone.tmp")
+        with contextlib.suppress(FileNotFoundError):  # a commit failed at last
+            os.rename(self._staging, doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def _format(options: WriteOptions, schema: StructType) -> echo.Format:
@@ -117,11 +126,3 @@ def _appender(stream: echo.NewStream[Any]) -> Callable[[Any], None]:
             stream.append_records(encode(structs).to_pylist())
 
     return append
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -122,10 +122,15 @@ def _start_workers(made: Cluster, workers: int, cores: int, memory: str) -> None
     for number in range(workers):
         name = f"worker-{number}"
         limits = ("--cores", str(cores), "--memory", memory, "--work-dir", str(made.folder / name))
-        address = ("--host", LOOPBACK, "--webui-port", "0", made.master_url)
+        address = ("--host", _host_of(number), "--webui-port", "0", made.master_url)
         started.append(_launch(made, name, f"{_DEPLOY}.worker.Worker", *limits, *address))
     for worker in started:
         _await(worker, _WORKER_IS_UP)
+
+
+def _host_of(number: int) -> str:
+    """Of a worker: Linux answers at each 127.x.y.z, and Spark gives a host no second attempt of a task."""
+    return f"127.0.0.{number % 254 + 1}" if sys.platform == "linux" else LOOPBACK
 
 
 def _launch(made: Cluster, name: str, *command: str) -> ClusterProcess:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import echo_core as echo
 from echo_core.spark_eval.runtime.java import SMALL_JVM, launcher, require_java
+from echo_core.spark_eval.runtime.workers import end_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +186,7 @@ def _stop(spark: SparkSession) -> None:
     core: Any = importlib.import_module("pyspark").SparkContext
     gateway = core._gateway
     try:
-        spark.stop()
+        _stop_quietly(spark, gateway.proc.pid)
     finally:
         core._gateway = core._jvm = None
         with suppress(OSError):
@@ -196,6 +197,22 @@ def _stop(spark: SparkSession) -> None:
         except subprocess.TimeoutExpired:
             gateway.proc.kill()
             gateway.proc.wait()
+
+
+def _stop_quietly(spark: SparkSession, jvm: int) -> None:
+    """Workers that have nothing to do would print that Spark closes their sockets, and end before it does."""
+    try:
+        if not _has_work(spark):
+            end_workers(jvm)
+    finally:
+        spark.stop()
+
+
+def _has_work(spark: SparkSession) -> bool:
+    """Whether a job is under way, such as another thread's: Spark ends that, and its workers behind it."""
+    context: Any = spark.sparkContext
+    is_stopped = context._jsc is None  # by the program itself
+    return not is_stopped and bool(context.statusTracker().getActiveJobsIds())
 
 
 def _refuse_second_session() -> None:

@@ -65,6 +65,8 @@ from tests.codegen.pairs import (
 )
 from tests.formats.strategies import abis, comparable, examples
 
+pytestmark = pytest.mark.once
+
 LEVELS = pytest.mark.parametrize("level", levels(), ids=lambda level: level.name)
 BIG = ABI_BY_NAME["s390x"]  # the same layout as native, in the other order
 OTHER = BIG if NATIVE.byte_order == "little" else X86_64

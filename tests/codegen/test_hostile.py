@@ -53,6 +53,8 @@ from tests.codegen.plain_conversion import convert_record
 from tests.codegen.test_records import edges, sample, slot_words
 from tests.formats.strategies import comparable, examples, packed
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 LEVELS = pytest.mark.parametrize("level", levels(), ids=lambda level: level.name)
 SENDERS = pytest.mark.parametrize("abi", [X86_64, I386, S390X, PPC], ids=lambda abi: abi.name)

@@ -36,6 +36,8 @@ from tests.codegen.pairs import (
 )
 from tests.formats.strategies import abis, comparable, examples, layouts, plain_values
 
+pytestmark = pytest.mark.once
+
 
 def converted(pair: Pair, message: bytes) -> bytes | None:
     """What the interpreter makes of a record; None where a value does not fit."""

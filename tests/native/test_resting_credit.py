@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import pytest
 
@@ -156,6 +157,31 @@ def test_credit_comes_also_while_a_reader_leaves_its_link(sources: list[Source],
             with lock_kept():
                 send_locked(first.far, credit(limit=limit))
                 drain_locked(first.far, FRAME)
+
+
+def test_credit_comes_also_while_another_thread_is_started(sources: list[Source], readers: Readers) -> None:
+    """Which needs the lock to begin: so the last one that stands by does not go for the lock meanwhile."""
+    first, *others = sources
+    attend(readers, *(each.link for each in sources))
+    started, may_start = threading.Event(), threading.Event()
+
+    def start_later() -> None:
+        if links.wants_standby():
+            started.set()
+            assert may_start.wait(30)
+
+    first.submit(40)
+    with patch.object(readers, "stand_by", start_later):
+        send_locked(others[0].far, frame_bytes(CONTROL, b"word"))
+        assert started.wait(30)
+        with lock_kept():
+            send_locked(others[1].far, frame_bytes(CONTROL, b"word"))
+            for limit in range(1, 41):
+                send_locked(first.far, credit(limit=limit))
+                drain_locked(first.far, FRAME)
+        may_start.set()
+    readers.stand_by()
+    eventually(lambda: all(other.messages == [(CONTROL, b"word")] for other in others[:2]))
 
 
 def test_credit_may_be_cut_anywhere(sources: list[Source], readers: Readers) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark_eval import guide_runner
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 TIMEOUT_S = 600
 
@@ -49,10 +51,10 @@ def run(*command: str, folder: Path) -> str:
 
 
 def test_python_of_the_guide_runs(tmp_path: Path) -> None:
-    """As one program, for later blocks build on earlier ones."""
+    """As one program, for later blocks build on earlier ones; see `guide_runner.py`."""
     program = tmp_path / "guide.py"
     program.write_text("\n".join(blocks("python")))
-    assert run(sys.executable, "-W", "error", str(program), folder=tmp_path)
+    assert run(sys.executable, "-W", "error", guide_runner.__file__, str(program), folder=tmp_path)
 
 
 def measures(block: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from echo_core.codegen.expressions.predicates import Predicate, where
 from echo_core.formats.format import Format
 from echo_core.logs.blocks import Block
+from echo_core.logs.ranges import Range
 from echo_core.logs.views.decoders import Array_
 from echo_core.logs.views.selections import Condition, Rows
 
@@ -23,6 +25,15 @@ class Judging:
     def __init__(self, conditions: tuple[Condition, ...], cls: type[Any] | None, sender: Format) -> None:
         self._predicates = [_predicate(condition, cls, sender) for condition in conditions]
         self._sender = sender
+
+    def may_pass(self, ranges: Mapping[int, Range]) -> bool:
+        """Whether all conditions may hold for some record with fields between these values."""
+        for predicate in self._predicates:
+            if not predicate.may_pass(ranges):
+                return False
+            if predicate.remembers:  # so it has to see all that come
+                return True
+        return True
 
     def rows(self, block: Block, rows: Rows) -> Rows:
         """Those of the rows for which all conditions hold."""

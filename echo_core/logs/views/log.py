@@ -93,6 +93,11 @@ class Log:
     # What is in it
 
     @property
+    def id(self) -> str:
+        """32 digits, which it keeps when it is continued; a log that is put in its place has others."""
+        return self.reader.log_id.hex()
+
+    @property
     def streams(self) -> tuple[StreamInfo, ...]:
         """One for each source and run of it, with how many events are there."""
         return self.reader.streams

@@ -53,13 +53,15 @@ class Run:
         self._failed = failed
         self._since = since
         self._streams: dict[int, _Stream] = {}
+        self._judgings: dict[int, Judging] = {}
         self._next: dict[int, int] = {}  # the number that is expected of each stream
+        self._looked_at: dict[int, int] = {}  # and behind the blocks that it was asked to choose from
         self._behind = since.position  # the last block that was taken as a whole
         self._at = since.position  # the one that is being taken, of which damage may have left several parts
 
     def wants(self, stream: StreamInfo) -> bool:
         """Whether anything of a stream may be taken."""
-        return self._selection.takes(stream.key) and self._wanted.knows(stream.format)
+        return self._selection.takes(stream.key, stream.format) and self._wanted.knows(stream.format)
 
     def chooses(self, extent: Extent) -> bool:
         """Whether anything of a block may be taken, or of what is missing before it.
@@ -74,10 +76,18 @@ class Run:
             expected = self._next[number] = self._begin_of(extent)
         bounds = self._bounds_of(extent.stream)
         is_between = min(expected, extent.first) <= bounds.last and extent.last >= bounds.first
-        if is_between and self._selection.may_hold(extent.first_ns, extent.last_ns):
+        is_timely = self._selection.may_hold(extent.first_ns, extent.last_ns)
+        behind = self._looked_at.get(number, expected)  # what is missing before it is told in any case
+        self._looked_at[number] = max(behind, extent.last + 1)
+        if is_between and is_timely and (behind < extent.first or self._may_pass(extent)):
             return True
         self._next[number] = max(expected, extent.last + 1)
         return False
+
+    def _may_pass(self, extent: Extent) -> bool:
+        """Whether conditions may hold for any of its events."""
+        judging = self._judging_of(extent.stream)
+        return judging is None or judging.may_pass(extent.ranges())
 
     def _begin_of(self, extent: Extent) -> int:
         """The number from which on a stream is looked at."""
@@ -116,10 +126,18 @@ class Run:
     def _met(self, info: StreamInfo) -> _Stream:
         """What is refused raises here: who asks for a class wants its events, and not a part of them."""
         decoder = self._decoder(self._wanted, info.format)
-        conditions = self._selection.conditions
-        judging = Judging(conditions, self._wanted.cls, info.format) if conditions else None
-        stream = self._streams[info.number] = _Stream(decoder, judging, self._bounds_of(info))
+        stream = _Stream(decoder, self._judging_of(info), self._bounds_of(info))
+        self._streams[info.number] = stream
         return stream
+
+    def _judging_of(self, info: StreamInfo) -> Judging | None:
+        conditions = self._selection.conditions
+        if not conditions:
+            return None
+        judging = self._judgings.get(info.number)
+        if judging is None:
+            judging = self._judgings[info.number] = Judging(conditions, self._wanted.cls, info.format)
+        return judging
 
     def _bounds_of(self, info: StreamInfo) -> Bounds:
         first, last = self._selection.bounds(info.key)
@@ -140,5 +158,5 @@ class Run:
 
     def failures(self) -> list[str]:
         """What conditions met at run time."""
-        found = [stream.judging.failures() for stream in self._streams.values() if stream.judging]
+        found = [judging.failures() for judging in self._judgings.values()]
         return [failure for failure in found if failure]

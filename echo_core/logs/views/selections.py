@@ -11,6 +11,7 @@ import numpy as np
 
 from echo_core.codegen.expressions.predicates import Expression
 from echo_core.errors import FormatError, unexpected
+from echo_core.formats.format import Format
 from echo_core.formats.leaves import EPOCH
 from echo_core.logs.described import Position, StreamKey
 
@@ -35,6 +36,13 @@ def time_ns(time: Time) -> int:
         "a datetime with a time zone, a numpy.datetime64, or ns since the epoch as int",
         f"{time!r}",
     )
+
+
+def _shown_time(time_ns: int) -> str:
+    """As people read it, to the nanosecond where that matters; None for no bound."""
+    if abs(time_ns) == _END:
+        return "None"
+    return np.datetime_as_string(np.datetime64(time_ns, "ns")).rstrip("0").rstrip(".") + "Z"
 
 
 class Numbers(NamedTuple):
@@ -65,6 +73,8 @@ class Selection:
     `stop_ns`.
     """
 
+    types: tuple[frozenset[str | bytes], ...] = ()
+    """Names, and metadata of formats: one of each group."""
     channels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     start_ns: int = -_END
@@ -76,10 +86,11 @@ class Selection:
 
     def __str__(self) -> str:
         """As it was asked for."""
-        parts = [f".channel({name!r})" for name in self.channels]
+        parts = [f".types({self.types_in_words})"] if self.types else []
+        parts += [f".channel({name!r})" for name in self.channels]
         parts += [f".source({name!r})" for name in self.sources]
         if self.is_timed:
-            parts.append(f".between({self.start_ns}, {self.stop_ns})")
+            parts.append(f".between({_shown_time(self.start_ns)}, {_shown_time(self.stop_ns)})")
         parts += [f".sequences({it.source!r}, {it.start}, {it.stop})" for it in self.numbers]
         parts += [f".where({it.expression!r})" for it in self.conditions]
         return "".join(parts)
@@ -105,13 +116,28 @@ class Selection:
         """Whether it is of a part of the log, behind `since` and up to `until`."""
         return self.since is not None or self.until is not None
 
-    def takes(self, key: StreamKey) -> bool:
+    def takes(self, key: StreamKey, format_: Format) -> bool:
         """Whether anything of a stream may be taken."""
         return (
-            all(_is_called(channel, key.channel_name, key.channel) for channel in self.channels)
+            self.is_of_types(format_)
+            and all(_is_called(channel, key.channel_name, key.channel) for channel in self.channels)
             and all(_is_called(source, key.source_name, key.source) for source in self.sources)
             and all(is_of(each.source, key) for each in self.numbers)
         )
+
+    def is_of_types(self, format_: Format) -> bool:
+        """Whether events of a format may be taken."""
+        return all(format_.name in group or format_.metadata in group for group in self.types)
+
+    @property
+    def types_in_words(self) -> str:
+        """Their names."""
+        named = {
+            each if isinstance(each, str) else Format.from_metadata(each).name
+            for group in self.types
+            for each in group
+        }
+        return ", ".join(f"`{name}`" for name in sorted(named))
 
     def may_hold(self, first_ns: int, last_ns: int) -> bool:
         """Whether anything between two times, both included, may be taken."""

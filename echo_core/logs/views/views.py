@@ -91,6 +91,13 @@ class View(Generic[T]):
         """Events of the sources of that name, or of the one with that id (32 hexadecimal digits)."""
         return self._narrowed(replace(self.selection, sources=(*self.selection.sources, name)))
 
+    def types(self, *types: str | Format) -> View[T]:
+        """Events that are called so, in all their versions, or that were recorded in these formats."""
+        if not types:
+            raise unexpected(FormatError, "names or formats of events", "none")
+        group = frozenset(each.metadata if isinstance(each, Format) else each for each in types)
+        return self._narrowed(replace(self.selection, types=(*self.selection.types, group)))
+
     def channel(self, name: str) -> View[T]:
         """Events of the channels of that name, or of the one with that id (32 hexadecimal digits)."""
         return self._narrowed(replace(self.selection, channels=(*self.selection.channels, name)))
@@ -240,6 +247,12 @@ class View(Generic[T]):
         return optional("polars", "polars").from_arrow(self.arrow(info=info))
 
     @property
+    def formats(self) -> tuple[Format, ...]:
+        """Those that its events were recorded in, in the order in which they came."""
+        wants = self._run().wants
+        return tuple(dict.fromkeys(stream.format for stream in self.log.streams if wants(stream)))
+
+    @property
     def event_format(self) -> Format:
         """Of what the events become: the class's, on this machine. FormatError where there are several."""
         return format_of(self._demand_one_class())
@@ -323,6 +336,13 @@ class View(Generic[T]):
                 f"a log with {', '.join(kinds)}",
                 path=str(self.log.path),
                 hint="give the class the name that they have, `@echo.event(name=..., aliases=...)`",
+            )
+        if not any(self.selection.is_of_types(stream.format) for stream in streams):
+            raise unexpected(
+                IncompatibleError,
+                f"events of {self.selection.types_in_words}",
+                f"a log with {', '.join(kinds)}",
+                path=str(self.log.path),
             )
         channels = sorted({f"`{stream.key.channel_name}`" for stream in streams})
         sources = sorted({f"`{stream.key.source_name}`" for stream in streams})

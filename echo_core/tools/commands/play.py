@@ -29,10 +29,13 @@ def speed_of(value: str | float) -> float:
     if value == "max":
         return 0.0
     try:
-        return float(value)
+        speed = float(value)
     except ValueError:
+        speed = -1.0
+    if not 0 <= speed < float("inf"):
         msg = f"Expected a factor such as 2 or 0.5, or max, got {value!r}."
-        raise click.BadParameter(msg) from None
+        raise click.BadParameter(msg)
+    return speed
 
 
 @click.command()

@@ -13,7 +13,7 @@ import click
 
 import echo_core as echo
 from echo_core.tools import logs
-from echo_core.tools.endings import ToolError
+from echo_core.tools.endings import Ending, ToolError
 from echo_core.tools.opening import all_opened
 from echo_core.tools.output import is_json, json_line, show_facts
 from echo_core.tools.parameters import (
@@ -27,6 +27,7 @@ from echo_core.tools.parameters import (
     timeout_option,
 )
 from echo_core.tools.plain import plain
+from echo_core.tools.surveys import survey
 from echo_core.tools.taps import Tap
 from echo_core.tools.working import counting
 
@@ -93,12 +94,12 @@ def command(
     with (
         all_opened(channels or (channel_of_environment(),), wait_s=wait_s) as opened,
         _triggered(opened, trigger) as is_hit,  # first: where the condition is wrong there is no log
+        contextlib.ExitStack() as derived,
     ):
         recorder = echo.record(
-            opened,
+            opened if where is None else [each for it in opened for each in _passing(it, where, derived)],
             log,
             level=level,
-            where=where,
             on_full="block" if block else "drop",
             rotate=rotate,
             retain=retain,
@@ -110,6 +111,31 @@ def command(
         finally:
             recorder.close()
             _tell(recorder.statistics(), log, form)
+
+
+def _passing(
+    channel: echo.Channel[Any], where: str, derived: contextlib.ExitStack
+) -> list[echo.Channel[Any]]:
+    """What is derived of each type that has what the condition reads: of those declared, or else sent now."""
+    known = channel.types or survey(channel).formats(channel)
+    formats = {format_.name: format_ for format_ in known}
+    problems: list[echo.ExpressionError] = []
+    found: list[echo.Channel[Any]] = []
+    for name, format_ in formats.items():
+        try:
+            found.append(derived.enter_context(channel.derive(format_, where=where)))
+        except echo.ExpressionError as error:
+            problems.append(error)
+            if len(formats) > 1:
+                logs.note(f"events of `{name}` are left out: {error}")
+    if not found and problems:
+        raise problems[0]
+    if not found:
+        msg = "Expected a channel whose types are known, for --where: it has none, and nobody sends"
+        raise ToolError(msg, ending=Ending.USAGE, hint="begin when its sources are there")
+    if not channel.types:
+        logs.note("the channel was declared without types: those that come later are not recorded")
+    return found
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -49,11 +50,12 @@ def command(
         found = _read(sys.stdin, "line", format_)
         if events:
             found = iter(list(_read(events, "argument", format_)))  # what is wrong is said before any is sent
+        first = list(itertools.islice(found, 1))  # and of lines before a sink is waited for
         with joined.source(format_, name="echoctl") as source:
             if not unmatched:
                 _wait_for_sinks(source, timeout_s)
             sent = 0
-            for event in found:
+            for event in itertools.chain(first, found):
                 source.submit(event)
                 sent += 1
                 if rate is not None:
@@ -85,11 +87,14 @@ def _wait_for_sinks(source: echo.Source[Any], timeout_s: float) -> None:
 
 
 def _read(lines: Iterable[str], what: str, format_: echo.Format) -> Iterator[Any]:
+    encode = echo.encoder(format_.record_class())
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            yield echo.from_jsonable(format_, json.loads(line))
+            event = echo.from_jsonable(format_, json.loads(line))
+            encode(event)
+            yield event
         except (json.JSONDecodeError, RecursionError) as error:
             got = f"{line.strip()[:40]!r} in {what} {number}: {error}"
             msg = f"Expected JSON such as '{{\"id\": 1}}', got {got}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -16,7 +18,7 @@ import echo_core as echo
 from echo_core._c import expressions
 from echo_core.codegen.emit.ir import LIKELY
 from echo_core.codegen.expressions.canonical import canonical
-from echo_core.codegen.expressions.emit import emit
+from echo_core.codegen.expressions.emit import emit, emit_judge, has_filter
 from echo_core.codegen.expressions.lowering import lower
 from echo_core.codegen.expressions.program import Program
 from echo_core.codegen.expressions.reading import read
@@ -103,18 +105,17 @@ def is_same(got: Any, wanted: Any) -> bool:
     return bool(got == wanted)
 
 
-def together(programs: list[Program]) -> str:
-    """The functions that judge by each of them as one module: the compiler is started once."""
+def together(texts: list[str]) -> str:
+    """The functions of each module as one: the compiler is started once."""
     declared: set[str] = set()
     others: list[str] = []
-    for i, program in enumerate(programs):
-        for line in emit(program).splitlines():
-            if line.startswith("declare"):
-                declared.add(line)
-            elif not line.startswith("!"):
-                for name in ("judge", "filter", "copy", "pool"):
-                    line = line.replace(f"@{name}", f"@{name}{i}")
-                others.append(line)
+    for i, text in enumerate(texts):
+        head, first, functions = text.partition("define ")
+        declarations, _, pool = head.rstrip().partition("@pool")
+        declared.update(declarations.splitlines())
+        module = f"@pool{pool}\n" if pool else ""
+        module += first + functions.removesuffix(f"{LIKELY}\n")
+        others.append(re.sub(r"@(judge|filter|copy|pool)\b", rf"@\g<1>{i}", module))
     return "\n".join([*sorted(declared), *others, LIKELY]) + "\n"
 
 
@@ -138,22 +139,47 @@ def test_all_three_agree(part: int, seed: int) -> None:
     check_compiled(case, [names for _, names in events], records, wanted)
 
 
+FUNCTIONS = ("judge", "filter", "copy")
+
+
 def check_compiled(case: Case, names: list[Any], records: list[bytes], wanted: list[list[Any]]) -> None:
-    """Compiled code of each tree on each record; what fails in it is interpreted."""
-    programs = [case.program([part]) for part in case.parts]
-    loaded = engine.load(
-        engine.compile_ir(together(programs), engine.native_target()), [f"judge{i}" for i in range(TREES)]
-    )
-    left = iter(case.values)
-    size, is_fixed = case.format.size_bytes, case.format.is_fixed
-    for i, program in enumerate(programs):
-        snapshot = program.snapshot([next(left) for _ in case.parts[i][0].parameters])
-        judge = expressions.Judge(program.native(), snapshot, size, is_fixed, None, 1, 0)
-        judge.install(loaded.addresses[f"judge{i}"], 0, 0, loaded)
+    """Compiled code of each tree, on each record and on rows; what fails in it is interpreted."""
+    for i, (program, judge, takes_rows) in enumerate(compiled(case)):
         form = {"bool": "?", "float": "d", "uint64": "Q"}.get(str(program.roots[0][1]), "q")
+        passed: list[bytes] = []
         for j, record in enumerate(records):
             room = bytearray(8)
             got = struct.unpack_from(form, room)[0] if judge.write_roots(record, room, (0,)) else (0,)
             assert is_expected(got, wanted[j][i]), (
                 f"{case.texts[i]}\n{names[j]}\n{got} instead of {wanted[j][i]}"
             )
+            passed += [record] if got is True else []
+        if takes_rows:
+            rows = b"".join(records)
+            survivors = bytearray(len(rows))
+            count = judge.filter_into(rows, survivors)
+            assert count == len(passed), case.texts[i]
+            assert bytes(survivors[: count * case.format.size_bytes]) == b"".join(passed), case.texts[i]
+
+
+def compiled(case: Case) -> Iterator[tuple[Program, expressions.Judge, bool]]:
+    """Each tree with a judge, and whether that takes rows: only where records are of one size."""
+    programs = [case.program([part]) for part in case.parts]
+    size, is_fixed = case.format.size_bytes, case.format.is_fixed
+    takes_rows = [is_fixed and has_filter(program) for program in programs]
+    texts = [
+        emit(program) if has_rows else emit_judge(program)
+        for program, has_rows in zip(programs, takes_rows, strict=True)
+    ]
+    code = engine.compile_ir(together(texts), engine.native_target())
+    exported = [
+        f"{name}{i}" for i, has_rows in enumerate(takes_rows) for name in FUNCTIONS[: 3 if has_rows else 1]
+    ]
+    loaded = engine.load(code, exported)
+    left = iter(case.values)
+    for i, (program, has_rows) in enumerate(zip(programs, takes_rows, strict=True)):
+        snapshot = program.snapshot([next(left) for _ in case.parts[i][0].parameters])
+        judge = expressions.Judge(program.native(), snapshot, size, is_fixed, None, 1, 0)
+        compiled_judge, filter_, copy = (loaded.addresses.get(f"{name}{i}", 0) for name in FUNCTIONS)
+        judge.install(compiled_judge, filter_, copy, loaded)
+        yield program, judge, has_rows

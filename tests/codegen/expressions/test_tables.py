@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from random import Random
 from typing import Any
 
@@ -11,6 +12,15 @@ import echo_core as echo
 from echo_core.codegen.expressions.tables import Fused, Index, Table, is_index
 from echo_core.errors import CompileError, FormatError
 from tests.codegen.expressions.particles import Hit, Kind, Particle
+
+
+@echo.event
+class Texts:
+    name: str = ""
+    tag: echo.Chars[4] = ""
+    data: bytes = b""
+    key: echo.Bytes[4] = bytes(4)
+
 
 SHAPES = [
     ("temp > a", [300.0]),
@@ -120,6 +130,52 @@ def test_an_index_finds_equal_rows(tier: Any) -> None:
     assert kinds.rows(encode(Hit(kind=Kind.photon))).tolist() == [0]
     with pytest.raises(FormatError, match="another shape"):
         Index(derivation(Hit, "id > a", [0]), echo.format_of(Hit))
+
+
+TEXTS = ("", "a", "ab", "abc", "é", "数", "a" * 8, "a" * 9, "b" * 40)
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+@pytest.mark.parametrize("field", ["name", "tag", "data", "key"])
+@pytest.mark.parametrize("abi", ["native", "s390x"])
+def test_an_index_finds_rows_of_equal_texts(tier: Any, field: str, abi: str) -> None:
+    """Of any length, of fixed size or none, and bytes: those whose own predicate the record passes."""
+    format_ = echo.format_of(Texts, abi=abi)
+    values: list[Any] = list(TEXTS)
+    if field in ("data", "key"):
+        values = [bytes(4), b"a\0\0\0", b"a\0b\0", b"abcd", *(text.encode() for text in TEXTS)]
+    made = echo.where(format_, f"{field} == a", tier="interpreted", a=values[0]).derivation
+    assert is_index(made)
+    index, random = Index(made, format_, tier), Random(field)
+    rows = {row: random.choice(values) for row in range(200)}
+    for row, value in rows.items():
+        index.put(row, [random.choice(values)])
+        index.put(row, [value])
+    for row in range(0, 200, 7):
+        index.remove(row)
+        del rows[row]
+    each = {value: echo.where(format_, f"{field} == a", tier="interpreted", a=value) for value in values}
+    sizes, found = {"tag": range(5), "key": range(4, 5)}.get(field, range(100)), 0
+    for value in values:
+        if len(value if isinstance(value, bytes) else value.encode()) not in sizes:
+            continue
+        record = echo.codec(Texts, abi=abi, tier="interpreted").encode(Texts(**{field: value}))
+        wanted = [row for row, asked in rows.items() if each[asked].passes_record(record)]
+        assert sorted(index.rows(record).tolist()) == wanted
+        found += len(wanted)
+    assert found > 20
+    assert index.rows(record[:7]).tolist() == []
+
+
+def test_an_index_of_texts_takes_parameters_that_hold_one() -> None:
+    """What a row asks for lies in them."""
+    made = echo.where(Texts, "name == a", tier="interpreted", a="x").derivation
+    index = Index(made, echo.format_of(Texts), "interpreted").native
+    for offset, size in ((16, 2), (17, 1), (2**63, 1), (0, 2**63), (18, 0)):
+        with pytest.raises(ValueError, match="one parameter"):
+            index.put(0, struct.pack("<QQ", offset, size) + b"x")
+    index.put(0, struct.pack("<QQ", 17, 0) + b"x")
+    assert index.rows(echo.encoder(Texts)(Texts()), bytearray(4 * index.room)) == 1
 
 
 @pytest.mark.parametrize("tier", ["compiled", "interpreted"])

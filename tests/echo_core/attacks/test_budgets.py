@@ -25,6 +25,8 @@ from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import STREAM, HostilePeer
 from tests.transports.frames import write_frame
 
+pytestmark = pytest.mark.once
+
 FIELDS = 500
 SINKS = 6
 MORE_SLOWLY = "heard more slowly"

@@ -178,6 +178,7 @@ def test_what_formats_of_a_peer_cost_is_not_kept(victim: FormatVictim, transport
     assert resident_bytes() - memory < KEPT_BYTES
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_a_link_that_brings_too_many_fields_is_ended(
     victim: FormatVictim, transport: str, caplog: pytest.LogCaptureFixture

@@ -16,6 +16,8 @@ from tests.echo_core.conftest import MakeNode
 from tests.echo_core.hostile_peer import HostilePeer, connect
 from tests.echo_core.processes import Actor
 
+pytestmark = pytest.mark.once
+
 NEWCOMERS = 12
 TIME_S = 5.0
 

@@ -121,6 +121,7 @@ def called(run: Callable[[], object]) -> list[str]:
     return names[1:]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_no_python_code_runs_but_what_the_class_asks_for() -> None:
     """Neither `__init__` nor anything that makes or checks a value."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import secrets
 import signal
 import threading
@@ -131,13 +130,6 @@ def test_an_interrupted_close_closes(make_node: MakeNode, stuck: _Stuck, what: s
     if what == "node":
         assert here.statistics().links == ()
     sink.close()
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def _pair_in_memory() -> tuple[echo.Node, echo.Node]:

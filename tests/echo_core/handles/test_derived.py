@@ -6,7 +6,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core._c import links
 from echo_core.codegen.expressions import deriving
 from echo_core.codegen.machine import background
 from echo_core.handles.derived import DerivedChannel
@@ -504,6 +505,47 @@ def test_ten_thousand_changes_among_many_of_one_shape_are_each_exact(make_node: 
     for each in judged:
         each.demand_exact()
     assert len(origin_of(source).outlet.branches) == 1
+
+
+@dataclass(slots=True)
+class Tagged:
+    id: int
+    name: str = ""
+    tag: echo.Chars[4] = ""
+    data: bytes = b""
+
+
+@pytest.mark.parametrize("field", ["name", "tag", "data"])
+def test_texts_of_many_receivers_are_found_by_an_index(make_node: MakeNode, field: str) -> None:
+    """Here and elsewhere, from objects as from records, also while what they ask for changes."""
+    near = make_node(transports=["unix"]).create_channel("tagged", Tagged)
+    far = make_node(transports=["unix"]).open_channel(near.id)
+
+    def value_of(number: int) -> Any:
+        text = "é" * (number % 2) + str(number % 5)
+        return text.encode() if field == "data" else text
+
+    made = [
+        (near, far)[i % 2].derive(Tagged, where=f"{field} == wanted", wanted=value_of(i)) for i in range(10)
+    ]
+    sinks = [derived.sink(Tagged) for derived in made]
+    source = near.source()
+    source.wait_matched(len(sinks), LIMIT_S)
+    [fan] = origin_of(source).outlet.branches
+    assert isinstance(fan, links.Fan)
+    wanted: list[list[int]] = [[] for _ in sinks]
+    for i in range(300):
+        if i == 100:
+            assert background.drain(LIMIT_S)  # by compiled code from here on
+        if i in (50, 200):
+            made[3].set(wanted=value_of(i), timeout_s=LIMIT_S)
+        source.submit(Tagged(i, **{field: value_of(i)}))
+        for number, its in enumerate(wanted):
+            asked = number if number != 3 or i < 50 else 50 if i < 200 else 200
+            if value_of(asked) == value_of(i):
+                its.append(i)
+    for sink, its in zip(sinks, wanted, strict=True):
+        assert [event.id for event in taken(sink, len(its))] == its
 
 
 def test_parameters_that_are_none_are_refused(both: Both) -> None:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import origin_of, peers_of, until
+from tests.echo_core.census import origin_of, until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import Collector, Pair
+from tests.echo_core.losses import links_lost
 from tests.echo_core.processes import LIMIT_S as SCRIPT_LIMIT_S
 from tests.echo_core.processes import Actor
 
@@ -365,11 +366,10 @@ def test_what_a_process_has_missed_is_kept_for_it(make_node: MakeNode) -> None:
     for i in range(10):
         source.submit(Plain(i, 0.0))
     source.flush(LIMIT_S)
-    for peer in peers_of(here):
-        peer.link.shut()
-    until(lambda: source.sinks == 0)
-    for i in range(10, 20):
-        source.submit(Plain(i, 0.0))
+    with links_lost(here, there):
+        assert source.sinks == 0
+        for i in range(10, 20):
+            source.submit(Plain(i, 0.0))
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(20, 0.0))
     assert [sink.get(LIMIT_S).id for _ in range(11)] == list(range(0, 21, 2))

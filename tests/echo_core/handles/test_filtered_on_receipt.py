@@ -12,9 +12,10 @@ import pytest
 
 import echo_core as echo
 from echo_core.roster import receipt
-from tests.echo_core.census import peers_of, until
+from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
+from tests.echo_core.losses import links_lost
 from tests.echo_core.older import OLDER, make_older
 from tests.echo_core.processes import LIMIT_S, Actor
 
@@ -280,11 +281,10 @@ def test_numbers_go_on_where_a_link_is_lost_and_back(ends: Ends, kept: int) -> N
     for i in range(10):
         source.submit(Plain(i, 0.0))
     before = got(sink, 5)
-    for peer in peers_of(ends.near):
-        peer.link.shut()
-    until(lambda: source.sinks == 0, "the link to be lost")
-    for i in range(10, 20):
-        source.submit(Plain(i, 0.0))
+    with links_lost(ends.near, ends.far):
+        assert source.sinks == 0
+        for i in range(10, 20):
+            source.submit(Plain(i, 0.0))
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(20, 0.0))
     after = got(sink, 6 if kept else 1)
@@ -303,13 +303,13 @@ def test_a_sink_that_leaves_while_a_link_is_lost_is_not_waited_for(ends: Ends) -
     """The source is a new one to those who come after that."""
     source = ends.opened.source(Plain)
     hot = ends.base.derive(Plain, where="x > 1")
-    with hot.sink(Plain) as sink:
-        source.wait_matched(1, LIMIT_S)
-        source.submit(Plain(1, 2.0))
-        _, first = sink.get_with_info(LIMIT_S)
-        for peer in peers_of(ends.near):
-            peer.link.shut()
-        until(lambda: sink.statistics().judged_here == 0, "the link to be lost")
+    sink = hot.sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    source.submit(Plain(1, 2.0))
+    _, first = sink.get_with_info(LIMIT_S)
+    with links_lost(ends.near, ends.far):
+        assert (source.sinks, sink.statistics().judged_here) == (0, 0)
+        sink.close()
     again = hot.sink(Plain)
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(2, 3.0))
@@ -368,12 +368,14 @@ def test_sources_and_receivers_may_be_killed_and_start_again(make_node: MakeNode
 
 
 def test_a_sink_that_is_slow_gets_all_and_its_source_waits(ends: Ends) -> None:
-    """What is under way is bounded, as for any sink: nothing is dropped, and others do not wait."""
+    """What is under way is bounded, as for any sink: nothing is dropped, and others get that much, too."""
     backlog = echo.Backlog(events=100, when_full="block")
     source = ends.opened.source(Plain, backlog=backlog)
     hot = ends.base.derive(Plain, where="x > 0")
-    slow, fast = hot.sink(Plain, backlog=backlog), ends.base.sink(Plain, lambda event: seen.append(event.id))
+    slow = hot.sink(Plain, backlog=backlog)
+    source.wait_matched(1, LIMIT_S)
     seen: list[int] = []
+    fast = ends.base.sink(Plain, lambda event: seen.append(event.id))
     source.wait_matched(2, LIMIT_S)
     total = 3000
 
@@ -383,13 +385,122 @@ def test_a_sink_that_is_slow_gets_all_and_its_source_waits(ends: Ends) -> None:
 
     thread = threading.Thread(target=submit)
     thread.start()
-    until(lambda: len(seen) > 100, "the other sink to go on")
+    until(lambda: len(seen) >= 100, "the other sink to go on")
     assert slow.statistics().queued_events <= 100
     assert [event.id for event, _ in got(slow, total)] == list(range(total))
     thread.join()
     assert slow.statistics().dropped == 0
     until(lambda: len(seen) == total, "all to come")
     fast.close()
+
+
+class Slow:
+    """A handler that gets stuck in its first call, until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.is_stuck, self.goes_on = threading.Event(), threading.Event()
+
+    def __call__(self, event: Plain) -> None:
+        self.seen.append(event.id)
+        self.is_stuck.set()
+        assert self.goes_on.wait(LIMIT_S)
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+def test_a_slow_handler_holds_up_itself_alone(linked: Ends, is_array: bool) -> None:
+    """Two of them, of a channel and of one that is derived from it: all others get all, in its order."""
+    hot = linked.base.derive(Fixed, where="id % 2 == 0")
+    hotter = hot.derive(where="id % 4 == 0", select=["id"])
+    slow, slower = Slow(), Slow()
+    seen: list[list[int]] = [[] for _ in range(4)]
+    hot.sink(Fixed, slow)
+    hotter.sink(None, slower)
+    for channel, its in zip((hot, hotter, linked.base), seen, strict=False):
+        channel.sink(None, lambda event, its=its: its.append(event.id))
+    hot.sink(Fixed, lambda event: seen[3].append(event.id))
+    source = linked.opened.source(Fixed)
+    source.wait_matched(1, LIMIT_S)
+    total, encode = 3000, echo.encoder(Fixed)
+
+    def submit() -> None:
+        for i in range(0, total, 10):
+            if is_array:
+                source.submit_records(b"".join(encode(Fixed(j, 0.0)) for j in range(i, i + 10)))
+            for j in range(i, i + 10 * (not is_array)):
+                source.submit(Fixed(j, 0.0))
+
+    submitting = threading.Thread(target=submit)
+    submitting.start()
+    wanted = [list(range(0, total, step)) for step in (2, 4, 1, 2)]
+    until(lambda: seen == wanted, "all others to get all")
+    assert (len(slow.seen), len(slower.seen)) == (1, 1)
+    submitting.join()
+    slow.goes_on.set()
+    slower.goes_on.set()
+    source.drain(LIMIT_S)
+    assert slow.seen == wanted[0]
+    assert slower.seen == wanted[1]
+
+
+def test_what_waits_for_a_slow_handler_is_dropped_with_its_sink(ends: Ends) -> None:
+    """It counts there and at the source; others go on, also those that come later."""
+    hot = ends.base.derive(Plain, where="x > 0")
+    slow = Slow()
+    sink, other = hot.sink(Plain, slow), hot.sink(Plain)
+    source = ends.opened.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    for i in range(100):
+        source.submit(Plain(i, 1.0))
+    assert [event.id for event, _ in got(other, 100)] == list(range(100))
+    sink.close()
+    slow.goes_on.set()
+    until(lambda: source.statistics().dropped_at_sinks == 99, "the source to hear")
+    assert (sink.statistics().events, sink.statistics().dropped) == (100, 99)
+    seen: list[int] = []
+    with hot.sink(Plain, lambda event: seen.append(event.id)):
+        source.submit(Plain(100, 1.0))
+        assert other.get(LIMIT_S).id == 100
+        source.drain(LIMIT_S)
+    assert (seen, slow.seen) == ([100], [0])
+
+
+def test_what_sinks_drop_is_told_to_the_source(ends: Ends) -> None:
+    """To each its own, as by ordinary sinks: of the first also what had to make room for the second."""
+    hot = ends.base.derive(Plain, where="id % 2 == 0")
+    sink = hot.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_oldest"))
+    sources = [ends.opened.source(Plain) for _ in range(2)]
+
+    def are(dropped: list[int]) -> bool:
+        return [source.statistics().dropped_at_sinks for source in sources] == dropped
+
+    for source, dropped in zip(sources, ([90, 0], [100, 90]), strict=True):
+        source.wait_matched(1, LIMIT_S)
+        for i in range(200):
+            source.submit(Plain(i, 0.0))
+        source.flush(LIMIT_S)
+        until(partial(are, dropped), "the source to hear")
+    sink.close()
+    assert sink.statistics().dropped == 190
+    source = sources[0]
+    with hot.sink(Plain, backlog=echo.Backlog(events=10, when_full="drop_newest")):
+        source.wait_matched(1, LIMIT_S)
+        for i in range(200):
+            source.submit(Plain(i, 0.0))
+        source.flush(LIMIT_S)
+    until(partial(are, [190, 90]), "the source to hear of a sink that leaves")
+
+
+def test_a_source_comes_later_than_what_is_derived_in_several_steps(ends: Ends) -> None:
+    """It is judged for all of them that are taken."""
+    hot = ends.base.derive(Plain, where="x > 1")
+    hotter = hot.derive(where="x > 2")
+    sink = hotter.derive(where="x > 3").sink(Plain)
+    source = ends.opened.source(Plain)
+    source.wait_matched(1, LIMIT_S)
+    for i in range(6):
+        source.submit(Plain(i, float(i)))
+    assert got(sink, 2) == [(Plain(4, 4.0), 0), (Plain(5, 5.0), 1)]
 
 
 def test_who_has_the_derived_id_alone_hears_that_it_has_nothing_of_them(

@@ -142,3 +142,28 @@ def test_what_cannot_be_joined_is_refused(make_node: MakeNode, tmp_path: Path) -
         sink.after(tmp_path)
     with channel.sink(Plain, batch=True) as sink, pytest.raises(echo.ChannelError, match="arrays"):
         sink.after(tmp_path)
+
+
+def test_misspelt_field_is_told_of_what_was_recorded(
+    tmp_path: Path, make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it is of what comes: here nothing does."""
+
+    @echo.event(name="Sample")
+    class Recorded:
+        id: int
+        temperature: float
+
+    @echo.event(name="Sample")
+    class Misspelt:
+        id: int
+        temprature: float = 0.0
+
+    channel = make_node().create_channel("samples")
+    with channel.record(tmp_path / "a.echolog"), channel.source(Recorded, name="thermometer") as source:
+        source.submit(Recorded(1, 300.0))
+    with channel.sink(Misspelt) as sink:
+        caplog.clear()
+        assert next(sink.after(tmp_path / "a.echolog")).id == 1
+    assert "`Sample.temprature` takes its default: `thermometer` of " in caplog.text
+    assert "has `temperature` instead" in caplog.text

@@ -16,6 +16,7 @@ from tests.echo_core.census import peers_of, until
 from tests.echo_core.channel_events import Plain, Reading1, Reading2, Story, readings, story
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Collector, Pair, opened
+from tests.echo_core.losses import links_lost
 
 LAST = -1
 
@@ -202,11 +203,10 @@ def test_what_a_process_has_missed_is_kept_for_it(make_node: MakeNode) -> None:
     for i in range(10):
         source.submit(Plain(i, 0.0))
     source.flush(LIMIT_S)
-    for peer in peers_of(here):
-        peer.link.shut()
-    until(lambda: source.sinks == 0)
-    for i in range(10, 20):
-        source.submit(Plain(i, 0.0))
+    with links_lost(here, there):
+        assert source.sinks == 0
+        for i in range(10, 20):
+            source.submit(Plain(i, 0.0))
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(LAST, 0.0))
     assert numbers(sink) == [*range(20), LAST]
@@ -218,12 +218,9 @@ def test_what_a_process_has_missed_is_kept_for_it(make_node: MakeNode) -> None:
 
 def _relink(here: echo.Node, there: echo.Node, meanwhile: Callable[[], None] = lambda: None) -> None:
     """The link between two nodes is lost, and comes back."""
-    before, beyond = peers_of(here), peers_of(there)
-    for peer in before:
-        peer.link.shut()
-    until(lambda: not set(beyond) & set(peers_of(there)))
-    meanwhile()
-    until(lambda: [peer for peer in peers_of(here) if peer not in before] != [])
+    with links_lost(here, there):
+        meanwhile()
+    until(lambda: peers_of(here) != [])
     until(lambda: peers_of(there) != [])
 
 

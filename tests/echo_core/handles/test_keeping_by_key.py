@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import echo_core as echo
-from tests.echo_core.census import peers_of, until
+from tests.echo_core.census import until
 from tests.echo_core.channel_events import Plain
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Pair, opened
+from tests.echo_core.losses import links_lost
 from tests.echo_core.processes import Actor
 
 
@@ -167,11 +168,10 @@ def test_a_process_whose_link_was_lost_gets_the_last_of_what_it_has_missed(make_
     for i in range(3):
         source.submit(sample(i, 3))
     assert ids(sink, 3) == [0, 1, 2]
-    for peer in peers_of(here):
-        peer.link.shut()
-    until(lambda: source.sinks == 0)
-    for i in (3, 6, 9, 10):
-        source.submit(sample(i, 3))
+    with links_lost(here, there):
+        assert source.sinks == 0
+        for i in (3, 6, 9, 10):
+            source.submit(sample(i, 3))
     assert ids(sink, 2) == [9, 10]
 
 

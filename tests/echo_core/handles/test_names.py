@@ -293,6 +293,20 @@ def test_type_of_a_similar_name_is_logged_once(pair: Pair, caplog: pytest.LogCap
     assert len(kept) == 2
 
 
+def test_types_of_one_channel_may_have_similar_names(
+    make_node: MakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was declared with both: neither is the other one misspelt."""
+    motorr = renamed(Motor, "Motorr")
+    channel = make_node().create_channel("x", Motor, motorr)
+    sink = channel.sink(motorr)
+    source = channel.source(Motor)
+    with pytest.raises(echo.TimedOutError):
+        sink.wait_matched(1, 0.01)
+    assert "takes nothing" not in caplog.text
+    source.close()
+
+
 # ---------------------------------------------------------------------------------------------------
 # Fields that look alike
 

@@ -19,10 +19,11 @@ from echo_core.roster.places import Transport
 from echo_core.transports import limits
 from echo_core.transports.addresses import TcpAddress, UnixAddress, parse_address
 from echo_core.transports.wires import sockets
-from tests.echo_core.census import left_behind, peers_of, settled_census
+from tests.echo_core.census import left_behind, settled_census
 from tests.echo_core.channel_events import Plain, Reading1
 from tests.echo_core.conftest import MakeNode
 from tests.echo_core.handles.test_conformance import LIMIT_S, Collector
+from tests.echo_core.losses import links_lost
 
 
 @pytest.fixture
@@ -340,11 +341,9 @@ def test_a_channel_that_has_lost_all_others_is_joined_again_when_it_is_opened(ma
     channel = here.create_channel("x", Plain)
     first = there.open_channel(channel.id)
     source = first.source(Plain)
-    for peer in peers_of(there):
-        peer.link.shut()
-    books.wait_for(lambda: not here.statistics().links, LIMIT_S, lambda: "no link")
-    books.wait_for(lambda: not there.statistics().links, LIMIT_S, lambda: "no link")
-    there.open_channel(channel.id).close()
+    with links_lost(here, there):
+        assert (here.statistics().links, there.statistics().links) == ((), ())
+        there.open_channel(channel.id).close()
     sink = channel.sink(Plain)
     source.wait_matched(1, LIMIT_S)
     source.submit(Plain(1, 0.0))

@@ -208,3 +208,11 @@ def test_types_that_a_log_has_not_got_are_an_error(make_node: MakeNode, log: Pat
     channel = make_node().create_channel("again")
     with pytest.raises(echo.IncompatibleError, match=r"Expected a log of `Readin`, got one with `\w+`, `"):
         echo.play(log, channel, types=[Plain, "Readin"])
+
+
+def test_streams_are_those_of_the_log(log: Path, make_node: MakeNode) -> None:
+    """Not their names, which is said."""
+    channel = make_node().create_channel("again")
+    wrong: Any = ["simulation"]
+    with pytest.raises(echo.LogError, match="Expected streams of the log, got 'simulation'"):
+        echo.play(log, into=channel, streams=wrong)

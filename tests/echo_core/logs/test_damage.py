@@ -223,3 +223,24 @@ def test_sums_are_those_of_the_table() -> None:
     for size in [*range(2000), *range(16_300, 16_500), 65_536, 70_000]:
         assert c.crc32c(data[:size]) == c.crc32c_by_table(data[:size])
         assert c.crc32c(data[size:], c.crc32c(data[:size])) == c.crc32c_by_table(data)
+
+
+def test_a_file_that_is_cut_while_it_is_read_costs_what_was_cut_off(tmp_path: Path) -> None:
+    """From the next block on: memory behind the end of a file would end the process."""
+    path = tmp_path / "a.echolog"
+    with LogWriter(path, level=Level.VOLATILE) as log:
+        log.stream(key_of(1), PARTICLE).append_batch(particles(200_000), sequence=0)
+    (file,) = segments_of(path)
+    with LogReader(path) as reader:
+        blocks = reader.blocks()
+        first = next(blocks)
+        with file.open("r+b") as opened:
+            opened.truncate(HEADER_BYTES + 3_000_000)
+        kept = [first, *blocks]
+        behind = kept[-1].last_sequence + 1
+        assert sum(block.count for block in kept) == behind
+        assert 50_000 < behind < 150_000
+        assert {each.what for each in reader.damage} == {"records that were there when the log was opened"}
+        assert [(gap.first, gap.last) for gap in reader.gaps][-1][1] == 199_999
+        assert sum(gap.last - gap.first + 1 for gap in reader.gaps) == 200_000 - behind
+        assert sum(block.count for block in reader.blocks()) in (0, behind)

@@ -59,7 +59,6 @@ class Forger:
             for block in reader.blocks(verify=verify):
                 assert len(list(block)) == len(block.sequences()) == len(block.times_ns()) == block.count
         reader.verify()
-        reader.close()
         return reader
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.echo_core.logs.logs import key_of, numbered, particles
 
 ROOT = Path(__file__).parents[3]
 CYCLES = 4 * int(os.environ.get("ECHO_EXAMPLES", "1"))
+CYCLES_OF_A_LOG = 10  # all of it is read after each
 
 
 def promised_before_a_kill(path: Path, first: int, receipts: int) -> int:
@@ -30,12 +32,19 @@ def promised_before_a_kill(path: Path, first: int, receipts: int) -> int:
 
 @pytest.mark.once
 def test_what_was_promised_before_a_kill_is_there(tmp_path: Path) -> None:
-    """Kill after kill, in one log; events are there once, and those of the end in whole runs."""
+    """Kill after kill; events are there once, and those of the end in whole runs."""
     chance = random.Random(1)
-    path = tmp_path / "a.echolog"
+    for start in range(0, CYCLES, CYCLES_OF_A_LOG):
+        path = tmp_path / f"{start}.echolog"
+        check_kills(path, min(CYCLES_OF_A_LOG, CYCLES - start), chance)
+        shutil.rmtree(path)
+
+
+def check_kills(path: Path, cycles: int, chance: random.Random) -> None:
+    """So many, in one log."""
     first = 0
     expected = set[int]()
-    for _ in range(CYCLES):
+    for _ in range(cycles):
         promised = promised_before_a_kill(path, first, chance.randint(1, 60))
         with LogReader(path) as reader:
             found = numbered(reader)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 import echo_core as echo
+from echo_core._c import logs as c
 from echo_core.logs.folders import segment_path
 
 
@@ -161,3 +165,94 @@ def test_checksums_are_not_looked_at_if_so_asked(tmp_path: Path) -> None:
         assert [event.x for event in log[Point]][7] == -1.0
     with echo.open_log(path, on_damage="raise") as log, pytest.raises(echo.LogError, match="checksum"):
         list(log[Point])
+
+
+# ---------------------------------------------------------------------------
+# A log in the place of another
+
+
+def test_log_takes_the_place_of_another(tmp_path: Path) -> None:
+    """In one step: what was there is where the other one came from."""
+    run, other = made(tmp_path / "run.echolog", 0, 10), made(tmp_path / "other.echolog", 10, 5)
+    ids = [echo.open_log(path).id for path in (run, other)]
+    assert len(set(ids)) == 2
+    echo.replace_log(run, other)
+    assert (read(run), read(other)) == (points(10, 5), points(0, 10))
+    assert [echo.open_log(path).id for path in (other, run)] == ids
+    echo.replace_log(tmp_path / "new.echolog", run)
+    assert (read(tmp_path / "new.echolog"), run.exists()) == (points(10, 5), False)
+
+
+def test_log_keeps_its_id_when_it_is_continued(tmp_path: Path) -> None:
+    """By another run, and by segments of others."""
+    path = made(tmp_path / "run.echolog", 0, 10)
+    before = echo.open_log(path).id
+    made(path, 10, 10)
+    echo.adopt_logs(path, [made(tmp_path / "part.echolog", 20, 10)])
+    assert echo.open_log(path).id == before
+    assert len(before) == 32
+
+
+def test_reader_of_a_log_that_is_replaced_gets_all_of_it_or_an_error(tmp_path: Path) -> None:
+    """Whatever of it is still there, and never anything of the other."""
+    run = tmp_path / "run.echolog"
+    echo.adopt_logs(run, [made(tmp_path / f"part-{i}.echolog", 10 * i, 10) for i in range(3)])
+    other = made(tmp_path / "other.echolog", 100, 50)
+    with echo.open_log(run) as log:
+        following = log.follow(Point, timeout_s=30)
+        seen = [next(following) for _ in range(5)]
+        events = iter(log[Point].arrays())
+        first = next(events)
+        echo.replace_log(run, other)
+        assert list(log[Point]) == points(0, 30)  # as long as it is there
+        shutil.rmtree(other)
+        for step in (log.refresh, lambda: list(events), lambda: list(following)):
+            with pytest.raises(echo.LogError, match="got another one in its place"):
+                step()
+        assert [len(first), *seen] == [10, *points(0, 5)]
+    assert read(run) == points(100, 50)
+
+
+def test_follower_is_told_at_once_that_its_log_was_replaced(tmp_path: Path) -> None:
+    """Though nothing is written to either."""
+    run, other = made(tmp_path / "run.echolog", 0, 10), made(tmp_path / "other.echolog", 10, 5)
+    with echo.open_log(run) as log:
+        following = log.follow(Point, since=log.end, timeout_s=300)
+        thread = threading.Thread(target=echo.replace_log, args=(run, other))
+        thread.start()
+        with pytest.raises(echo.LogError, match="got another one in its place"):
+            next(following)
+        thread.join()
+
+
+def test_file_system_that_cannot_exchange_folders_does_it_in_three_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some of networks."""
+
+    def refuse(first: str, second: str) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument", first, None, second)
+
+    monkeypatch.setattr(c, "exchange", refuse)
+    run, other = made(tmp_path / "run.echolog", 0, 10), made(tmp_path / "other.echolog", 10, 5)
+    echo.replace_log(run, other)
+    assert (read(run), read(other)) == (points(10, 5), points(0, 10))
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["other.echolog", "run.echolog"]
+
+
+def test_neither_a_log_that_is_written_to_nor_anything_else_is_replaced(tmp_path: Path) -> None:
+    """It stays where it is."""
+    run, other = made(tmp_path / "run.echolog", 0, 10), made(tmp_path / "other.echolog", 10, 5)
+    for held in (run, other):
+        with echo.create_log(held), pytest.raises(echo.LogError, match="nobody else writes to"):
+            echo.replace_log(run, other)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "letters").touch()
+    with pytest.raises(echo.LogError, match="one that holds `letters` and no segment"):
+        echo.replace_log(home, other)
+    (tmp_path / "file").touch()
+    for path, by in ((tmp_path / "file", other), (run, tmp_path / "nothing")):
+        with pytest.raises(echo.LogError, match="The disk failed: No"):
+            echo.replace_log(path, by)
+    assert (read(run), read(other), len(list(home.iterdir()))) == (points(0, 10), points(10, 5), 1)

@@ -364,6 +364,10 @@ def test_a_log_says_what_is_in_it(path: Path) -> None:
         assert "Note" in str(log)
         view = log[Third].source("one").sequences("one", 1, 9).where("id > 3")
         assert repr(view) == "View(run.echolog, Third).source('one').sequences('one', 1, 9).where('id > 3')"
+        timed = log[Third].between(START_NS, START_NS + 1).types("Particle")
+        times = "2023-11-14T22:13:20Z, 2023-11-14T22:13:20.000000001Z"
+        assert repr(timed) == f"View(run.echolog, Third).types(`Particle`).between({times})"
+        assert repr(log[Third].between(None, 0)).endswith("between(None, 1970-01-01T00:00:00Z)")
     assert "closed" in repr(log)
     with pytest.raises(echo.ClosedError):
         len(log[None])
@@ -409,3 +413,20 @@ def test_a_field_that_looks_misspelt_is_told_of_once(path: Path, caplog: pytest.
     told = [record.getMessage() for record in caplog.records if "tmep" in record.getMessage()]
     assert len(told) == 1
     assert "`Particle.tmep` takes its default: what was recorded has `temp` instead" in told[0]
+
+
+def test_types_are_those_that_are_named(path: Path) -> None:
+    """By their names with all versions, or by formats; what the log has not got is refused."""
+    with echo.open_log(path) as log:
+        notes = log[None].types("Note")
+        assert [format_.name for format_ in notes.formats] == ["Note"]
+        assert len(notes) == 4
+        particles = log[None].types("Particle")
+        assert len(particles) == len(log[None]) - 4
+        assert len(log[None].types("Note", "Particle")) == len(log[None])
+        assert len(log[None].types(*particles.formats[:1])) < len(particles)
+        assert len(log[None].types("Note").types("Particle").formats) == 0
+        with pytest.raises(echo.IncompatibleError, match="Expected events of `Nix`, got a log with `Note`"):
+            list(log[None].types("Nix"))
+        with pytest.raises(echo.FormatError, match="Expected names or formats"):
+            log[None].types()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import echo_core as echo
@@ -92,3 +95,16 @@ def test_types_of_sources_are_shown_where_none_is_declared(make_node: MakeNode) 
     channel.source(Alarm)
     found = {row["name"]: row["sources"] for row in rows("types", "mixed")}
     assert found == {"Particle": ["one", "two"], "Alarm": ["Alarm"]}
+
+
+def test_id_of_a_process_that_has_ended_says_so(tmp_path: Path) -> None:
+    """In a line, whatever addresses were tried."""
+    script = "import os, echo_core as e; print(e.create_channel('x').id, flush=True); os._exit(0)"
+    made = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    path = tmp_path / "id"
+    path.write_text(made.stdout)
+    path.chmod(0o600)
+    result = run("watch", f"@{path}", "-t", "1s")
+    assert result.exit_code == 3
+    assert "the process that made it has ended" in result.stderr
+    assert result.stderr.count("\n") == 1

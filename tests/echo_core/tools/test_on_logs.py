@@ -71,6 +71,29 @@ def test_cat_shows_events_as_watch_does(log: str) -> None:
     assert done("log", "cat", log, "-n", "1", "-f", "{id} {at.x}") == "0 0.0\n"
 
 
+def test_condition_takes_the_types_that_have_its_fields(log: str) -> None:
+    """The others are told; where none has them, that is wrong."""
+    result = run("log", "cat", log, "--where", "id > 97")
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [98, 99]
+    assert "events of `Alarm` are left out" in result.stderr
+    assert [row["level"] for row in rows("log", "cat", log, "--where", "level > 2")] == [3]
+    done("log", "filter", log, "some.echolog", "--where", "id > 97")
+    assert len(rows("log", "cat", "some.echolog")) == 2
+    for options in ((), ("--type", "Alarm")):
+        result = run("log", "cat", log, "--where", "nix > 1", *options)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "got `nix`" in result.stderr
+
+
+def test_tables_want_one_type(log: str) -> None:
+    """The option that says which is named."""
+    result = run("log", "export", log, "run.csv")
+    assert result.exit_code == 2
+    assert "got `Alarm`, `Particle`: say which by --type" in result.stderr
+    done("log", "export", log, "run.csv", "--type", "Alarm")
+    done("log", "export", log, "run.jsonl")
+
+
 def test_cat_takes_what_lies_between_two_times(log: str) -> None:
     """In ISO 8601, of this machine's zone or another, or in seconds."""
     first = rows("log", "cat", log, "--info", "-n", "1")[0]["_time"]

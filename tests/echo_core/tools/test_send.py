@@ -131,3 +131,13 @@ def test_ctrl_c_ends_what_waits_for_lines(sink: Sink) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == 130
     process.communicate()
+
+
+def test_wrong_line_is_told_before_a_sink_is_waited_for(make_node: MakeNode) -> None:
+    """As a wrong argument is; nobody takes these events."""
+    make_node().channel("particles", Particle)
+    for given in ('{"id": "one"}', '{"id": 1'):
+        for arguments, lines in (((given,), None), ((), given)):
+            result = run("send", "particles", *arguments, "-t", "1h", given=lines)
+            assert result.exit_code == 2
+            assert "Expected" in result.stderr

@@ -38,6 +38,7 @@ def write_until(spool: Spool, stop_at: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_signal_may_end_a_write_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever makes lines and closes goes on: a lock that a handler left behind would hold both for good."""
     stop_at, was_ended = 0, True

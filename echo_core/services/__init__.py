@@ -1,0 +1,1 @@
+"""Components that systems want again and again, made of channels as users' own are."""
