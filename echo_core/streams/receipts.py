@@ -205,8 +205,11 @@ class Receipts:
         """Who has the event by now."""
         if receipt.standing is not None:
             return receipt.standing
-        received, handled, stored = [], [], []
-        missing, awaited = [], []
+        received: list[str] = []
+        handled: list[str] = []
+        stored: list[str] = []
+        missing: list[Why] = []
+        awaited: list[Why] = []
         for party in self._parties:
             if not party.concerns(receipt):
                 continue
