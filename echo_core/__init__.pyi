@@ -35,6 +35,7 @@ from echo_core.errors import LogError as LogError
 from echo_core.errors import PlaintextWarning as PlaintextWarning
 from echo_core.errors import RefusedError as RefusedError
 from echo_core.errors import TimedOutError as TimedOutError
+from echo_core.errors import UndeliveredError as UndeliveredError
 from echo_core.errors import WireError as WireError
 from echo_core.events import event as event
 from echo_core.events import field as field
@@ -83,6 +84,7 @@ from echo_core.handles.nodes import Node as Node
 from echo_core.handles.parameters import Parameter as Parameter
 from echo_core.handles.players import Player as Player
 from echo_core.handles.players import play as play
+from echo_core.handles.receipts import Receipt as Receipt
 from echo_core.handles.recorders import Recorder as Recorder
 from echo_core.handles.recorders import record as record
 from echo_core.handles.sinks import Sink as Sink

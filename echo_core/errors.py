@@ -85,6 +85,10 @@ class TimedOutError(EchoError, TimeoutError):
     """What was waited for has not come; the message says what, and from whom."""
 
 
+class UndeliveredError(EchoError):
+    """An event that a process does not have, nor will; the message says which, and why."""
+
+
 class LinkError(EchoError):
     """A link to another process that could not be made, or was lost."""
 

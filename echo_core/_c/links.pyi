@@ -210,10 +210,23 @@ class IncomingStream:
         keep_bytes: int = 0,
         key: tuple[int, ...] | None = None,
         has_times: bool = False,
+        is_local: bool = False,
     ) -> Self:
         """`window_events` and `window_bytes` may be under way at most; without them nobody has to wait.
         `key`: as that of an Outlet.
-        `has_times`: its frames say when their events were submitted."""
+        `has_times`: its frames say when their events were submitted.
+        `is_local`: it stands for a source of this process, and knows what its sinks are done with."""
+    def miss_pending(self, delivery: Delivery, /) -> None:
+        """Its sink is closed: of what is pending there its source is told, if it asks."""
+    def await_done(self, function: Callable[[bool], object] | None, /) -> bool:
+        """Calls that with True once sinks are done with all that has come by now, and with False before that,
+        as they go on. True: they are done, and nobody is called."""
+    def pending_from(self) -> int | None:
+        """The number of the oldest event that sinks are not done with; None: there is none."""
+    def take_missed(self) -> list[tuple[int, int, int]]:
+        """The first and the last event that a sink does not have, and why, since this was last asked."""
+    def stored_from(self) -> int | None:
+        """From that event on what sinks are done with is on a disk; None: nothing is."""
     def follow(self, more: bool, /) -> None:
         """One sink more, or less, is handed what is kept. Much more is kept until none is."""
     def hold(self, change: int, /) -> None:
@@ -384,6 +397,8 @@ class Queue:
     def __next__(self) -> Any: ...
     def lead(self, link: Link | None, /) -> None:
         """The one link that feeds this queue, for whoever waits to read; None: there is no one such."""
+    def fail_held(self) -> None:
+        """Who iterates has failed to handle the event that it is at."""
     def close(self) -> None:
         """No more is taken; what is there can still be got."""
     def clear(self) -> None:

@@ -79,7 +79,7 @@ class Handler:
         """Handles what is queued until the queue is closed: the main function of a sink's own thread."""
         assert self.function is not None
         function = partial(_call_with_pair, self.function) if self.takes_info else self.function
-        self.own = own = links.Delivery(function, _no_record, partial(self.failed, target))
+        self.own = own = links.Delivery(function, _no_record, partial(self._failed_at, queue, target))
         try:
             for event in queue:
                 own.hand_event(event)
@@ -88,6 +88,11 @@ class Handler:
             self._tell(target, error)
         finally:
             self._failures, self.own = own.failures, None  # which refers to the target
+
+    def _failed_at(self, queue: links.Queue, target: object, error: BaseException) -> bool:
+        """Its source is told which event that was, if it asks."""
+        queue.fail_held()
+        return self.failed(target, error)
 
     def failed(self, target: object, error: BaseException) -> bool:
         """Reports what the function has raised. False: it was not, the error is for the calling thread."""

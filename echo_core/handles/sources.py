@@ -7,16 +7,20 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from echo_core.errors import ClosedError, IncompatibleError, unexpected
+from echo_core.errors import BacklogError, ClosedError, IncompatibleError, TimedOutError, unexpected
 from echo_core.formats.format import Format
 from echo_core.handles.closing import Closing
 from echo_core.handles.options import demand_handler
 from echo_core.handles.parameters import Parameter, V, type_of_parameter
+from echo_core.handles.receipts import Receipt
 from echo_core.roster import ending, requests
 from echo_core.roster.bookkeeping import books
 from echo_core.roster.flushing import flushing
 from echo_core.roster.memberships import Membership
+from echo_core.roster.tracking import receipts_of
 from echo_core.streams.origins import Origin
+from echo_core.streams.parties import UNDER_WAY
+from echo_core.streams.receipts import MAX_RECEIPTS, NOT_SUBMITTED, Receipts
 from echo_core.values.demand import Demand
 from echo_core.values.parameters import Value
 from echo_core.values.statistics import SourceStatistics
@@ -56,6 +60,7 @@ class Source(Closing, Generic[T]):
         "__weakref__": "A source can be referred to weakly.",
         "_membership": "The channel.",
         "_origin": "The working part.",
+        "_receipts": "Of events that were asked for; None: there are none yet.",
     }
 
     submit: Callable[[T], None]
@@ -64,8 +69,62 @@ class Source(Closing, Generic[T]):
     def __init__(self, membership: Membership, origin: Origin) -> None:
         self._membership = membership
         self._origin = origin
+        self._receipts: Receipts | None = None
         self.submit = origin.outlet.submit
         self.submit_array = origin.outlet.submit_array
+
+    def submit_tracked(self, event: T) -> Receipt:
+        """As `submit`, and returns what knows who has the event.
+
+        A source has 65,536 receipts at most that are not done: as many events are under way, then this waits
+        until the oldest one is handled everywhere, as long as `submit` waits for room at most.
+
+        Raises what `submit` does, and
+
+            BacklogError: there are so many receipts, and the time is up.
+
+            receipt = source.submit_tracked(Order(7))
+            print(receipt.wait(timeout_s=2))
+        """
+        receipts = self._receipts or self._begin_receipts()
+        if len(receipts.open) >= receipts.limit:
+            self._make_room(receipts)
+        outlet = receipts.outlet
+        receipt = Receipt()
+        receipt.standing = None
+        receipt.serial = receipt.following = UNDER_WAY
+        receipt.first = outlet.sequence
+        receipt._receipts = receipts  # pyright: ignore[reportPrivateUsage] - it is made here
+        receipts.open.append(receipt)
+        try:
+            self.submit(event)
+        except BaseException:
+            receipt.standing = NOT_SUBMITTED
+            raise
+        receipt.following = outlet.sequence
+        receipt.serial = receipts.take_serial()
+        receipts.is_fresh = True
+        return receipt
+
+    def _begin_receipts(self) -> Receipts:
+        self._receipts = receipts_of(self._membership, self._origin)
+        return self._receipts
+
+    def _make_room(self, receipts: Receipts) -> None:
+        """Mostly it is enough to ask what has been handled by now, as nobody has for long."""
+        with books.changing():
+            receipts.ask_in_time()
+        if len(receipts.open) < MAX_RECEIPTS:
+            return
+        timeout_ns = self._origin.backlog.timeout_ns
+        try:
+            books.wait_for(
+                lambda: len(receipts.open) < MAX_RECEIPTS or self._origin.is_closed,
+                timeout_ns / 1e9 if timeout_ns >= 0 else None,
+                lambda: f"fewer than {MAX_RECEIPTS} receipts of `{self.name}` that are not done",
+            )
+        except TimedOutError as error:
+            raise BacklogError(str(error)) from None
 
     def submit_records(self, records: Any) -> None:
         """Sends records of fixed size that lie side by side in a buffer, in this source's own layout.

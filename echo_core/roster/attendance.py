@@ -310,6 +310,11 @@ class Attendance:
             known.failures = 0
         self._back_off(known, now)
 
+    def expects(self, node_id: bytes) -> bool:
+        """Whether a member may be linked again, for all that is known: nobody has said that it has left."""
+        known = self._known.get(node_id)
+        return known is not None and not known.has_left
+
     def part(self, node_id: bytes, now: float) -> None:
         """A member has said that it leaves the channel."""
         known = self._known.get(node_id)

@@ -24,18 +24,29 @@ _WITH_FORMATS = frozenset({messages.Source.kind, messages.Declared.kind, message
 
 
 def hear(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
-    """Follows a control frame. The peer pays for the time, and its next frame waits if that was too much."""
+    """Follows a control frame. The peer pays for the time, and its next frame waits if that was too much.
+
+    An answer is paid for by who has asked: the protocol lets no more come than that.
+    """
     conversation = peer.conversation
+    if kind == messages.Ack.kind:
+        _hear_at_once(home, peer, kind, payload)
+        return
     if peer.link.is_open:  # else nobody is held back by what was read before
         conversation.rest()
     with conversation.hearing.charged():
         ready = _made_ready(peer, kind, payload) if kind in _WITH_FORMATS else None
-        with books.changing():
-            conversation.offered = None
-            for message, about in conversation.protocol.receive(kind, payload):
-                _follow(home, peer, message, about)
-            conversation.send()
+        _hear_at_once(home, peer, kind, payload)
         del ready  # by now those have it who use it
+
+
+def _hear_at_once(home: Home, peer: Peer, kind: int, payload: bytes) -> None:
+    conversation = peer.conversation
+    with books.changing():
+        conversation.offered = None
+        for message, about in conversation.protocol.receive(kind, payload):
+            _follow(home, peer, message, about)
+        conversation.send()
 
 
 def _made_ready(peer: Peer, kind: int, payload: bytes) -> object:
@@ -132,6 +143,8 @@ def _follow_stream(peer: Peer, message: Message, value: OwnStream | PeerStream) 
             membership.dropped_elsewhere(peer, stream.origin, message.events)
         case messages.Unreachable(), OutgoingStream() if membership is not None:
             membership.refused_elsewhere(peer, stream.origin, message.text)
+        case (messages.Ack() | messages.Missed() | messages.Handled(), OutgoingStream()):
+            stream.hear_answer(message)
         case messages.Released(), OutgoingStream():
             peer.released(stream)
         case _:

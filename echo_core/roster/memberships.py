@@ -292,6 +292,8 @@ class Membership:
         """Tells what sources and sinks have dropped, and which handlers are slow, since it was last told."""
         for origin in self.origins:
             self.announcements.tell_drops_of(origin)
+            if origin.receipts is not None:
+                origin.receipts.tick(self.attendance.expects)
             if said := origin.take_forgetting():
                 log.warning("channel `%s`: source `%s` %s", self.shown, origin.name, said)
         for stream in self.incoming:

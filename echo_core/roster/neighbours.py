@@ -391,7 +391,9 @@ class Neighbours:
             node_id = established.peer.node_id
             allowances = self._home.known_nodes.allowances(node_id, established.uid)
         max_payload = established.peer.max_payload
-        peer = Peer(Conversation(described, protocol, link, max_payload, window, allowances), connection)
+        peer = Peer(
+            Conversation(described, protocol, link, max_payload, window, allowances, node_id), connection
+        )
         known = ref(peer)  # weak, as the peer has the protocol: both have to go without the garbage collector
         return peer
 

@@ -47,8 +47,10 @@ class Conversation:
         max_payload: int,
         window: tuple[int, int],
         allowances: Allowances,
+        node_id: bytes,
     ) -> None:
         self.name = name  # of the other process
+        self.node_id = node_id
         self.protocol = protocol
         self.link = link
         self.max_payload = max_payload  # bytes that the other process takes in one frame

@@ -207,6 +207,7 @@ class IncomingStream(links.IncomingStream, Feed):
         delivery = self._taking.get(target)
         if delivery is not None:
             delivery.close()
+            self.miss_pending(delivery)
         self.report_drops()
         self._taking.pop(target, None)
         self._waiting.pop(target, None)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from echo_core._c import links
 from echo_core.errors import ClosedError
 from echo_core.formats.format import Format
+from echo_core.streams.receipts import Receipts
 from echo_core.streams.replaying import Replay
 from echo_core.streams.stages import Stages
 from echo_core.streams.targets import Feed, Target
@@ -42,6 +43,7 @@ class LocalStream(Feed):
         "_keep",
         "_outlet",
         "_past_dropped",
+        "_receipts",
         "_told_dropped",
         "branch",
         "describe",
@@ -67,12 +69,14 @@ class LocalStream(Feed):
         self._deliveries: dict[Target, links.Delivery] = {}
         self._past_dropped = 0  # at sinks that are gone
         self._told_dropped = 0  # as components have been told
+        self._receipts: Receipts | None = None  # None: nobody asks for any
 
     def add(self, target: Target, delivery: links.Delivery, *, is_direct: bool) -> None:
         """`is_direct`: events are handed over by reference, not as records."""
         self._deliveries[target] = delivery
         if self.relay is not None:
             self.relay.add(delivery)
+        self._tell_sinks()
         join = partial(self._join, target, delivery, is_direct)
         if self._keep is None:
             join(None)
@@ -99,7 +103,20 @@ class LocalStream(Feed):
         delivery = self._deliveries.get(target)
         if delivery is not None:
             delivery.close()
+            if self._receipts is not None:
+                self._receipts.local_sinks.miss_pending(delivery)
             self._release(target)
+            self._tell_sinks()
+
+    def tell_sinks_to(self, receipts: Receipts) -> None:
+        """Which sinks there are, from now on."""
+        self._receipts = receipts
+        self._tell_sinks()
+
+    def _tell_sinks(self) -> None:
+        """When the source is closed, those that were there still handle what they have."""
+        if self._receipts is not None:
+            self._receipts.note_local(self._deliveries.values())
 
     def end(self) -> None:
         """No more is submitted; sinks get all that was."""

@@ -6,7 +6,7 @@ import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from echo_core.formats.format import Format
 from echo_core.formats.keys import KeyPlace
 from echo_core.streams.controls import Controls
 from echo_core.streams.local import LocalStream, without
+from echo_core.streams.receipts import Receipts
 from echo_core.streams.targets import Target
 from echo_core.transports.limits import MAX_KEPT_BYTES, SOURCE_ID_BYTES
 from echo_core.values.backlog import Backlog
@@ -93,6 +94,7 @@ class Origin:
         self.controls = Controls()
         self.demand: Demand | None = None  # what is wanted of it; None: that has to be looked at
         self.on_demand: Callable[[], None] | None = None  # called when that is something else
+        self.receipts: Receipts | None = None  # None: nobody has asked for one
         self.shapes: dict[Hashable, Shape] = {}  # of those that are judged together
         self.outlet.pool = pool
         self.local = LocalStream(format_, self.outlet, Describing(name, self.id, peer), keep=keep)
@@ -167,6 +169,12 @@ class Origin:
         """It does no longer."""
         self.local.remove(target)
         self.reconsider()
+
+    def begin_receipts(self, changing: Callable[[], AbstractContextManager[object]]) -> Receipts:
+        """From now on components may ask who has its events. Those elsewhere enter by their streams."""
+        self.receipts = Receipts(self.name, self.outlet, changing)
+        self.local.tell_sinks_to(self.receipts)
+        return self.receipts
 
     # -----------------------------------------------------------------------
     # What is wanted of it

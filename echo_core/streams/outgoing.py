@@ -14,6 +14,7 @@ from echo_core.streams.origins import Origin
 from echo_core.streams.stages import Stages
 from echo_core.transports.fields import shown
 from echo_core.transports.protocol.link_state import OwnStream
+from echo_core.transports.protocol.messages import Ack, Handled, Missed
 from echo_core.transports.threads import log
 
 
@@ -76,6 +77,8 @@ class OutgoingStream(links.OutgoingStream):
             self._begin(first)
         elif sinks == 0:
             self.origin.pause(self)
+            if self.origin.receipts is not None:
+                self.origin.receipts.leave(self)
         self.is_flowing = sinks > 0
         if has_begun or sinks > 0:
             self.origin.set_remote_sinks(self, sinks)
@@ -85,6 +88,28 @@ class OutgoingStream(links.OutgoingStream):
         with suppress(ClosedError):  # the source is closed by now
             self._flushed_at, kept = self.origin.begin(self, first)
             self.origin.kept += kept
+            self._track(self._flushed_at, kept)
+
+    def track(self) -> None:
+        """The source has begun to ask who has its events: also of sinks that were there before."""
+        if self.is_flowing:
+            self._track(self.origin.outlet.sequence, 0)
+
+    def _track(self, started: int, kept: int) -> None:
+        if self.origin.receipts is not None:
+            who = self.conversation
+            self.origin.receipts.enter(self, who.name, who.node_id, started, kept)
+
+    def ask(self, number: int, first: int) -> None:
+        """What has become of all events by now, of those from number `first` on?"""
+        self.conversation.command(
+            partial(self.conversation.protocol.ask, self.told, number, first), behind=self
+        )
+
+    def hear_answer(self, said: Ack | Missed | Handled) -> None:
+        """How far the peer's sinks have come, or what they do not have."""
+        if self.origin.receipts is not None:
+            self.origin.receipts.hear(self, said)
 
     def ask_flush(self) -> int | None:
         """The number of a flush that the peer has been asked for; None: there is nothing to wait for."""
@@ -116,6 +141,8 @@ class OutgoingStream(links.OutgoingStream):
 
     def withdraw(self) -> None:
         """The source is closed: the peer hears so behind its last event."""
+        if self.origin.receipts is not None:
+            self.origin.receipts.ask_last(self)
         self.close()  # first: the stream's number may be another's behind CLOSED
         self.conversation.command(partial(self.conversation.protocol.close, self.told), behind=self)
 
@@ -134,6 +161,9 @@ class OutgoingStream(links.OutgoingStream):
         if said := self._flow.finish(self.dropped):
             self._warn(said)
         self.origin.remove(self)
+        if self.origin.receipts is not None:
+            reason = self.conversation.farewell or "it has left the channel, or this node has"
+            self.origin.receipts.end(self, reason, is_lost=self.conversation.is_lost)
         # The origin keeps the stream while events are queued. Nobody looks after that of a closed channel, so
         # that the two would refer to each other, and keep the link.
         del self.origin

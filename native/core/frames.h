@@ -23,10 +23,14 @@
 
 /* The control frames that C code knows; transports/protocol/messages.py has them all. */
 enum kind {
-    KIND_LOAN = 1,     /* {uint32 stream, uint32 block, uint64 size}: records in the sender's pool */
-    KIND_GAP = 2,      /* {uint32 stream, uint32 why, uint64 events}: so many events of the stream are not here */
-    KIND_STARTED = 12, /* {uint32 stream, uint32 0, uint64 kept, uint64 sequence}: events follow from that number on */
-    KIND_CREDIT = 20,  /* of the receiver, about a stream: outbox/credit.h */
+    KIND_LOAN = 1,      /* {uint32 stream, uint32 block, uint64 size}: records in the sender's pool */
+    KIND_GAP = 2,       /* {uint32 stream, uint32 why, uint64 events}: so many events of the stream are not here */
+    KIND_STARTED = 12,  /* {uint32 stream, uint32 0, uint64 kept, uint64 sequence}: events follow from that number on */
+    KIND_CREDIT = 20,   /* of the receiver, about a stream: outbox/credit.h */
+    KIND_ASK = 29,      /* of the sender, about a stream, as the next two: streams/answers.h */
+    KIND_ACK = 30,      /* of the receiver, which C code only writes */
+    KIND_MISSED = 31,   /* likewise */
+    KIND_PROGRESS = 32, /* likewise */
 };
 /* Why there is a gap. */
 #define GAP_OF_DROPPED 0
@@ -34,6 +38,7 @@ enum kind {
 #define LOAN_PAYLOAD_BYTES 16
 #define GAP_PAYLOAD_BYTES 16
 #define STARTED_PAYLOAD_BYTES 24
+#define ASK_PAYLOAD_BYTES 24
 
 /* No event has a higher number when a stream begins, or behind a gap: so that no count of events that come begins anew. */
 #define MAX_NUMBER INT64_MAX

@@ -40,8 +40,27 @@ int echo_link_take_gap(const struct link *link, const struct frame *frame)
     events = load_little64(frame->payload + 8);
     if (check_gap(incoming, events) != 0)
         return -1;
+    echo_incoming_note_gap(incoming, incoming->sequence, events);
+    incoming->gaps += events;
     incoming->sequence += events;
     incoming->lost += is_loss ? events : 0;
+    return 0;
+}
+
+int echo_link_take_question(const struct link *link, const struct frame *frame)
+{
+    struct incoming_stream *incoming;
+
+    if (frame->size != ASK_PAYLOAD_BYTES)
+        return echo_raise("WireError", "Expected a question of %d bytes, got %lu", ASK_PAYLOAD_BYTES,
+                          (unsigned long)frame->size);
+    if (load_little32(frame->payload + 4) != 0)
+        return echo_raise("WireError", "Expected 0 behind the stream of a question, got %lu",
+                          (unsigned long)load_little32(frame->payload + 4));
+    if (link_incoming(link, load_little32(frame->payload), &incoming) != 0)
+        return -1;
+    if (incoming != NULL)
+        echo_incoming_ask(incoming, load_little64(frame->payload + 8), load_little64(frame->payload + 16));
     return 0;
 }
 

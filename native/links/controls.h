@@ -9,6 +9,9 @@
 /* A gap. 0, or -1 with WireError. GIL for these. */
 int echo_link_take_gap(const struct link *link, const struct frame *frame);
 
+/* A question, which is answered at once where it can be. Likewise. */
+int echo_link_take_question(const struct link *link, const struct frame *frame);
+
 /* Credit, where it does not lead what was read, or breaks a rule. 0, or -1 with WireError. */
 int echo_link_take_grant(struct link *link, const struct frame *frame);
 

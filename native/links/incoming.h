@@ -18,6 +18,7 @@ struct record {
 struct link;
 struct history;
 struct delivery;
+struct missed;
 
 /* What a link needs of the receiving end of a stream; the Python object IncomingStream. GIL guards it. */
 struct incoming_stream {
@@ -44,7 +45,28 @@ struct incoming_stream {
     struct amount renewed_at;  /* of `taken`: from here on it may be worth while to tell the source more */
     struct amount look_at;     /* of `handed`: from here on it may be time to tell the source something */
     int64_t told_at;           /* ticks; when */
+    struct missed *missed;     /* owned, PyMem; events that a sink does not have, as the source is told when it asks */
+    uint64_t question;         /* the number of the last one */
+    int is_asked;              /* 1: it is not answered yet that all is done with which came before it */
+    int is_told;               /* 1: but that all of it has been received */
+    uint64_t asked_sequence;   /* when that was asked */
+    uint64_t told_below;       /* the source knows that events below that number are done with */
+    int64_t told_below_at;     /* ticks; when it was told so */
+    unsigned tellings;         /* how often, since it has asked */
+    uint64_t gaps;             /* events that never came, for whatever reason */
+    int is_answering;          /* 1: a thread is about it */
+    int is_mute;               /* 1: there was no memory to note what is missed, so nothing is said to be done with */
+    int is_local;              /* 1: of a source in this process, for whose sinks there is no credit */
+    PyObject *on_done;         /* owned; called instead of an answer over the link. NULL: nobody is */
+    unsigned forks;            /* echo_forks when that was said: in a child nobody waits */
 };
+
+/* A source asks by that number what has become of its events: streams/answers.h. May send, and then lets go of the
+ * GIL. */
+void echo_incoming_ask(struct incoming_stream *incoming, uint64_t number, uint64_t first);
+
+/* The source itself has dropped so many events from that number on. GIL; runs no code. */
+void echo_incoming_note_gap(struct incoming_stream *incoming, uint64_t first, uint64_t events);
 
 /* --- handing over, and taking that over from a thread whose handler is slow: streams/detours.c --- */
 

@@ -117,6 +117,8 @@ static int take_control(struct link *link, struct handing *handing, const struct
         return echo_link_take_gap(link, frame);
     case KIND_LOAN:
         return take_loan(link, handing, frame);
+    case KIND_ASK:
+        return echo_link_take_question(link, frame);
     case KIND_CREDIT:
         return echo_link_take_grant(link, frame);
     default:
@@ -201,7 +203,7 @@ static int is_for_run(const struct link *link, const struct frame *frame)
         return has_handlers(link, frame->stream);
     if (frame->stream == KIND_LOAN)
         return frame->size >= LOAN_PAYLOAD_BYTES && has_handlers(link, load_little32(frame->payload));
-    return frame->stream != KIND_GAP && frame->stream != KIND_CREDIT;
+    return frame->stream != KIND_GAP && frame->stream != KIND_CREDIT && frame->stream != KIND_ASK;
 }
 
 enum step echo_link_fail(struct link *link)

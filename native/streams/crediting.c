@@ -11,6 +11,7 @@
  * events. A source that has used all waits, and this side knows: it is told at once where nothing is left to be done
  * here, and else every few milliseconds, also that its sinks go on.
  */
+#include "streams/answers.h"
 #include "streams/deliveries.h"
 #include "streams/queues.h"
 
@@ -36,7 +37,12 @@ void echo_incoming_add(struct incoming_stream *incoming, struct delivery *delive
 {
     echo_incoming_remove(delivery->incoming, delivery);
     delivery->incoming = incoming;
-    if (delivery->is_queue)
+    echo_answers_join(incoming, delivery);
+    if (incoming->is_local && delivery->is_queue)
+        delivery->pending = echo_queue_held_of(delivery);
+    else if (incoming->is_local)
+        return;
+    else if (delivery->is_queue)
         ((struct queue *)delivery->target)->feeds++;
     else if (delivery->sharers != NULL)
         delivery->sharers->streams++;
@@ -69,6 +75,8 @@ void echo_incoming_remove(const struct incoming_stream *incoming, struct deliver
     leave_list(delivery);
     delivery->incoming = NULL;
     delivery->pending = (struct amount){0, 0};
+    if (incoming->is_local)
+        return;
     if (delivery->is_queue)
         ((struct queue *)delivery->target)->feeds--;
     else if (delivery->sharers != NULL)
@@ -177,6 +185,8 @@ static void note(struct incoming_stream *incoming, const struct credit *credit, 
     incoming->limit = credit->limit;
     incoming->renewed_at =
         amount_less(credit->limit, (struct amount){window.events - window.events / 2, window.bytes - window.bytes / 2});
+    if (incoming->is_asked)
+        incoming->renewed_at = (struct amount){0, 0};
     incoming->told_at = ticks_now();
     incoming->look_at = next_look(incoming);
 }
@@ -232,9 +242,14 @@ static int is_worth_while(const struct incoming_stream *incoming, const struct c
 
 void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link)
 {
-    struct standing standing = standing_of(incoming);
-    struct credit credit = credit_of(incoming, &standing);
+    struct standing standing;
+    struct credit credit;
 
+    incoming->tellings = 0;
+    if (incoming->is_asked)
+        echo_incoming_answer(incoming, link);
+    standing = standing_of(incoming);
+    credit = credit_of(incoming, &standing);
     if (link == NULL || incoming->stream == 0 || !is_news(incoming, &credit)) /* never bound: nothing came of it */
         return;
     note(incoming, &credit, standing.window);
@@ -243,9 +258,13 @@ void echo_incoming_confirm(struct incoming_stream *incoming, struct link *link)
 
 void echo_incoming_renew(struct incoming_stream *incoming)
 {
-    struct standing standing = standing_of(incoming);
-    struct credit credit = credit_of(incoming, &standing);
+    struct standing standing;
+    struct credit credit;
 
+    if (incoming->is_asked)
+        echo_incoming_answer(incoming, incoming->link);
+    standing = standing_of(incoming);
+    credit = credit_of(incoming, &standing);
     if (incoming->link == NULL || !is_news(incoming, &credit) || !is_worth_while(incoming, &credit, standing.window))
         return;
     note(incoming, &credit, standing.window);

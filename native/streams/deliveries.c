@@ -13,6 +13,7 @@
  */
 #include "streams/deliveries.h"
 
+#include "streams/answers.h"
 #include "streams/calls.h"
 #include "streams/outlets.h"
 #include "streams/queues.h"
@@ -74,11 +75,18 @@ static int is_wire_error(void)
     return is_it;
 }
 
-/* What a decoder has raised. As report. */
-static int refuse(struct delivery *delivery)
+/* As report, of so many events from that number on: the sink does not have them. */
+static __attribute__((cold)) int fail(struct delivery *delivery, PyObject *on_error, uint64_t number, uint64_t events)
+{
+    echo_delivery_miss(delivery, number, events, MISSED_FAILED);
+    return report(delivery, on_error);
+}
+
+/* What a decoder has raised. Likewise. */
+static __attribute__((cold)) int refuse(struct delivery *delivery, uint64_t number, uint64_t events)
 {
     if (!is_wire_error())
-        return report(delivery, delivery->on_refusal);
+        return fail(delivery, delivery->on_refusal, number, events);
     delivery->failures++;
     return -1;
 }
@@ -209,7 +217,7 @@ static inline int deliver(struct delivery *delivery, PyObject *event, Py_ssize_t
     result = call_handler(delivery, event, number, submitted_ns);
     Py_DECREF(event);
     if (result == NULL)
-        return report(delivery, delivery->on_error);
+        return fail(delivery, delivery->on_error, number, (uint64_t)events);
     Py_DECREF(result);
     return 0;
 }
@@ -241,7 +249,7 @@ static inline int hand_one(struct delivery *delivery, raw_decode *decode, const 
     PyObject *event = decode != NULL ? decode(delivery->raw.self, bytes, size) : decode_copy(delivery, bytes, size);
 
     count_decoded(delivery, before, size, 1);
-    return event != NULL ? deliver(delivery, event, size, 1, number, submitted_ns) : refuse(delivery);
+    return event != NULL ? deliver(delivery, event, size, 1, number, submitted_ns) : refuse(delivery, number, 1);
 }
 
 /* --- the records of a batch --- */
@@ -348,7 +356,7 @@ static int hand_copy(struct delivery *delivery, struct batch *batch, PyObject *c
     count_decoded(delivery, before, batch->begun, 1);
     batch->number++;
     return event != NULL ? deliver(delivery, event, batch->begun, 1, batch->number - 1, submitted_ns)
-                         : refuse(delivery);
+                         : refuse(delivery, batch->number - 1, 1);
 }
 
 /* Nobody changes a copy while it is verified and read. */
@@ -544,7 +552,8 @@ static __attribute__((noinline)) int hand_array(struct delivery *delivery, const
     }
     events = total / delivery->record_size;
     count_decoded(delivery, before, total, events);
-    return array != NULL ? deliver(delivery, array, total, events, number, records->submitted_ns) : refuse(delivery);
+    return array != NULL ? deliver(delivery, array, total, events, number, records->submitted_ns)
+                         : refuse(delivery, number, (uint64_t)events);
 }
 
 /* --- on to an outlet --- */
@@ -577,7 +586,9 @@ static PyObject *checked_copy_of(const struct delivery *delivery, const struct r
     return checked;
 }
 
-static int relay(struct delivery *delivery, const struct record *record, PyObject *owner, uint64_t events)
+/* `number`: of the first of the events. */
+static int relay(struct delivery *delivery, const struct record *record, PyObject *owner, uint64_t number,
+                 uint64_t events)
 {
     struct record own = {.bytes = owner != NULL ? (const uint8_t *)PyBytes_AsString(owner) : record->bytes,
                          .size = record->size,
@@ -585,7 +596,9 @@ static int relay(struct delivery *delivery, const struct record *record, PyObjec
 
     delivery->handed += events;
     delivery->bytes += (uint64_t)record->size;
-    return echo_outlet_relay(delivery->target, &own, owner, events, delivery->derived) == 0 ? 0 : refuse(delivery);
+    if (echo_outlet_relay(delivery->target, &own, owner, events, delivery->derived) == 0)
+        return 0;
+    return refuse(delivery, number, events);
 }
 
 /* All events of a record at once. */
@@ -604,9 +617,9 @@ static int relay_current(struct delivery *delivery, struct batch *batch)
     if (record->is_shared || delivery->record_size == 0) {
         owner = checked_copy_of(delivery, record);
         if (owner == NULL)
-            return refuse(delivery);
+            return refuse(delivery, batch->number - events, events);
     }
-    status = relay(delivery, record, owner, events);
+    status = relay(delivery, record, owner, batch->number - events, events);
     Py_XDECREF(owner);
     return status;
 }

@@ -64,14 +64,16 @@ struct delivery {
     struct delivery *next, **place;   /* among those that take what is derived from its events. NULL: it is none */
     struct asides *derived;           /* borrowed; where a relay leaves that, while it judges. NULL: it hands it on */
     struct amount pending;            /* of these: taken, and not yet handled. In its queue, say */
-    struct batch *batches;            /* on stacks; those that are handed out one record after the other */
-    struct amount aside;              /* of records that wait for the thread which is at the sink: detours.c */
-    unsigned forks;             /* echo_forks when it was made, or forgot: a child has no stacks but its own thread's */
-    uint64_t works;             /* odd: a call of the handler is under way; one more at each beginning and end */
-    struct call *calls;         /* on stacks; those that began meanwhile */
-    uint64_t seen_works;        /* `works` at the last look */
-    int64_t seen_ns;            /* when that was first seen, if it is odd */
-    PyObject *counting[COUNTS]; /* owned; callables that have counts. NULL: none */
+    uint64_t asked;        /* so many of all that came to it have to be done with for an answer: streams/answers.c */
+    uint64_t since;        /* the number of the first event of the stream that comes to it */
+    struct batch *batches; /* on stacks; those that are handed out one record after the other */
+    struct amount aside;   /* of records that wait for the thread which is at the sink: detours.c */
+    unsigned forks;        /* echo_forks when it was made, or forgot: a child has no stacks but its own thread's */
+    uint64_t works;        /* odd: a call of the handler is under way; one more at each beginning and end */
+    struct call *calls;    /* on stacks; those that began meanwhile */
+    uint64_t seen_works;   /* `works` at the last look */
+    int64_t seen_ns;       /* when that was first seen, if it is odd */
+    PyObject *counting[COUNTS];               /* owned; callables that have counts. NULL: none */
     const unsigned long long *counts[COUNTS]; /* in them, of what all sinks have left to Python code; never NULL */
     unsigned long long decoded;               /* events that came as records, also where that failed */
     uint64_t interpreted;                     /* of them, what was left to Python code */

@@ -269,6 +269,8 @@ static PyGetSetDef delivery_getters[] = {
     {NULL, NULL, NULL, NULL, NULL}};
 
 static PyMemberDef delivery_members[] = {
+    {"pending", T_ULONGLONG, offsetof(struct delivery, pending.events), READONLY,
+     PyDoc_STR("How many of a stream's events it has taken, and is not done with.")},
     {"interpreted", T_ULONGLONG, offsetof(struct delivery, interpreted), READONLY,
      PyDoc_STR("How many of them were left to Python code.")},
     {"bytes", T_ULONGLONG, offsetof(struct delivery, bytes), READONLY,

@@ -1,6 +1,6 @@
 /* The type IncomingStream: the receiving end of one stream, which counts what comes and hands it to each sink. */
+#include "streams/answers.h"
 #include "streams/deliveries.h"
-
 #include "streams/history.h"
 
 #include "links/errors.h"
@@ -152,18 +152,17 @@ PyObject *echo_tuple_and(PyObject *const *place, PyObject *item)
 
 static PyObject *incoming_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"record_size",  "sequence",    "window_events",
-                            "window_bytes", "keep_events", "keep_bytes",
-                            "key",          "has_times",   NULL};
+    static char *names[] = {"record_size", "sequence", "window_events", "window_bytes", "keep_events",
+                            "keep_bytes",  "key",      "has_times",     "is_local",     NULL};
     struct incoming_stream *incoming = (struct incoming_stream *)PyType_GenericAlloc(type, 0); /* zeroed */
     unsigned long long sequence = 0, window_events = NO_WINDOW, window_bytes = NO_WINDOW;
     struct keeping keeping = {0};
 
     if (incoming == NULL)
         return NULL;
-    if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$nKKKnnOp:IncomingStream", names, &incoming->record_size, &sequence,
-                                    &window_events, &window_bytes, &keeping.events, &keeping.bytes, &keeping.key,
-                                    &incoming->has_times)) {
+    if (PyArg_ParseTupleAndKeywords(args, kwargs, "|$nKKKnnOpp:IncomingStream", names, &incoming->record_size,
+                                    &sequence, &window_events, &window_bytes, &keeping.events, &keeping.bytes,
+                                    &keeping.key, &incoming->has_times, &incoming->is_local)) {
         incoming->sequence = sequence;
         incoming->window.events = window_events;
         incoming->window.bytes = window_bytes;
@@ -187,6 +186,7 @@ static int incoming_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((struct incoming_stream *)self)->deliveries);
+    Py_VISIT(((struct incoming_stream *)self)->on_done);
     return 0;
 }
 
@@ -204,6 +204,7 @@ static int incoming_clear(PyObject *self)
 {
     part_from_all((struct incoming_stream *)self);
     Py_CLEAR(((struct incoming_stream *)self)->deliveries);
+    Py_CLEAR(((struct incoming_stream *)self)->on_done);
     return 0;
 }
 
@@ -212,6 +213,7 @@ static void incoming_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     incoming_clear(self);
     echo_history_free(((struct incoming_stream *)self)->history);
+    PyMem_Free(((struct incoming_stream *)self)->missed);
     free_instance(self);
 }
 
@@ -271,6 +273,8 @@ static int incoming_set_deliveries(PyObject *self, PyObject *deliveries, void *P
         adopt(incoming, before);
         incoming->delivery_count = PyTuple_Size(incoming->deliveries);
         incoming->has_handlers = has_handlers(incoming->deliveries);
+        if (incoming->is_asked)
+            echo_incoming_answer(incoming, incoming->link);
     }
     Py_XDECREF(before);
     return status;
@@ -335,6 +339,8 @@ static PyObject *incoming_restart(PyObject *self, PyObject *argument)
     if (incoming->history != NULL)
         echo_history_forget(incoming->history);
     incoming->sequence = sequence;
+    for (Py_ssize_t i = 0; incoming->deliveries != NULL && i < PyTuple_Size(incoming->deliveries); i++)
+        echo_answers_join(incoming, (struct delivery *)PyTuple_GetItem(incoming->deliveries, i));
     Py_RETURN_NONE;
 }
 
@@ -418,6 +424,15 @@ static PyObject *incoming_count_lost(PyObject *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static PyObject *incoming_miss_pending(PyObject *self, PyObject *delivery)
+{
+    if (!PyObject_TypeCheck(delivery, echo_state_of(Py_TYPE(self))->delivery_type))
+        return PyErr_Format(PyExc_TypeError, "Expected a Delivery, got %R", delivery);
+    if (((struct delivery *)delivery)->incoming == (struct incoming_stream *)self)
+        echo_delivery_miss_pending((struct delivery *)delivery);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef incoming_methods[] = {
     {"add_delivery", incoming_add_delivery, METH_VARARGS,
      PyDoc_STR(
@@ -447,6 +462,21 @@ static PyMethodDef incoming_methods[] = {
      PyDoc_STR(
          "confirm($self, link=None, /)\n--\n\nTells the source what is done with by now, over the link that the stream "
          "is bound to, or that one. True: that is all that has come.")},
+    {"miss_pending", incoming_miss_pending, METH_O,
+     PyDoc_STR("miss_pending($self, delivery, /)\n--\n\nIts sink is closed before it is done with what is pending.")},
+    {"await_done", echo_incoming_await_done, METH_O,
+     PyDoc_STR(
+         "await_done($self, callable, /)\n--\n\nCalls that with True, once, when sinks are done with all that has "
+         "come by now, and with False before, as they go on; or None, nobody. True: they are, and nobody is called.")},
+    {"take_missed", echo_incoming_take_missed, METH_NOARGS,
+     PyDoc_STR("take_missed($self, /)\n--\n\nWhat sinks do not have since this was last asked: (first, last, why).")},
+    {"pending_from", echo_incoming_pending_from, METH_NOARGS,
+     PyDoc_STR(
+         "pending_from($self, /)\n--\n\nThe number of the oldest event that sinks are not done with; None: there is "
+         "none.")},
+    {"stored_from", echo_incoming_stored_from, METH_NOARGS,
+     PyDoc_STR("stored_from($self, /)\n--\n\nFrom that event on what sinks are done with is on a disk; None: nothing "
+               "is.")},
     {"count_lost", incoming_count_lost, METH_O,
      PyDoc_STR("count_lost($self, events, /)\n--\n\nSo many events more never came.")},
     {NULL, NULL, 0, NULL}};

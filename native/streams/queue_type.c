@@ -1,6 +1,7 @@
 /* The type Queue as Python sees it; queues.c has its rules. */
 #include "streams/queues.h"
 
+#include "streams/answers.h"
 #include "streams/calls.h"
 
 #include "links/errors.h"
@@ -257,7 +258,19 @@ static void queue_dealloc(PyObject *self)
     free_instance(self);
 }
 
+/* fail_held() */
+static PyObject *queue_fail_held(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    const struct item *held = &((struct queue *)self)->held;
+
+    if (held->from != NULL)
+        echo_delivery_miss((struct delivery *)held->from, held->number, (uint64_t)held->events, MISSED_FAILED);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef queue_methods[] = {
+    {"fail_held", queue_fail_held, METH_NOARGS,
+     PyDoc_STR("fail_held($self, /)\n--\n\nWho iterates has failed to handle the event that it is at.")},
     {"put", (PyCFunction)(void (*)(void))queue_put, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("put($self, /, event, size=0, events=1)\n--\n\nTreated by the policy where there is no room.")},
     {"get", (PyCFunction)(void (*)(void))queue_get, METH_FASTCALL,

@@ -6,6 +6,8 @@
  */
 #include "streams/queues.h"
 
+#include "streams/answers.h"
+
 #include "links/errors.h"
 #include "links/link.h"
 
@@ -156,6 +158,26 @@ void echo_queue_empty(struct queue *queue)
     }
 }
 
+/* Its sink is closed. */
+static void miss(const struct item *item)
+{
+    echo_delivery_miss((struct delivery *)item->from, item->number, (uint64_t)item->events, MISSED_CLOSED);
+}
+
+/* Nobody has to take what is queued any more, so that it is no sink's. */
+static void miss_all(const struct queue *queue)
+{
+    const struct item *item;
+
+    for (size_t i = 0; i < queue->count; i++) {
+        item = item_at(queue, i);
+        if (item->from == NULL)
+            continue;
+        miss(item);
+        echo_delivery_forget((struct delivery *)item->from, item->events, item->size);
+    }
+}
+
 /* Nothing that is in the queue will be dropped any more: it would keep what feeds it, which keeps it. May run any
  * code. */
 static void forget_origins(struct queue *queue)
@@ -163,6 +185,7 @@ static void forget_origins(struct queue *queue)
     struct item *item;
     PyObject *from;
 
+    miss_all(queue);
     for (size_t i = 0; i < queue->count; i++) {
         item = item_at(queue, i);
         from = item->from;
@@ -170,9 +193,48 @@ static void forget_origins(struct queue *queue)
             continue;
         item->from = NULL;
         item->describe = Py_XNewRef(((struct delivery *)from)->describe);
-        echo_delivery_forget((struct delivery *)from, item->events, item->size);
+        delivery_done((struct delivery *)from, 0, 0);
         Py_DECREF(from);
     }
+}
+
+uint64_t echo_queue_oldest_of(const struct delivery *delivery)
+{
+    const struct queue *queue = (struct queue *)delivery->target;
+
+    if (queue->held.from == &delivery->ob_base)
+        return queue->held.number;
+    for (size_t i = 0; i < queue->count; i++)
+        if (item_at(queue, i)->from == &delivery->ob_base)
+            return item_at(queue, i)->number;
+    return UINT64_MAX;
+}
+
+void echo_queue_miss_held_of(const struct delivery *delivery)
+{
+    const struct queue *queue = (struct queue *)delivery->target;
+
+    if (queue->held.from == &delivery->ob_base)
+        miss(&queue->held);
+    for (size_t i = 0; i < queue->count; i++)
+        if (item_at(queue, i)->from == &delivery->ob_base)
+            miss(item_at(queue, i));
+}
+
+static struct amount amount_of(const struct item *item)
+{
+    return (struct amount){(uint64_t)item->events, (uint64_t)item->size};
+}
+
+struct amount echo_queue_held_of(const struct delivery *delivery)
+{
+    const struct queue *queue = (struct queue *)delivery->target;
+    struct amount held = {0, 0};
+
+    for (size_t i = 0; i < queue->count; i++)
+        if (item_at(queue, i)->from == &delivery->ob_base)
+            held = amount_plus(held, amount_of(item_at(queue, i)));
+    return queue->held.from == &delivery->ob_base ? amount_plus(held, amount_of(&queue->held)) : held;
 }
 
 struct amount echo_queue_share(const struct queue *queue)
@@ -195,7 +257,9 @@ static inline int has_room(const struct queue *queue, const struct item *item)
 /* Another process's, which had credit for it. */
 static int is_granted(const struct queue *queue, const struct item *item)
 {
-    return item->from != NULL && ((struct delivery *)item->from)->incoming != NULL && does_wait(queue->policy);
+    const struct incoming_stream *incoming = item->from != NULL ? ((struct delivery *)item->from)->incoming : NULL;
+
+    return incoming != NULL && !incoming->is_local && does_wait(queue->policy);
 }
 
 /* Whether this thread alone would make room: it is handling what it has taken, or reads for this queue. */
@@ -255,8 +319,10 @@ static int await_room(struct queue *queue, const struct item *item)
 static void drop(struct queue *queue, const struct item *item)
 {
     queue->dropped += (uint64_t)item->events;
-    if (item->from != NULL)
+    if (item->from != NULL) {
         ((struct delivery *)item->from)->dropped += (uint64_t)item->events;
+        echo_delivery_miss((struct delivery *)item->from, item->number, (uint64_t)item->events, MISSED_DROPPED);
+    }
     Py_DECREF(item->event);
 }
 

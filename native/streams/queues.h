@@ -117,6 +117,15 @@ void echo_queue_empty(struct queue *queue);
  * The Delivery that brings it counts its events where they are dropped, now or later, besides the queue itself. */
 int echo_queue_put(PyObject *queue, const struct item *item);
 
+/* What a delivery has brought that is in its queue, or with whoever has taken it. GIL. */
+struct amount echo_queue_held_of(const struct delivery *delivery);
+
+/* The number of the oldest of it; UINT64_MAX: there is none. GIL. */
+uint64_t echo_queue_oldest_of(const struct delivery *delivery);
+
+/* Of that its sink does not have any more, as it is closed. GIL; runs no code. */
+void echo_queue_miss_held_of(const struct delivery *delivery);
+
 /* What one of the streams that feed it may have in it. GIL. */
 struct amount echo_queue_share(const struct queue *queue);
 

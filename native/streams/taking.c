@@ -3,6 +3,7 @@
  * What is taken has ascending numbers, each once: records whose numbers were had before are passed over, such as what a
  * source keeps and sends again over another link. Numbers that are left out are told, once, before what follows them.
  */
+#include "streams/answers.h"
 #include "streams/deliveries.h"
 
 #include "links/errors.h"
@@ -101,6 +102,8 @@ static int take(struct delivery *delivery, const uint8_t *bytes, Py_ssize_t size
         return (int)lost;
     if (lost == 0)
         lost = delivery->taker->take(delivery->target, bytes, size, events, number, time_ns);
+    if (lost != 0)
+        echo_delivery_miss(delivery, number, events, lost < 0 ? MISSED_FAILED : MISSED_DROPPED);
     return count_taken(delivery, events, size, lost) == 0 ? 0 : echo_delivery_report(delivery);
 }
 

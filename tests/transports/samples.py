@@ -54,6 +54,10 @@ MESSAGES: list[Message] = [
     messages.Request(64, is_asked=True, number=3, value=word(128), name="resolution"),
     messages.Requested(64, 3),
     messages.Underivable(2, bytes(range(32, 48)), "läser", "`Particle.temp`: the sender has no such field"),
+    messages.Ask(64, 4, 1000),
+    messages.Ack(64, messages.Level.HANDLED, 4, 900),
+    messages.Missed(64, messages.Missing.FAILED, 1003, 1004),
+    messages.Handled(64, 1006),
 ]
 
 NEAR = Identity(

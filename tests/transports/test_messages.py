@@ -69,6 +69,10 @@ any_message: st.SearchStrategy[Message] = st.one_of(
     st.builds(messages.Request, _u32, st.booleans(), _u64, _words, _names),
     st.builds(messages.Requested, _u32, _u64),
     st.builds(messages.Underivable, _u32, _ids, _names, st.text().map(partial(shown, keep="\n"))),
+    st.builds(messages.Ask, _u32, _u64, _u64),
+    st.builds(messages.Ack, _u32, _u32, _u64, _u64),
+    st.builds(messages.Missed, _u32, _u32, _u64, _u64),
+    st.builds(messages.Handled, _u32, _u64),
 )
 
 
@@ -92,7 +96,7 @@ def test_any_bytes_are_one_message_or_a_wire_error(kind: int, payload: bytes) ->
 
 def test_there_is_a_message_for_every_kind() -> None:
     """And a sample of it, and a kind is no stream."""
-    assert [message.kind for message in MESSAGES] == list(range(1, 29)) == sorted(Message.by_kind)
+    assert [message.kind for message in MESSAGES] == list(range(1, 33)) == sorted(Message.by_kind)
     assert max(Message.by_kind) < limits.FIRST_STREAM
 
 

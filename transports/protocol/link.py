@@ -158,6 +158,12 @@ class LinkProtocol:
         self._require_stream(stream)
         self._state.send(replace(said, stream=stream.number))
 
+    def ask(self, stream: OwnStream, number: int, first: int) -> None:
+        """Ends in Ack with this number, the highest by now. Behind events."""
+        self._require_stream(stream)
+        stream.asked = number
+        self._state.send(messages.Ask(stream.number, number, first))
+
     def close(self, stream: OwnStream) -> None:
         """The node's own source is closed. Behind events."""
         self._require_stream(stream)

@@ -78,6 +78,8 @@ class OwnStream:
     number: int
     channel: ChannelOnLink
     is_closed: bool = False
+    asked: int = -1  # the number of the last Ask
+    acked: tuple[int, int] = (-1, 0)  # of the last Ack: number, and level
     owner: Any = None
 
     @property

@@ -1,7 +1,8 @@
 """Messages: the payloads of control frames.
 
 A message is its fields in order, without gaps. The annotation of a field says how it is written (fields.py).
-C code reads and writes LOAN, GAP and CREDIT too, and writes STARTED (native/core/frames.h).
+C code reads and writes LOAN, GAP and CREDIT too, writes STARTED, reads ASK and writes its answers
+(native/core/frames.h).
 What a message does, and when it may come: receiving.py.
 """
 
@@ -379,6 +380,61 @@ class Underivable(Message, kind=28):
     source_id: SourceId
     name: Name
     text: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Message, kind=29):
+    """What has become of all that came of the stream by now, of its events from number `first` on?"""
+
+    stream: Uint32
+    number: AlignedUint64
+    first: Uint64
+
+
+class Level(enum.IntEnum):
+    """How far the sinks of a stream have come."""
+
+    RECEIVED = 1
+    HANDLED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(Message, kind=30):
+    """The answer to the Ask of that number, and to those before it: as RECEIVED, if need be, then as HANDLED.
+
+    What is handled is on a disk, too, of events from number `stored` on; of none, where that is 2**64 - 1.
+    """
+
+    stream: Uint32
+    level: Uint32
+    number: Uint64
+    stored: Uint64
+
+
+class Missing(enum.IntEnum):
+    """Why a sink does not have events."""
+
+    DROPPED = 1
+    FAILED = 2
+    CLOSED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Missed(Message, kind=31):
+    """A sink does not have the stream's events from number `first` to `last`. Comes before their Ack."""
+
+    stream: Uint32
+    why: Uint32
+    first: Uint64
+    last: Uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Handled(Message, kind=32):
+    """Sinks are done with the stream's events below that number, before all is that was asked for."""
+
+    stream: Uint32
+    below: AlignedUint64
 
 
 def encode(message: Message) -> bytes:

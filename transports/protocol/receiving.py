@@ -166,6 +166,25 @@ def _closed(link: LinkState, closed: messages.Closed, stream: PeerStream) -> lis
     return heard
 
 
+def _ack(link: LinkState, ack: messages.Ack, stream: OwnStream) -> list[Heard]:
+    if ack.level not in set(messages.Level):
+        raise unexpected(WireError, "ACK as received or handled, 1 or 2", ack.level)
+    if not stream.acked < (ack.number, ack.level) <= (stream.asked, messages.Level.HANDLED):
+        after = "level {1} of question {0}".format(*stream.acked)
+        raise unexpected(
+            WireError, f"ACK behind {after}, up to {stream.asked}", f"level {ack.level} of {ack.number}"
+        )
+    stream.acked = ack.number, ack.level
+    return _hear(link, ack, stream)
+
+
+def _missed(link: LinkState, missed: messages.Missed, stream: OwnStream) -> list[Heard]:
+    if missed.why not in set(messages.Missing) or missed.first > missed.last:
+        expected = "MISSED from one event to a later one, for a reason from 1 to 3"
+        raise unexpected(WireError, expected, f"{missed.first} to {missed.last}, {missed.why}")
+    return _hear(link, missed, stream)
+
+
 def _flush(link: LinkState, flush: messages.Flush, _: None) -> list[Heard]:
     if flush.number in link.peer_flushes:
         raise unexpected(WireError, "a FLUSH that is not under way", flush.number)
@@ -236,6 +255,10 @@ _PLACES: dict[type[Message], Place] = {
     messages.Released: Place(_OWN, _CLOSED, _released),
     messages.Started: Place(_PEERS, _ATTACHED, _started),
     messages.Gap: Place(_PEERS, _ATTACHED, _hear),
+    messages.Ask: Place(_PEERS, _ATTACHED, _hear),
+    messages.Ack: Place(_OWN, _OFFERED, _ack),
+    messages.Missed: Place(_OWN, _OFFERED, _missed),
+    messages.Handled: Place(_OWN, _OFFERED, _hear),
     messages.Closed: Place(_PEERS, _GIVEN, _closed),
     messages.Format: Place(None, _ANY, _format),
     messages.Flush: Place(None, _ANY, _flush),

@@ -87,6 +87,11 @@ BROKEN_RULES = {
         messages.encode(messages.Source(STREAM + 1, 0, 0, 0, bytes(16), "x"))[:-12]
         + struct.pack("<III", 2, 0, 0),
     ),
+    "0 behind the stream of a question": write_frame(
+        messages.Ask.kind, struct.pack("<IIQQ", STREAM, 1, 1, 0)
+    ),
+    "a question of 24 bytes": write_frame(messages.Ask.kind, struct.pack("<IIQ", STREAM, 0, 1)),
+    "asked for and is under way, got 67": frame(messages.Ask(STREAM + 3, 1, 0)),
     "an alias of 2 or more": frame(messages.Join(0, bytes(16), bytes(32))),
 }
 

@@ -237,3 +237,28 @@ def test_the_id_of_a_derived_channel_alone_takes_no_sources(make_node: MakeNode)
             channel.source(Plain)
     with pytest.raises(echo.ChannelError, match="put it on `base`"):
         hot.source(Plain)
+
+
+ANSWERS: dict[str, Callable[[int], Message]] = {
+    "an answer to no question": lambda s: messages.Ack(s, messages.Level.HANDLED, 1 << 40, 0),
+    "an answer of no level": lambda s: messages.Ack(s, 3, 0, 0),
+    "a miss of no events": lambda s: messages.Missed(s, messages.Missing.FAILED, 2, 1),
+    "a miss for no reason": lambda s: messages.Missed(s, 0, 1, 2),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_that_none_can_be_costs_its_peer_the_link(make_node: MakeNode, what: str) -> None:
+    """What honest receivers answer goes on to count."""
+    channel = make_node(transports=["unix"]).create_channel("attacked", Plain)
+    source = channel.source()
+    source.parameter("resolution", 64, low=1, high=1024)
+    sink = make_node(transports=["unix"]).open_channel(channel.id).sink(Plain)
+    source.wait_matched(1, LIMIT_S)
+    with HostilePeer.connected(channel.id, "unix") as peer:
+        stream = offered(peer)
+        receipt = source.submit_tracked(Plain(1, 0.5))
+        peer.say(ANSWERS[what](stream))
+        peer.expect_end()
+    assert sink.get(LIMIT_S) == Plain(1, 0.5)
+    assert len(receipt.wait(LIMIT_S)) == 1
