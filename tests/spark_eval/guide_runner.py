@@ -12,6 +12,7 @@ import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from echo_core import spark_eval
 from echo_core.spark_eval.runtime.java import SMALL_JVM
@@ -44,7 +45,7 @@ class Sessions:
 
 def main(program: str) -> None:
     with ExitStack() as kept:
-        vars(spark_eval)["session"] = Sessions(kept).session
+        kept.enter_context(patch.object(spark_eval, "session", Sessions(kept).session))
         runpy.run_path(program, run_name="__main__")
 
 

@@ -99,7 +99,7 @@ def test_rests_grow_until_it_answers() -> None:
     watching = Watching(Patience(rest_s=1.0, most_rest_s=4.0, restarts=100))
     watching.answered(0.0)
     watching.exited(0.0, "it has ended")
-    now, rests = 0.0, []
+    now, rests = 0.0, list[float]()
     for _ in range(4):
         watching.exited(now, "it has ended")
         assert watching.due is not None
