@@ -84,12 +84,14 @@ void echo_delivery_miss(const struct delivery *delivery, uint64_t first, uint64_
 
 void echo_delivery_miss_pending(const struct delivery *delivery)
 {
-    if (delivery->pending.events == 0)
+    const struct incoming_stream *incoming = delivery->incoming;
+
+    if (delivery->pending.events == 0 || incoming == NULL)
         return;
     if (delivery->is_queue)
         echo_queue_miss_held_of(delivery);
-    else
-        echo_delivery_miss(delivery, delivery->since, MAX_NUMBER - delivery->since, MISSED_CLOSED);
+    else if (incoming->sequence > delivery->since)
+        echo_delivery_miss(delivery, delivery->since, incoming->sequence - delivery->since, MISSED_CLOSED);
 }
 
 /* Nobody asks for those before `first` any more. */
@@ -149,7 +151,7 @@ static uint64_t current_of(const struct delivery *delivery)
     uint64_t current = UINT64_MAX;
 
     for (; batch != NULL; batch = batch->next)
-        current = smaller(current, batch->number - 1); /* of an array 0 is no number: UINT64_MAX */
+        current = smaller(current, batch->number - 1); /* of an array, which has not begun, the one before it */
     return current;
 }
 

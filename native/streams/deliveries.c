@@ -432,11 +432,15 @@ static void skip(struct delivery *delivery, Py_ssize_t events, Py_ssize_t bytes)
 /* What was not begun counts as what has come, and been dropped. */
 static void skip_rest(struct delivery *delivery, const struct batch *batch)
 {
-    Py_ssize_t i = batch->current, bytes = batch->records[i].size - batch->begun, records = bytes > 0;
+    Py_ssize_t i = batch->current, bytes = batch->records[i].size - batch->begun, events = bytes > 0;
 
-    for (i++; i < batch->count; i++, records++)
+    for (i++; i < batch->count; i++, events++)
         bytes += batch->records[i].size;
-    skip(delivery, delivery->record_size != 0 ? bytes / delivery->record_size : records, bytes);
+    if (delivery->record_size != 0)
+        events = bytes / delivery->record_size;
+    skip(delivery, events, bytes);
+    if (events > 0)
+        echo_delivery_miss(delivery, batch->number, (uint64_t)events, MISSED_CLOSED);
 }
 
 void echo_delivery_close(PyObject *self)
@@ -534,7 +538,7 @@ static PyObject *array_of(const struct delivery *delivery, const struct record *
 static __attribute__((noinline)) int hand_array(struct delivery *delivery, const struct record *records,
                                                 Py_ssize_t count, PyObject *owner, uint64_t number)
 {
-    struct batch batch = {.records = records, .count = count};
+    struct batch batch = {.records = records, .count = count, .number = number};
     Py_ssize_t events, total = measure(delivery, records, count);
     unsigned long long before = left_to_python(delivery);
     unsigned forks = echo_forks;

@@ -168,6 +168,37 @@ def test_a_sink_that_is_closed_has_not_handled_what_was_in_its_queue(pair: Pair)
 
 
 @pytest.mark.parametrize("transport", LINKED)
+def test_a_sink_that_is_closed_while_it_is_slow_has_missed_what_came_by_then_alone(pair: Pair) -> None:
+    """Not what comes to the other sinks of its process later."""
+    here, there = pair
+    channel = here.create_channel("x", Plain)
+    is_at_it, may_go_on = threading.Event(), threading.Event()
+
+    def handle(_: Plain) -> None:
+        is_at_it.set()
+        may_go_on.wait(LIMIT_S)
+
+    taking = there.open_channel(channel.id)
+    taken: list[Plain] = []
+    taking.sink(Plain, taken.append)
+    slow = taking.sink(Plain, handle)
+    source = channel.source(Plain)
+    source.wait_matched(2, LIMIT_S)
+    receipts = [source.submit_tracked(plain(number)) for number in range(3)]
+    assert is_at_it.wait(LIMIT_S)
+    until(lambda: len(taken) == 3, "the other sink to have all", LIMIT_S)
+    closing = threading.Thread(target=slow.close)
+    closing.start()
+    with pytest.raises(echo.UndeliveredError, match=r"sink was closed"):
+        receipts[-1].wait(LIMIT_S)
+    later = source.submit_tracked(plain(3))
+    may_go_on.set()
+    closing.join(LIMIT_S)
+    assert len(later.wait(LIMIT_S)) == 1
+    assert len(source.submit_tracked(plain(4)).wait(LIMIT_S)) == 1
+
+
+@pytest.mark.parametrize("transport", LINKED)
 def test_several_processes_answer_each_for_itself(make_node: MakeNode, transport: str) -> None:
     """One that fails keeps no other from having it; the sinks of this process count as one more."""
     channel = make_node(transports=[transport]).create_channel("x", Plain)
