@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from types import FrameType
@@ -28,6 +29,9 @@ def write_until(spool: Spool, stop_at: int) -> bool:
         return trace
 
     before = sys.gettrace()
+    here = inspect.currentframe()
+    assert here is not None
+    here.f_trace_opcodes = True  # CPython 3.12 asks for it before tracing begins
     sys.settrace(trace)
     try:
         spool.write()
