@@ -74,7 +74,6 @@ class _Component:
         self.watching = Watching(patience)
         self.process: subprocess.Popen[bytes] | None = None
         self.descriptor = -1  # of the process
-        self.sources: set[str] = set()  # processes that answer in its name
         self.is_asked = self.has_answered = False  # since the last question
         self.pid: int | None = None
         self.told = ComponentState(name, State.SUSPECT.value, time.monotonic(), self.watching.why, None, 0)
@@ -165,6 +164,9 @@ class Watchdog:
         self._is_closed = self._has_ended = False
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._number = 0
+        self._answering: dict[
+            str, set[str]
+        ] = {}  # the processes that answer in a name, whoever has started them
         try:
             self._node, joined = join(channel)
         except BaseException:
@@ -303,8 +305,8 @@ class Watchdog:
             self._call(partial(self._take_answer, found, pong.pid))
 
     def _notice(self, notice: Notice) -> None:
-        if isinstance(notice, SourceOpened | SourceClosed) and notice.name in self._components:
-            self._call(partial(self._take_source, self._components[notice.name], notice))
+        if isinstance(notice, SourceOpened | SourceClosed):
+            self._call(partial(self._take_source, notice))
 
     # --- its thread
 
@@ -314,13 +316,18 @@ class Watchdog:
             component.pid = pid
         self._act(component, component.watching.answered(now))
 
-    def _take_source(self, component: _Component, notice: SourceOpened | SourceClosed, now: float) -> None:
+    def _take_source(self, notice: SourceOpened | SourceClosed, now: float) -> None:
         """One that others have started has gone when nobody answers in its name any more."""
+        peers = self._answering.setdefault(notice.name, set())
         if isinstance(notice, SourceOpened):
-            component.sources.add(notice.peer)
+            peers.add(notice.peer)
             return
-        component.sources.discard(notice.peer)
-        if component.process is None and not component.sources:
+        peers.discard(notice.peer)
+        if peers:
+            return
+        del self._answering[notice.name]
+        component = self._components.get(notice.name)
+        if component is not None and component.process is None:
             component.pid = None
             self._act(component, component.watching.exited(now, "it has gone"))
 
@@ -365,7 +372,8 @@ class Watchdog:
 
     def _ask(self, now: float) -> None:
         for component in self._watched():
-            if component.is_asked and not component.has_answered:
+            is_others = component.process is None and component.name in self._answering
+            if component.is_asked and not component.has_answered and not is_others:
                 self._act(component, component.watching.silent(now))
             component.is_asked, component.has_answered = True, False
         self._number += 1
@@ -407,4 +415,5 @@ class Watchdog:
 def _ended(status: int) -> str:
     if status >= 0:
         return f"it has ended with status {status}"
-    return f"it was ended by {signal.Signals(-status).name}"
+    known = -status in set(signal.Signals)  # those for real time have no names
+    return f"it was ended by {signal.Signals(-status).name if known else f'signal {-status}'}"

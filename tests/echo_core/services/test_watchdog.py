@@ -109,6 +109,34 @@ def test_one_that_does_not_answer_is_killed_and_started_again(kennel: Kennel) ->
     assert any(each.why == "it has not answered 3 times" for each in kennel.told)
 
 
+def test_one_that_a_signal_without_a_name_has_ended_is_started_again(kennel: Kennel) -> None:
+    """Those for real time have numbers alone."""
+    kennel.watch()
+    first = kennel.pid()
+    os.kill(first, signal.SIGRTMIN + 5)
+    kennel.pid(but=first)
+    assert any(f"by signal {signal.SIGRTMIN + 5}" in each.why for each in kennel.told)
+
+
+def test_one_that_others_have_started_is_not_started_beside_it(channel: str) -> None:
+    """Though it is stopped, and does not answer: it is there until its link is lost."""
+    with Actor(ACTOR, "camera", channel) as actor:
+        assert actor.hear() == "there"
+        kennel = Kennel(channel, ping_s=0.05)
+        try:
+            kennel.watch(patience=echo.Patience(silences=100))  # time to find it
+            until(lambda: kennel.camera.state == "running")
+            assert kennel.camera.pid == actor.pid
+            actor.signal(signal.SIGSTOP)
+            command = [sys.executable, "-c", COMPONENT, "other", channel]
+            kennel.dog.watch("other", command, cwd=ROOT, env=ENV, patience=echo.Patience(silences=150))
+            until(lambda: kennel.dog.components["other"].state == "running", limit_s=LIMIT_S)
+            assert kennel.camera.pid == actor.pid
+            assert kennel.camera.restarts == 0
+        finally:
+            kennel.dog.close()
+
+
 def test_one_whose_own_loop_hangs_is_started_again(kennel: Kennel) -> None:
     """It says so by `beat`: the threads that answer know nothing of that."""
     kennel.watch(HANGING)
